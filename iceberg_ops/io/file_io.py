@@ -1,0 +1,80 @@
+"""Bytes at locations: the one door to storage.
+
+A location is the string that table metadata records (``file:/wh/t/x``, ``/wh/t/x``, ``s3://b/x``); an implementation maps it to
+its store and never rewrites it. Files of a table are immutable once written, so there is no append and no update; creation is
+exclusive, which is also what the filesystem catalog builds its commit on.
+
+Errors: ``FileNotFoundError`` and ``FileExistsError`` from the standard library; anything that may pass by itself is a
+``CatalogUnavailableError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One listed file: its location, size in bytes, and last modification in milliseconds since the epoch (None: unknown)."""
+
+    location: str
+    size: int
+    modified_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFailure:
+    """A file that could not be deleted, and why. A file that was already gone is not a failure."""
+
+    location: str
+    reason: str
+
+
+@runtime_checkable
+class FileIO(Protocol):
+    """What the package needs of a store. Implementations are safe to use from several threads."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What ``iceberg_ops.io.load.load_file_io(properties)`` needs to build the same FileIO in another process."""
+        ...
+
+    def read(self, location: str) -> bytes:
+        """The whole file. Raises FileNotFoundError."""
+        ...
+
+    def open_input(self, location: str) -> BinaryIO:
+        """A seekable reader. Raises FileNotFoundError."""
+        ...
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Create a file atomically: readers see all of it or nothing. Raises FileExistsError unless ``overwrite``."""
+        ...
+
+    def open_output(self, location: str) -> BinaryIO:
+        """A writer of a new file, complete only after ``close()``. Parent folders are made where the store has any."""
+        ...
+
+    def exists(self, location: str) -> bool: ...
+
+    def length(self, location: str) -> int:
+        """Size in bytes. Raises FileNotFoundError."""
+        ...
+
+    def delete(self, location: str) -> None:
+        """Delete one file; a file that is not there is not an error."""
+        ...
+
+    def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        """Delete files in bulk; returns what could not be deleted, and never raises for a single file."""
+        ...
+
+    def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
+        """Every file below ``prefix`` (taken as a folder: ``a/b`` does not list ``a/bc``), in no particular order."""
+        ...
+
+    def local_path(self, location: str) -> str | None:
+        """The path on this machine's file system, where there is one (lets Arrow memory-map); else None."""
+        ...

@@ -1,0 +1,1 @@
+"""The format as immutable values: no I/O and no JSON."""

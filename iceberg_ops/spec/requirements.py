@@ -1,0 +1,99 @@
+"""What must hold of the current metadata for a commit to be accepted (REST: ``TableRequirement``).
+
+Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.errors import CommitFailedError
+from iceberg_ops.spec.table_metadata import TableMetadata
+
+
+class TableRequirement:
+    """Base of all requirements."""
+
+    __slots__ = ()
+
+    def check(self, current: TableMetadata | None) -> None:
+        """Raise CommitFailedError unless this holds of ``current`` (None: the table does not exist)."""
+        raise NotImplementedError
+
+
+def _exists(current: TableMetadata | None) -> TableMetadata:
+    if current is None:
+        raise CommitFailedError("requirement failed: the table no longer exists")
+    return current
+
+
+def _expect(what: str, expected: object, actual: object) -> None:
+    if expected != actual:
+        raise CommitFailedError(f"requirement failed: {what} has changed: expected {expected}, found {actual}")
+
+
+@dataclass(frozen=True, slots=True)
+class AssertCreate(TableRequirement):
+    def check(self, current: TableMetadata | None) -> None:
+        if current is not None:
+            raise CommitFailedError("requirement failed: the table already exists")
+
+
+@dataclass(frozen=True, slots=True)
+class AssertTableUUID(TableRequirement):
+    uuid: str
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect("table uuid", self.uuid.lower(), _exists(current).table_uuid.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class AssertRefSnapshotId(TableRequirement):
+    """The ref's head; ``snapshot_id`` None: the ref must not exist."""
+
+    ref: str
+    snapshot_id: int | None
+
+    def check(self, current: TableMetadata | None) -> None:
+        found = _exists(current).ref(self.ref)
+        _expect(f"ref {self.ref}", self.snapshot_id, None if found is None else found.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedFieldId(TableRequirement):
+    last_assigned_field_id: int
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect("last assigned field id", self.last_assigned_field_id, _exists(current).last_column_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertCurrentSchemaId(TableRequirement):
+    current_schema_id: int
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect("current schema id", self.current_schema_id, _exists(current).current_schema_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertLastAssignedPartitionId(TableRequirement):
+    last_assigned_partition_id: int
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect("last assigned partition id", self.last_assigned_partition_id, _exists(current).last_partition_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSpecId(TableRequirement):
+    default_spec_id: int
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect("default spec id", self.default_spec_id, _exists(current).default_spec_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertDefaultSortOrderId(TableRequirement):
+    default_sort_order_id: int
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect("default sort order id", self.default_sort_order_id, _exists(current).default_sort_order_id)

@@ -1,0 +1,140 @@
+"""Table metadata as one immutable value (spec: "Table Metadata").
+
+How it changes is in ``updates`` (what may change) and ``metadata_builder`` (how a list of updates becomes the next value); its
+JSON form is in ``iceberg_ops.serde.metadata_json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef
+from iceberg_ops.spec.sorting import SortOrder
+from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
+from iceberg_ops.spec.types import NestedField
+
+SUPPORTED_FORMAT_VERSIONS = (1, 2, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableMetadata:
+    """The whole state of a table. Times are milliseconds since the epoch. ``extra`` holds unknown JSON keys."""
+
+    format_version: int
+    table_uuid: str
+    location: str
+    last_sequence_number: int = 0
+    last_updated_ms: int
+    last_column_id: int
+    current_schema_id: int
+    schemas: tuple[Schema, ...]
+    default_spec_id: int
+    partition_specs: tuple[PartitionSpec, ...]
+    last_partition_id: int
+    default_sort_order_id: int
+    sort_orders: tuple[SortOrder, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    current_snapshot_id: int | None = None
+    snapshots: tuple[Snapshot, ...] = ()
+    snapshot_log: tuple[SnapshotLogEntry, ...] = ()
+    metadata_log: tuple[MetadataLogEntry, ...] = ()
+    refs: Mapping[str, SnapshotRef] = field(default_factory=dict)
+    statistics: tuple[StatisticsFile, ...] = ()
+    partition_statistics: tuple[PartitionStatisticsFile, ...] = ()
+    next_row_id: int | None = None
+    encryption_keys: tuple[Mapping[str, Any], ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def schemas_by_id(self) -> Mapping[int, Schema]:
+        return {s.schema_id: s for s in self.schemas}
+
+    @cached_property
+    def specs_by_id(self) -> Mapping[int, PartitionSpec]:
+        return {s.spec_id: s for s in self.partition_specs}
+
+    @cached_property
+    def sort_orders_by_id(self) -> Mapping[int, SortOrder]:
+        return {o.order_id: o for o in self.sort_orders}
+
+    @cached_property
+    def snapshots_by_id(self) -> Mapping[int, Snapshot]:
+        return {s.snapshot_id: s for s in self.snapshots}
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self._of(self.schemas_by_id, self.current_schema_id, "schema")
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default partition spec."""
+        return self._of(self.specs_by_id, self.default_spec_id, "partition spec")
+
+    @property
+    def sort_order(self) -> SortOrder:
+        """The default sort order."""
+        return self._of(self.sort_orders_by_id, self.default_sort_order_id, "sort order")
+
+    def _of(self, known: Mapping[int, Any], wanted: int, what: str) -> Any:
+        try:
+            return known[wanted]
+        except KeyError:
+            raise CorruptTableError(f"table {self.table_uuid}: {what} {wanted} is not in the metadata (it has {sorted(known)})") from None
+
+    @cached_property
+    def all_fields_by_id(self) -> Mapping[int, NestedField]:
+        """Fields of every schema, the current schema's winning, then later schemas': types of dropped columns stay known."""
+        found: dict[int, NestedField] = {}
+        for schema in sorted(self.schemas, key=lambda s: (s.schema_id == self.current_schema_id, s.schema_id)):
+            found.update(schema.fields_by_id)
+        return found
+
+    @property
+    def current_snapshot(self) -> Snapshot | None:
+        """Head of main, or None for an empty table. Raises CorruptTableError when it is named but missing."""
+        if self.current_snapshot_id is None:
+            return None
+        return self._of(self.snapshots_by_id, self.current_snapshot_id, "snapshot")  # type: ignore[no-any-return]
+
+    def snapshot(self, snapshot_id: int) -> Snapshot:
+        """Raises NoSuchSnapshotError."""
+        try:
+            return self.snapshots_by_id[snapshot_id]
+        except KeyError:
+            raise NoSuchSnapshotError(f"table {self.location} has no snapshot {snapshot_id}") from None
+
+    def ref(self, name: str) -> SnapshotRef | None:
+        """The branch or tag of that name; ``main`` also where only current-snapshot-id says so."""
+        found = self.refs.get(name)
+        if found is None and name == MAIN_BRANCH and self.current_snapshot_id is not None:
+            return SnapshotRef(snapshot_id=self.current_snapshot_id)
+        return found
+
+    def branch_head(self, branch: str = MAIN_BRANCH) -> Snapshot | None:
+        """Head snapshot of a branch, or None where the branch has none yet."""
+        ref = self.ref(branch)
+        return None if ref is None else self._of(self.snapshots_by_id, ref.snapshot_id, "snapshot")  # type: ignore[no-any-return]
+
+    def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
+        """The snapshot, its parent and so on, as far as they are still in the metadata."""
+        seen: set[int] = set()
+        while snapshot_id is not None and snapshot_id not in seen:
+            snapshot = self.snapshots_by_id.get(snapshot_id)
+            if snapshot is None:
+                return
+            seen.add(snapshot_id)
+            yield snapshot
+            snapshot_id = snapshot.parent_snapshot_id
+
+    def schema_of(self, snapshot: Snapshot) -> Schema:
+        """The schema a snapshot was written with; the current one where it records none or an unknown one."""
+        if snapshot.schema_id is None:
+            return self.schema
+        return self.schemas_by_id.get(snapshot.schema_id, self.schema)

@@ -1,0 +1,67 @@
+"""Partition and sort transforms as maps of values (spec: "Partition Transforms", Appendix B).
+
+A transform maps a canonical value of its source type to a canonical value of ``result_type``; null maps to null. Projecting
+predicates through a transform is done in ``iceberg_ops.expressions.projection``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from iceberg_ops.spec.types import INT, STRING, IcebergType
+
+_PARAMETERISED = re.compile(r"(bucket|truncate)\[(\d+)\]", re.IGNORECASE)
+_PLAIN_NAMES = frozenset({"identity", "year", "month", "day", "hour", "void"})
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """``name`` is identity, bucket, truncate, year, month, day, hour, void, or for a transform this version of the spec does not
+    know, its whole text. ``parameter`` is N of bucket[N] or W of truncate[W]."""
+
+    name: str
+    parameter: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
+
+    @property
+    def is_identity(self) -> bool:
+        return self.name == "identity"
+
+    @property
+    def is_void(self) -> bool:
+        return self.name == "void"
+
+    @property
+    def is_known(self) -> bool:
+        return self.name in _PLAIN_NAMES or self.parameter is not None
+
+    def result_type(self, source: IcebergType) -> IcebergType:
+        """Type of the transform's values. Unknown transforms give string, as the spec asks."""
+        if self.name in ("identity", "truncate", "void"):
+            return source
+        if self.name in ("bucket", "year", "month", "day", "hour"):
+            return INT
+        return STRING
+
+
+IDENTITY = Transform("identity")
+VOID = Transform("void")
+YEAR, MONTH, DAY, HOUR = Transform("year"), Transform("month"), Transform("day"), Transform("hour")
+
+
+def bucket(n: int) -> Transform:
+    return Transform("bucket", n)
+
+
+def truncate(width: int) -> Transform:
+    return Transform("truncate", width)
+
+
+def transform_from_text(text: str) -> Transform:
+    """Parse the spec's text form; an unknown transform keeps its text and is readable, never writable."""
+    if m := _PARAMETERISED.fullmatch(text):
+        return Transform(m[1].lower(), int(m[2]))
+    return Transform(text.lower()) if text.lower() in _PLAIN_NAMES else Transform(text)

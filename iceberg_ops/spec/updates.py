@@ -1,0 +1,133 @@
+"""Changes to table metadata, named as the REST catalog specification names them (``TableUpdate``).
+
+A commit is a list of these plus a list of ``requirements``; every catalog, REST or not, takes both.
+``metadata_builder.apply_updates`` turns them into the next TableMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import Snapshot, SnapshotRef
+from iceberg_ops.spec.sorting import SortOrder
+from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
+
+LAST_ADDED = -1
+"""As an id: the schema, spec or sort order added just before, by the same list of updates."""
+
+
+class TableUpdate:
+    """Base of all updates."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AssignUUID(TableUpdate):
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeFormatVersion(TableUpdate):
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddSchema(TableUpdate):
+    """The builder gives the schema its id (or reuses an equal one's)."""
+
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class SetCurrentSchema(TableUpdate):
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitionSpec(TableUpdate):
+    spec: PartitionSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefaultSpec(TableUpdate):
+    spec_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddSortOrder(TableUpdate):
+    sort_order: SortOrder
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefaultSortOrder(TableUpdate):
+    sort_order_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddSnapshot(TableUpdate):
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class SetSnapshotRef(TableUpdate):
+    ref_name: str
+    ref: SnapshotRef
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSnapshots(TableUpdate):
+    snapshot_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSnapshotRef(TableUpdate):
+    ref_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetLocation(TableUpdate):
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties(TableUpdate):
+    updates: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveProperties(TableUpdate):
+    removals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatistics(TableUpdate):
+    statistics: StatisticsFile
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStatistics(TableUpdate):
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetPartitionStatistics(TableUpdate):
+    partition_statistics: PartitionStatisticsFile
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePartitionStatistics(TableUpdate):
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemovePartitionSpecs(TableUpdate):
+    spec_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSchemas(TableUpdate):
+    schema_ids: tuple[int, ...]
