@@ -1,0 +1,92 @@
+"""The job spec: one piece of work on one table, as a document.
+
+Airflow's operators write it, ``spark_jobs/main.py --job-spec FILE`` and ``iceberg-ops run`` read it; nothing else travels between
+host and engine. Names of jobs are the action names of every floor (maintenance) or row operations.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from iceberg_ops.config.document import Document
+from iceberg_ops.errors import OptionError
+
+MAINTENANCE_ACTIONS = (
+    "rewrite_data_files",
+    "rewrite_position_delete_files",
+    "convert_equality_deletes",
+    "rewrite_manifests",
+    "expire_snapshots",
+    "remove_orphan_files",
+)
+ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge")
+JOBS = MAINTENANCE_ACTIONS + ROW_OPERATIONS
+
+
+class CatalogConfig(Document):
+    """A catalog by name: ``type`` (sql, filesystem, memory) and its properties (``uri``, ``warehouse``, ...)."""
+
+    name: str
+    type: str
+    properties: dict[str, str] = {}
+
+
+class Source(Document):
+    """Rows to read for append, overwrite and merge.
+
+    ``format`` parquet, csv or json reads ``paths`` with ``options`` (Spark reader options); ``sql`` runs ``query``, in which the
+    target table is the view ``target`` and each entry of ``views`` (name -> path of a Parquet file or folder) is a view.
+    """
+
+    format: Literal["parquet", "csv", "json", "sql"]
+    paths: list[str] = []
+    options: dict[str, str] = {}
+    query: str | None = None
+    views: dict[str, str] = {}
+
+
+class MergeClause(Document):
+    """``WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action``.
+
+    ``assignments`` maps target columns to Spark SQL expressions over ``target.*`` and ``source.*``; None means all columns (``*``).
+    """
+
+    when: Literal["matched", "not-matched", "not-matched-by-source"]
+    action: Literal["update", "delete", "insert"]
+    condition: str | None = None
+    assignments: dict[str, str] | None = None
+
+
+class RowChange(Document):
+    """What delete, update and merge need beside ``where``: the write mode (None: the table's property), SET, ON and clauses."""
+
+    mode: Literal["copy-on-write", "merge-on-read"] | None = None
+    set: dict[str, str] = {}
+    on: str | None = None
+    clauses: list[MergeClause] = []
+
+
+class JobSpec(Document):
+    """One job. ``options`` hold the action's own options under Iceberg's names, values as text."""
+
+    job: str
+    table: str
+    catalog: CatalogConfig
+    version: Literal[1] = 1
+    options: dict[str, str] = {}
+    where: str | None = None
+    branch: str = "main"
+    dry_run: bool = False
+    lane: Literal["auto", "local", "spark"] = "auto"
+    run_key: str | None = None
+    plan_id: str | None = None
+    source: Source | None = None
+    change: RowChange | None = None
+    report: str | None = None
+    """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
+
+    def __post_init__(self) -> None:
+        if self.job not in JOBS:
+            raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(JOBS)}")
+        if self.table.count(".") < 2 or not all(self.table.split(".")):
+            raise OptionError(f"table {self.table!r} must be catalog.namespace.name")

@@ -1,0 +1,135 @@
+"""Table properties this package obeys, with Iceberg's names and defaults (Java: TableProperties).
+
+``PROPERTY.of(properties)`` gives the typed value, or raises OptionError that names the property, the value and the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from iceberg_ops.errors import OptionError
+
+T = TypeVar("T")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise ValueError("must be true or false")
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise ValueError("must be a whole number above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("must be a whole number, 0 or more")
+    return value
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return text.lower()
+
+    return parse
+
+
+@dataclass(frozen=True, slots=True)
+class Property(Generic[T]):
+    """A property's name, default (in text, as a table would hold it; None: unset) and parser."""
+
+    name: str
+    default: str | None
+    parse: Callable[[str], T]
+
+    def of(self, properties: Mapping[str, str]) -> T:
+        """The typed value in force. Raises OptionError. An unset property without default raises too: use ``maybe``."""
+        text = properties.get(self.name, self.default)
+        if text is None:
+            raise OptionError(f"table property {self.name} is not set and has no default")
+        try:
+            return self.parse(text)
+        except ValueError as e:
+            rule = str(e) if str(e).startswith("must") else "must be a whole number"
+            raise OptionError(f"table property {self.name} = {text!r}: {rule}") from None
+
+    def maybe(self, properties: Mapping[str, str]) -> T | None:
+        """Like ``of``, but None where the property is unset and has no default."""
+        return None if properties.get(self.name, self.default) is None else self.of(properties)
+
+
+FORMAT_VERSION = Property("format-version", "2", _positive)
+
+COMMIT_NUM_RETRIES = Property("commit.retry.num-retries", "4", _count)
+COMMIT_MIN_RETRY_WAIT_MS = Property("commit.retry.min-wait-ms", "100", _count)
+COMMIT_MAX_RETRY_WAIT_MS = Property("commit.retry.max-wait-ms", "60000", _count)
+COMMIT_TOTAL_RETRY_TIME_MS = Property("commit.retry.total-timeout-ms", "1800000", _count)
+COMMIT_STATUS_CHECKS = Property("commit.status-check.num-retries", "3", _count)
+COMMIT_STATUS_CHECKS_MIN_WAIT_MS = Property("commit.status-check.min-wait-ms", "1000", _count)
+MANIFEST_TARGET_SIZE_BYTES = Property("commit.manifest.target-size-bytes", "8388608", _positive)
+MANIFEST_MIN_MERGE_COUNT = Property("commit.manifest.min-count-to-merge", "100", _positive)
+MANIFEST_MERGE_ENABLED = Property("commit.manifest-merge.enabled", "true", _boolean)
+
+GC_ENABLED = Property("gc.enabled", "true", _boolean)
+MAX_SNAPSHOT_AGE_MS = Property("history.expire.max-snapshot-age-ms", "432000000", _count)
+MIN_SNAPSHOTS_TO_KEEP = Property("history.expire.min-snapshots-to-keep", "1", _positive)
+MAX_REF_AGE_MS = Property("history.expire.max-ref-age-ms", "9223372036854775807", _positive)
+
+METADATA_COMPRESSION = Property("write.metadata.compression-codec", "none", _one_of("none", "gzip"))
+METADATA_PREVIOUS_VERSIONS_MAX = Property("write.metadata.previous-versions-max", "100", _positive)
+METADATA_DELETE_AFTER_COMMIT = Property("write.metadata.delete-after-commit.enabled", "false", _boolean)
+MANIFEST_COMPRESSION = Property("write.manifest.compression-codec", "gzip", str.lower)
+METRICS_DEFAULT = Property("write.metadata.metrics.default", "truncate(16)", str)
+METRICS_COLUMN_PREFIX = "write.metadata.metrics.column."
+METRICS_MAX_INFERRED = Property("write.metadata.metrics.max-inferred-column-defaults", "100", _count)
+SUMMARY_PARTITION_LIMIT = Property("write.summary.partition-limit", "0", _count)
+
+WRITE_FORMAT = Property("write.format.default", "parquet", _one_of("parquet", "avro", "orc"))
+DELETE_FORMAT = Property("write.delete.format.default", None, _one_of("parquet", "avro", "orc"))
+TARGET_FILE_SIZE_BYTES = Property("write.target-file-size-bytes", "536870912", _positive)
+DELETE_TARGET_FILE_SIZE_BYTES = Property("write.delete.target-file-size-bytes", "67108864", _positive)
+DELETE_GRANULARITY = Property("write.delete.granularity", "file", _one_of("file", "partition"))
+DELETE_MODE = Property("write.delete.mode", "copy-on-write", _one_of("copy-on-write", "merge-on-read"))
+UPDATE_MODE = Property("write.update.mode", "copy-on-write", _one_of("copy-on-write", "merge-on-read"))
+MERGE_MODE = Property("write.merge.mode", "copy-on-write", _one_of("copy-on-write", "merge-on-read"))
+DELETE_ISOLATION = Property("write.delete.isolation-level", "serializable", _one_of("serializable", "snapshot"))
+UPDATE_ISOLATION = Property("write.update.isolation-level", "serializable", _one_of("serializable", "snapshot"))
+MERGE_ISOLATION = Property("write.merge.isolation-level", "serializable", _one_of("serializable", "snapshot"))
+DISTRIBUTION_MODE = Property("write.distribution-mode", None, _one_of("none", "hash", "range"))
+DATA_PATH = Property("write.data.path", None, str)
+METADATA_PATH = Property("write.metadata.path", None, str)
+OBJECT_STORE_ENABLED = Property("write.object-storage.enabled", "false", _boolean)
+OBJECT_STORE_PARTITIONED_PATHS = Property("write.object-storage.partitioned-paths", "true", _boolean)
+
+PARQUET_ROW_GROUP_SIZE_BYTES = Property("write.parquet.row-group-size-bytes", "134217728", _positive)
+PARQUET_PAGE_SIZE_BYTES = Property("write.parquet.page-size-bytes", "1048576", _positive)
+PARQUET_PAGE_ROW_LIMIT = Property("write.parquet.page-row-limit", "20000", _positive)
+PARQUET_DICT_SIZE_BYTES = Property("write.parquet.dict-size-bytes", "2097152", _positive)
+PARQUET_COMPRESSION = Property("write.parquet.compression-codec", "zstd", str.lower)
+PARQUET_COMPRESSION_LEVEL = Property("write.parquet.compression-level", None, int)
+PARQUET_BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
+PARQUET_BLOOM_FILTER_FPP_PREFIX = "write.parquet.bloom-filter-fpp.column."
+AVRO_COMPRESSION = Property("write.avro.compression-codec", "gzip", str.lower)
+
+SPLIT_TARGET_SIZE = Property("read.split.target-size", "134217728", _positive)
+SPLIT_LOOKBACK = Property("read.split.planning-lookback", "10", _positive)
+SPLIT_OPEN_FILE_COST = Property("read.split.open-file-cost", "4194304", _count)
+
+NAME_MAPPING = Property("schema.name-mapping.default", None, str)
+
+RESERVED = frozenset(
+    {
+        "format-version", "uuid", "snapshot-count", "current-snapshot-summary", "current-snapshot-id",
+        "current-snapshot-timestamp-ms", "current-schema", "default-partition-spec", "default-sort-order",
+    }
+)  # fmt: skip
+"""Keys that are never stored as table properties (Java: RESERVED_PROPERTIES)."""

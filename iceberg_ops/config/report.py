@@ -1,0 +1,101 @@
+"""The action report: what a job found, did and proved, as one document.
+
+Written beside the job spec; the command line, the Airflow operators, the health page and the audit table all read this and nothing
+else. Counts carry the names Iceberg's own procedures use, in kebab case (``rewritten-data-files-count``).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from iceberg_ops.config.document import Document
+
+Status = Literal["nothing-to-do", "planned", "committed", "partially-committed", "already-committed", "failed"]
+GroupStatus = Literal["planned", "committed", "carried-over", "re-planned", "dropped", "failed"]
+
+
+class TableState(Document):
+    """A table's size at one snapshot, from its manifest list and summary; bytes are those of live files."""
+
+    snapshot_id: int | None = None
+    snapshots: int = 0
+    data_files: int = 0
+    delete_files: int = 0
+    manifests: int = 0
+    records: int = 0
+    bytes: int = 0
+
+
+class Certificate(Document):
+    """The proof that a group kept its rows: live rows in (after deletes) and rows out; columns whose null counts and bounds agree."""
+
+    rows_in: int
+    rows_out: int
+    deleted_rows_applied: int = 0
+    columns_checked: int = 0
+
+
+class GroupReport(Document):
+    """One file group of a rewrite. ``reason`` says why it was chosen, or why it was dropped."""
+
+    group_id: str
+    status: GroupStatus
+    partition: str = ""
+    reason: str = ""
+    input_files: int = 0
+    input_bytes: int = 0
+    output_files: int = 0
+    output_bytes: int = 0
+    certificate: Certificate | None = None
+
+
+class SkippedFile(Document):
+    """A file the plan left alone, and the rule that decided it."""
+
+    file_path: str
+    reason: str
+
+
+class Step(Document):
+    """One step (plan, run, commit, verify, clean) and how long it took."""
+
+    name: str
+    duration_ms: int
+    detail: str = ""
+
+
+class ErrorReport(Document):
+    """``code`` of the exception tree, its one-line message, and the next thing to try."""
+
+    code: str
+    message: str
+    next_step: str = ""
+
+
+class ActionReport(Document):
+    """What became of one job. Times are milliseconds; ``started_at`` is ISO 8601 UTC."""
+
+    action: str
+    table: str
+    status: Status
+    started_at: str
+    duration_ms: int
+    version: Literal[1] = 1
+    run_key: str | None = None
+    plan_id: str | None = None
+    lane: str = "local"
+    dry_run: bool = False
+    branch: str = "main"
+    starting_snapshot_id: int | None = None
+    snapshot_ids: list[int] = []
+    attempts: int = 0
+    metrics: dict[str, int] = {}
+    before: TableState | None = None
+    after: TableState | None = None
+    steps: list[Step] = []
+    groups: list[GroupReport] = []
+    skipped: list[SkippedFile] = []
+    files: list[str] = []
+    """For dry runs and removals: the files concerned (expired, orphaned), at most 1,000 of them."""
+    failures: list[SkippedFile] = []
+    error: ErrorReport | None = None
