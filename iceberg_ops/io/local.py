@@ -1,0 +1,225 @@
+"""Files of this machine's file system (also a mounted one).
+
+Locations: ``/p``, ``file:/p`` and ``file:///p`` name the same file; nothing is percent-decoded, as Hadoop does not either.
+
+Creation is atomic and exclusive, also against other processes: bytes go to a hidden temporary file in the same folder, which
+is then hard-linked to its name (``link`` fails where the name exists). Where the file system has no hard links, the name is
+reserved with ``O_EXCL`` and the temporary file renamed over the reservation; only there a reader can see an empty file for a
+moment. Nothing is fsynced: a table survives the crash of a process, and a power cut as far as the file system itself promises.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, BinaryIO, cast
+
+from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.temporary_names import temporary_name
+
+_PASSING = frozenset(
+    {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
+)
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
+_DELETE_THREADS = 8
+
+
+def path_of(location: str) -> str:
+    """The file-system path that a location names. Raises UnsupportedError for another scheme or a remote host."""
+    if location.startswith("/"):
+        return location
+    if not location.startswith("file:"):
+        if "://" in location:
+            raise UnsupportedError(f"not supported: location {location} with the local FileIO, because its scheme is not file:")
+        return location
+    rest = location[len("file:") :]
+    if not rest.startswith("//"):
+        return rest
+    host, slash, path = rest[2:].partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise UnsupportedError(f"not supported: location {location}, because it names a file on another host")
+    return "/" + path
+
+
+class LocalFileIO:
+    """FileIO over the local file system. Stateless, so one instance serves all threads."""
+
+    def __init__(self, properties: Mapping[str, str] | None = None) -> None:
+        self._properties = {**(properties or {}), "io-impl": "local"}
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self._properties
+
+    def read(self, location: str) -> bytes:
+        with _failures_of(location), open(path_of(location), "rb") as f:
+            return f.read()
+
+    def open_input(self, location: str) -> BinaryIO:
+        with _failures_of(location):
+            return open(path_of(location), "rb")
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        output = _AtomicOutput(location, overwrite=overwrite)
+        with output:
+            output.write(data)
+
+    def open_output(self, location: str) -> BinaryIO:
+        if os.path.lexists(path_of(location)):
+            raise FileExistsError(errno.EEXIST, "file exists", location)
+        return cast(BinaryIO, _AtomicOutput(location, overwrite=False))
+
+    def exists(self, location: str) -> bool:
+        return os.path.isfile(path_of(location))
+
+    def length(self, location: str) -> int:
+        with _failures_of(location):
+            return os.stat(path_of(location)).st_size
+
+    def delete(self, location: str) -> None:
+        with suppress(FileNotFoundError), _failures_of(location):
+            os.unlink(path_of(location))
+
+    def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        with ThreadPoolExecutor(_DELETE_THREADS, thread_name_prefix="delete") as pool:
+            return [failure for failure in pool.map(self._try_delete, locations) if failure is not None]
+
+    def _try_delete(self, location: str) -> DeleteFailure | None:
+        try:
+            self.delete(location)
+        except (OSError, CatalogUnavailableError, UnsupportedError) as e:
+            return DeleteFailure(location, str(e))
+        return None
+
+    def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
+        """Folders that are symbolic links are not followed; files that vanish meanwhile are left out."""
+        root = prefix.rstrip("/") or "/"
+        yield from _walk(path_of(root), root.rstrip("/"))
+
+    def local_path(self, location: str) -> str | None:
+        return path_of(location)
+
+
+def _walk(folder: str, location: str) -> Iterator[FileInfo]:
+    folders = [(folder, location)]
+    while folders:
+        folder, location = folders.pop()
+        try:
+            with _failures_of(location), os.scandir(folder) as entries:
+                found = list(entries)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        for entry in found:
+            below = f"{location}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                folders.append((entry.path, below))
+                continue
+            with suppress(FileNotFoundError):
+                if entry.is_file():
+                    stat = entry.stat()
+                    yield FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+class _AtomicOutput(io.BufferedIOBase):
+    """Writes a temporary file; ``close`` gives it its name, an exception or a forgotten ``close`` leaves no file."""
+
+    def __init__(self, location: str, *, overwrite: bool) -> None:
+        super().__init__()
+        self._published = True
+        self._location = location
+        self._overwrite = overwrite
+        self._path = path_of(location)
+        folder = os.path.dirname(self._path) or "."
+        self._temporary = os.path.join(folder, temporary_name())
+        with _failures_of(location):
+            self._file = _create(self._temporary)
+        self._published = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        with _failures_of(self._location):
+            return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        if not self._published:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self._published:
+            return
+        try:
+            with _failures_of(self._location):
+                self._file.close()
+                _publish(self._temporary, self._path, overwrite=self._overwrite)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget what was written; without effect after ``close``."""
+        if self._published:
+            return
+        self._published = True
+        self._file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self._temporary)
+        super().close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+def _create(path: str) -> BinaryIO:
+    try:
+        return open(path, "xb", buffering=1 << 20)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return open(path, "xb", buffering=1 << 20)
+
+
+def _publish(temporary: str, path: str, *, overwrite: bool) -> None:
+    if overwrite:
+        os.replace(temporary, path)
+        return
+    try:
+        os.link(temporary, path)
+    except OSError as e:
+        if e.errno not in _NO_HARD_LINKS:
+            raise
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(path)
+            raise
+
+
+@contextmanager
+def _failures_of(location: str) -> Iterator[None]:
+    """Name the location in errors, and turn those that may pass by themselves into CatalogUnavailableError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "no such file", location) from None
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, "file exists", location) from None
+    except OSError as e:
+        if e.errno in _PASSING:
+            raise CatalogUnavailableError(f"{location}: {e.strerror or e}") from e
+        raise

@@ -1,0 +1,23 @@
+"""Names of files that are being written and do not count yet.
+
+A writer fills a hidden file of such a name beside its target and gives it the real name when it is complete. A crash leaves only
+the hidden name behind, which no reader of a table looks at and which the orphan-file job knows by ``is_temporary``.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+_PREFIX = ".iceberg-ops-"
+_SUFFIX = ".tmp"
+
+
+def temporary_name() -> str:
+    """A fresh file name (no folder) that ``is_temporary`` recognises."""
+    return f"{_PREFIX}{uuid.uuid4().hex}{_SUFFIX}"
+
+
+def is_temporary(location: str) -> bool:
+    """Whether the last part of ``location`` is a name of an unfinished file."""
+    name = location.rsplit("/", 1)[-1]
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
