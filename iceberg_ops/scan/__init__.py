@@ -1,1 +1,1 @@
-"""TBD."""
+"""Which files a read needs, with which deletes: tasks, delete index, planning, splits, incremental reads."""
