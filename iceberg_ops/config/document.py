@@ -1,6 +1,7 @@
 """Reading and writing the JSON and YAML documents of this package, strictly.
 
-Unknown keys, wrong types and missing values are an OptionError of one line that names the document, the path inside it and the rule.
+Unknown keys, wrong types and missing values are an OptionError of one line that names the document, the path inside it and
+the rule.
 """
 
 from __future__ import annotations

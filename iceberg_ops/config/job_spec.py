@@ -23,7 +23,7 @@ ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge")
 JOBS = MAINTENANCE_ACTIONS + ROW_OPERATIONS
 
 
-class CatalogConfig(Document):
+class CatalogConfig(Document, frozen=True, kw_only=True):
     """A catalog by name: ``type`` (sql, filesystem, memory) and its properties (``uri``, ``warehouse``, ...)."""
 
     name: str
@@ -31,7 +31,7 @@ class CatalogConfig(Document):
     properties: dict[str, str] = {}
 
 
-class Source(Document):
+class Source(Document, frozen=True, kw_only=True):
     """Rows to read for append, overwrite and merge.
 
     ``format`` parquet, csv or json reads ``paths`` with ``options`` (Spark reader options); ``sql`` runs ``query``, in which the
@@ -45,7 +45,7 @@ class Source(Document):
     views: dict[str, str] = {}
 
 
-class MergeClause(Document):
+class MergeClause(Document, frozen=True, kw_only=True):
     """``WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action``.
 
     ``assignments`` maps target columns to Spark SQL expressions over ``target.*`` and ``source.*``; None means all columns (``*``).
@@ -57,7 +57,7 @@ class MergeClause(Document):
     assignments: dict[str, str] | None = None
 
 
-class RowChange(Document):
+class RowChange(Document, frozen=True, kw_only=True):
     """What delete, update and merge need beside ``where``: the write mode (None: the table's property), SET, ON and clauses."""
 
     mode: Literal["copy-on-write", "merge-on-read"] | None = None
@@ -66,7 +66,7 @@ class RowChange(Document):
     clauses: list[MergeClause] = []
 
 
-class JobSpec(Document):
+class JobSpec(Document, frozen=True, kw_only=True):
     """One job. ``options`` hold the action's own options under Iceberg's names, values as text."""
 
     job: str

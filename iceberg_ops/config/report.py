@@ -14,7 +14,7 @@ Status = Literal["nothing-to-do", "planned", "committed", "partially-committed",
 GroupStatus = Literal["planned", "committed", "carried-over", "re-planned", "dropped", "failed"]
 
 
-class TableState(Document):
+class TableState(Document, frozen=True, kw_only=True):
     """A table's size at one snapshot, from its manifest list and summary; bytes are those of live files."""
 
     snapshot_id: int | None = None
@@ -26,8 +26,8 @@ class TableState(Document):
     bytes: int = 0
 
 
-class Certificate(Document):
-    """The proof that a group kept its rows: live rows in (after deletes) and rows out; columns whose null counts and bounds agree."""
+class Certificate(Document, frozen=True, kw_only=True):
+    """The proof that a group kept its rows: live rows in (after deletes), rows out, columns whose null counts agree."""
 
     rows_in: int
     rows_out: int
@@ -35,7 +35,7 @@ class Certificate(Document):
     columns_checked: int = 0
 
 
-class GroupReport(Document):
+class GroupReport(Document, frozen=True, kw_only=True):
     """One file group of a rewrite. ``reason`` says why it was chosen, or why it was dropped."""
 
     group_id: str
@@ -49,14 +49,14 @@ class GroupReport(Document):
     certificate: Certificate | None = None
 
 
-class SkippedFile(Document):
+class SkippedFile(Document, frozen=True, kw_only=True):
     """A file the plan left alone, and the rule that decided it."""
 
     file_path: str
     reason: str
 
 
-class Step(Document):
+class Step(Document, frozen=True, kw_only=True):
     """One step (plan, run, commit, verify, clean) and how long it took."""
 
     name: str
@@ -64,7 +64,7 @@ class Step(Document):
     detail: str = ""
 
 
-class ErrorReport(Document):
+class ErrorReport(Document, frozen=True, kw_only=True):
     """``code`` of the exception tree, its one-line message, and the next thing to try."""
 
     code: str
@@ -72,7 +72,7 @@ class ErrorReport(Document):
     next_step: str = ""
 
 
-class ActionReport(Document):
+class ActionReport(Document, frozen=True, kw_only=True):
     """What became of one job. Times are milliseconds; ``started_at`` is ISO 8601 UTC."""
 
     action: str

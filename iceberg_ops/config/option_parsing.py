@@ -1,0 +1,148 @@
+"""Parsers of option values, and the reader that names action, option, value and rule when one is broken.
+
+A parser takes text and gives a value or raises ValueError whose message is the rule ("must be ...").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from iceberg_ops.errors import OptionError
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_AGE = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option as documented: its name, its default in words, and what it means."""
+
+    name: str
+    default: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionReader:
+    """Reads options of one action; ``reader(name, parser, default)`` raises OptionError for a bad value."""
+
+    action: str
+    options: Mapping[str, str]
+
+    def __call__(self, name: str, parse: Callable[[str], T], default: D) -> T | D:
+        value = self.options.get(name)
+        if value is None:
+            return default
+        try:
+            return parse(str(value).strip())
+        except ValueError as e:
+            raise OptionError(f"{self.action}: option {name} = {value!r}: {e}") from None
+
+
+def text(value: str) -> str:
+    if not value:
+        raise ValueError("must not be empty")
+    return value
+
+
+def boolean(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("must be true or false")
+    return value.lower() == "true"
+
+
+def number(value: str) -> float:
+    """A number above 0."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise ValueError("must be a number above 0")
+    return found
+
+
+def ratio(value: str) -> float:
+    """A share in (0, 1]."""
+    found = number(value) if _is_number(value) else 0.0
+    if not 0 < found <= 1:
+        raise ValueError("must be a number above 0 and at most 1")
+    return found
+
+
+def at_least(low: int) -> Callable[[str], int]:
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"-?\d+", value) or int(value) < low:
+            raise ValueError(f"must be a whole number, {low} or more")
+        return int(value)
+
+    return parse
+
+
+def choice(*choices: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.lower() not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return value.lower()
+
+    return parse
+
+
+def names(value: str) -> tuple[str, ...]:
+    """Comma separated names."""
+    found = tuple(part.strip() for part in value.split(","))
+    if not all(found):
+        raise ValueError("must be names separated by commas")
+    return found
+
+
+def numbers(value: str) -> tuple[int, ...]:
+    """Comma separated whole numbers."""
+    parts = names(value)
+    if not all(re.fullmatch(r"-?\d+", part) for part in parts):
+        raise ValueError("must be whole numbers separated by commas")
+    return tuple(int(part) for part in parts)
+
+
+def pairs(value: str) -> dict[str, str]:
+    """``from=to`` pairs, comma separated."""
+    found = [part.partition("=") for part in names(value)]
+    if not all(left and sign and right for left, sign, right in found):
+        raise ValueError("must be from=to pairs separated by commas")
+    return {left.strip(): right.strip() for left, _, right in found}
+
+
+def moment(now_ms: int) -> Callable[[str], int]:
+    """A time as ISO 8601 (UTC without an offset), as milliseconds since 1970, or as an age before ``now_ms`` (``5d``, ``36h``)."""
+
+    def parse(value: str) -> int:
+        if age := _AGE.fullmatch(value):
+            return now_ms - int(age[1]) * _UNIT_MS[age[2]]
+        if re.fullmatch(r"\d{11,}", value):
+            return int(value)
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("must be an ISO 8601 time, milliseconds since 1970, or an age such as 5d or 36h") from None
+        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+    return parse
+
+
+def duration_ms(value: str) -> int:
+    """A length of time such as ``90m`` or ``7d``, in milliseconds."""
+    found = _AGE.fullmatch(value.strip())
+    if found is None:
+        raise ValueError("must be a length of time such as 90m, 36h or 7d")
+    return int(found[1]) * _UNIT_MS[found[2]]
+
+
+def _is_number(value: str) -> bool:
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value) is not None

@@ -1,0 +1,348 @@
+"""Options of the maintenance actions: Iceberg's names and defaults, typed values, and one-line refusals.
+
+``parse_options(action, options, properties, now_ms=...)`` turns the text of a job spec into one frozen value per action. Unknown
+keys are refused with the known ones named; a value that breaks a rule is refused with the value and the rule. Sizes are bytes,
+times milliseconds since the epoch. Where Iceberg takes a default from a table property, ``properties`` gives it.
+
+What the values mean for a plan is decided in ``iceberg_ops.planning``. Reference: Iceberg's Spark procedures and action options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.config.option_parsing import (
+    Option,
+    OptionReader,
+    at_least,
+    boolean,
+    choice,
+    moment,
+    names,
+    number,
+    numbers,
+    pairs,
+    ratio,
+    text,
+)
+from iceberg_ops.config.properties import (
+    DELETE_TARGET_FILE_SIZE_BYTES,
+    MANIFEST_TARGET_SIZE_BYTES,
+    MAX_SNAPSHOT_AGE_MS,
+    TARGET_FILE_SIZE_BYTES,
+)
+from iceberg_ops.errors import OptionError
+
+NO_LIMIT = 2**63 - 1
+DAY_MS = 86_400_000
+JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
+
+_SIZES = (
+    Option("target-file-size-bytes", "the table's", "size new files should have"),
+    Option("min-file-size-bytes", "0.75 x target", "smaller files are candidates"),
+    Option("max-file-size-bytes", "1.8 x target", "larger files are candidates and are split"),
+    Option("min-input-files", "5", "a group of at least this many files is worth a rewrite"),
+    Option("rewrite-all", "false", "rewrite every file, whatever its size"),
+    Option("max-file-group-size-bytes", "107374182400", "the most one group may hold"),
+    Option("max-file-group-input-files", "unlimited", "the most files one group may hold"),
+)
+_PROGRESS = (
+    Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time"),
+    Option("partial-progress.enabled", "false", "several commits instead of one"),
+    Option("partial-progress.max-commits", "10", "the most commits one run may make"),
+    Option("partial-progress.max-failed-commits", "max-commits", "more failed commits than this fail the run"),
+    Option("rewrite-job-order", "none", "order of groups: " + ", ".join(JOB_ORDERS)),
+)
+OPTIONS: Mapping[str, tuple[Option, ...]] = {
+    "rewrite_data_files": (
+        Option("strategy", "binpack", "binpack or sort"),
+        Option("sort-order", "the table's", "SQL order list, or zorder(a, b); implies strategy sort"),
+        *_SIZES,
+        *_PROGRESS,
+        Option("max-files-to-rewrite", "unlimited", "the most input files of one run, the best groups first"),
+        Option("delete-file-threshold", "unlimited", "a file with at least this many delete files is a candidate"),
+        Option("delete-ratio-threshold", "0.3", "a file with at least this share of deleted rows is a candidate"),
+        Option("use-starting-sequence-number", "true", "new files keep the starting snapshot's sequence number"),
+        Option("output-spec-id", "the table's default spec", "partition spec of the new files"),
+        Option("remove-dangling-deletes", "false", "also remove delete files that apply to no live file"),
+        Option("compression-factor", "1.0", "scales the estimated number of sorted output files"),
+        Option("max-overlap-depth", "2", "sort: mean files per point of the sort key that still counts as clustered"),
+        Option("shuffle-partitions-per-file", "1", "sort on Spark: shuffle partitions per output file"),
+        Option("var-length-contribution", "8", "z-order: bytes taken from strings and binaries"),
+        Option("max-output-size", "2147483647", "z-order: the most interleaved bytes"),
+    ),
+    "rewrite_position_delete_files": (*_SIZES, *_PROGRESS),
+    "convert_equality_deletes": (
+        Option("target-file-size-bytes", "the table's", "size new delete files should have"),
+        Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time"),
+        Option("max-file-group-size-bytes", "107374182400", "the most data one group may hold"),
+    ),
+    "rewrite_manifests": (
+        Option("spec-id", "the table's default spec", "rewrite the manifests of this partition spec"),
+        Option("sort-by", "all partition fields", "partition fields to cluster by, comma separated"),
+        Option("use-caching", "false", "accepted for Iceberg's sake; nothing is cached in Spark here"),
+    ),
+    "expire_snapshots": (
+        Option("older-than", "history.expire.max-snapshot-age-ms ago", "expire snapshots older than this time or age (5d)"),
+        Option("retain-last", "history.expire.min-snapshots-to-keep", "snapshots every branch keeps at least"),
+        Option("snapshot-ids", "none", "expire these snapshots, comma separated"),
+        Option("clean-expired-metadata", "false", "also drop partition specs and schemas nothing uses any more"),
+        Option("max-concurrent-deletes", "unlimited", "accepted for Iceberg's sake; files are deleted in bulk"),
+        Option("stream-results", "true", "accepted for Iceberg's sake; results are never collected"),
+    ),
+    "remove_orphan_files": (
+        Option("older-than", "3d", "only files last modified before this: a time, or an age such as 3d"),
+        Option("location", "the table's location", "folder to search, at or below the table's own"),
+        Option("unsafe-allow-recent", "false", "permit older-than within the last 24 hours, at the risk of running writers"),
+        Option("prefix-mismatch-mode", "error", "a file whose scheme or authority differs: error, ignore or delete"),
+        Option("equal-schemes", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
+        Option("equal-authorities", "none", "authorities that mean the same, as from=to pairs"),
+        Option("max-concurrent-deletes", "unlimited", "accepted for Iceberg's sake; files are deleted in bulk"),
+        Option("prefix-listing", "true", "accepted for Iceberg's sake; locations are always listed by prefix"),
+        Option("stream-results", "true", "accepted for Iceberg's sake; results are never collected"),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeOptions:
+    """Which files and groups are worth rewriting by size (Iceberg: SizeBasedFileRewritePlanner)."""
+
+    target_file_size_bytes: int
+    min_file_size_bytes: int
+    max_file_size_bytes: int
+    min_input_files: int
+    rewrite_all: bool
+    max_file_group_size_bytes: int
+    max_file_group_input_files: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressOptions:
+    """How groups are worked off and committed."""
+
+    max_concurrent_file_group_rewrites: int
+    partial_progress: bool
+    max_commits: int
+    max_failed_commits: int
+    rewrite_job_order: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteDataFilesOptions:
+    """``sort_order`` is the text of option sort-order; None means the table's own where ``strategy`` is sort."""
+
+    strategy: str
+    sort_order: str | None
+    sizes: SizeOptions
+    progress: ProgressOptions
+    max_files_to_rewrite: int
+    delete_file_threshold: int
+    delete_ratio_threshold: float
+    use_starting_sequence_number: bool
+    output_spec_id: int | None
+    remove_dangling_deletes: bool
+    compression_factor: float
+    max_overlap_depth: float
+    shuffle_partitions_per_file: int
+    var_length_contribution: int
+    max_output_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePositionDeleteFilesOptions:
+    sizes: SizeOptions
+    progress: ProgressOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertEqualityDeletesOptions:
+    target_file_size_bytes: int
+    max_concurrent_file_group_rewrites: int
+    max_file_group_size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifestsOptions:
+    """``sort_by`` empty means every partition field in spec order; ``target_size_bytes`` comes from the table."""
+
+    spec_id: int | None
+    sort_by: tuple[str, ...]
+    target_size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireSnapshotsOptions:
+    """``retain_last`` None: the table's property decides. Times are milliseconds since the epoch."""
+
+    older_than_ms: int
+    retain_last: int | None
+    snapshot_ids: tuple[int, ...]
+    clean_expired_metadata: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrphanFilesOptions:
+    older_than_ms: int
+    location: str | None
+    prefix_mismatch_mode: str
+    equal_schemes: Mapping[str, str]
+    equal_authorities: Mapping[str, str]
+
+
+def check_option_names(action: str, options: Mapping[str, str]) -> None:
+    """Refuse options that ``action`` does not have. Raises OptionError naming the unknown and the known."""
+    known = known_options(action)
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise OptionError(f"{action}: unknown option {', '.join(unknown)}: the options are {', '.join(sorted(known))}")
+
+
+def known_options(action: str) -> tuple[str, ...]:
+    """Names of an action's options. Raises OptionError for an unknown action."""
+    if action not in OPTIONS:
+        raise OptionError(f"unknown action {action!r}: the maintenance actions are {', '.join(OPTIONS)}")
+    return tuple(option.name for option in OPTIONS[action])
+
+
+def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteDataFilesOptions:
+    """Raises OptionError."""
+    read = _reader("rewrite_data_files", options)
+    sort_order = read("sort-order", text, None)
+    strategy = read("strategy", choice("binpack", "sort"), "sort" if sort_order else "binpack")
+    if sort_order and strategy == "binpack":
+        raise OptionError(f"rewrite_data_files: sort-order {sort_order!r} needs strategy sort, not binpack")
+    return RewriteDataFilesOptions(
+        strategy=strategy,
+        sort_order=sort_order,
+        sizes=_sizes(read, TARGET_FILE_SIZE_BYTES.of(properties)),
+        progress=_progress(read),
+        max_files_to_rewrite=read("max-files-to-rewrite", at_least(1), NO_LIMIT),
+        delete_file_threshold=read("delete-file-threshold", at_least(1), 2**31 - 1),
+        delete_ratio_threshold=read("delete-ratio-threshold", ratio, 0.3),
+        use_starting_sequence_number=read("use-starting-sequence-number", boolean, True),
+        output_spec_id=read("output-spec-id", at_least(0), None),
+        remove_dangling_deletes=read("remove-dangling-deletes", boolean, False),
+        compression_factor=read("compression-factor", number, 1.0),
+        max_overlap_depth=read("max-overlap-depth", number, 2.0),
+        shuffle_partitions_per_file=read("shuffle-partitions-per-file", at_least(1), 1),
+        var_length_contribution=read("var-length-contribution", at_least(1), 8),
+        max_output_size=read("max-output-size", at_least(1), 2**31 - 1),
+    )
+
+
+def rewrite_position_delete_files_options(
+    options: Mapping[str, str], properties: Mapping[str, str]
+) -> RewritePositionDeleteFilesOptions:
+    """Raises OptionError."""
+    read = _reader("rewrite_position_delete_files", options)
+    sizes = _sizes(read, DELETE_TARGET_FILE_SIZE_BYTES.of(properties))
+    return RewritePositionDeleteFilesOptions(sizes=sizes, progress=_progress(read))
+
+
+def convert_equality_deletes_options(options: Mapping[str, str], properties: Mapping[str, str]) -> ConvertEqualityDeletesOptions:
+    """Raises OptionError."""
+    read = _reader("convert_equality_deletes", options)
+    return ConvertEqualityDeletesOptions(
+        target_file_size_bytes=read("target-file-size-bytes", at_least(1), DELETE_TARGET_FILE_SIZE_BYTES.of(properties)),
+        max_concurrent_file_group_rewrites=read("max-concurrent-file-group-rewrites", at_least(1), 5),
+        max_file_group_size_bytes=read("max-file-group-size-bytes", at_least(1), 100 * 2**30),
+    )
+
+
+def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteManifestsOptions:
+    """Raises OptionError."""
+    read = _reader("rewrite_manifests", options)
+    read("use-caching", boolean, False)
+    return RewriteManifestsOptions(
+        spec_id=read("spec-id", at_least(0), None),
+        sort_by=read("sort-by", names, ()),
+        target_size_bytes=MANIFEST_TARGET_SIZE_BYTES.of(properties),
+    )
+
+
+def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> ExpireSnapshotsOptions:
+    """Raises OptionError."""
+    read = _reader("expire_snapshots", options)
+    read("max-concurrent-deletes", at_least(1), None)
+    read("stream-results", boolean, True)
+    return ExpireSnapshotsOptions(
+        older_than_ms=read("older-than", moment(now_ms), now_ms - MAX_SNAPSHOT_AGE_MS.of(properties)),
+        retain_last=read("retain-last", at_least(1), None),
+        snapshot_ids=read("snapshot-ids", numbers, ()),
+        clean_expired_metadata=read("clean-expired-metadata", boolean, False),
+    )
+
+
+def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> RemoveOrphanFilesOptions:
+    """Raises OptionError; also for an ``older-than`` within the last 24 hours, unless ``unsafe-allow-recent`` is true."""
+    read = _reader("remove_orphan_files", options)
+    read("max-concurrent-deletes", at_least(1), None)
+    read("prefix-listing", boolean, True)
+    read("stream-results", boolean, True)
+    older_than_ms = read("older-than", moment(now_ms), now_ms - 3 * DAY_MS)
+    if older_than_ms > now_ms - DAY_MS and not read("unsafe-allow-recent", boolean, False):
+        raise OptionError(
+            f"remove_orphan_files: older-than {options['older-than']!r} is within the last 24 hours: files of running writers "
+            "would be taken for orphans (unsafe-allow-recent=true permits it)"
+        )
+    return RemoveOrphanFilesOptions(
+        older_than_ms=older_than_ms,
+        location=read("location", text, None),
+        prefix_mismatch_mode=read("prefix-mismatch-mode", choice("error", "ignore", "delete"), "error"),
+        equal_schemes={"s3n": "s3", "s3a": "s3", **read("equal-schemes", pairs, {})},
+        equal_authorities=read("equal-authorities", pairs, {}),
+    )
+
+
+def check_options(action: str, options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> None:
+    """Parse an action's options only to see that they are right (policy lint). Raises OptionError."""
+    check_option_names(action, options)
+    if action == "rewrite_data_files":
+        rewrite_data_files_options(options, properties)
+    elif action == "rewrite_position_delete_files":
+        rewrite_position_delete_files_options(options, properties)
+    elif action == "convert_equality_deletes":
+        convert_equality_deletes_options(options, properties)
+    elif action == "rewrite_manifests":
+        rewrite_manifests_options(options, properties)
+    elif action == "expire_snapshots":
+        expire_snapshots_options(options, properties, now_ms=now_ms)
+    else:
+        remove_orphan_files_options(options, now_ms=now_ms)
+
+
+def _reader(action: str, options: Mapping[str, str]) -> OptionReader:
+    check_option_names(action, options)
+    return OptionReader(action, options)
+
+
+def _sizes(read: OptionReader, table_target: int) -> SizeOptions:
+    target = read("target-file-size-bytes", at_least(1), table_target)
+    low = read("min-file-size-bytes", at_least(0), int(target * 0.75))
+    high = read("max-file-size-bytes", at_least(1), int(target * 1.8))
+    if low >= target:
+        raise OptionError(f"{read.action}: min-file-size-bytes {low} must be < target-file-size-bytes {target}")
+    if high <= target:
+        raise OptionError(f"{read.action}: max-file-size-bytes {high} must be > target-file-size-bytes {target}")
+    return SizeOptions(
+        target_file_size_bytes=target,
+        min_file_size_bytes=low,
+        max_file_size_bytes=high,
+        min_input_files=read("min-input-files", at_least(1), 5),
+        rewrite_all=read("rewrite-all", boolean, False),
+        max_file_group_size_bytes=read("max-file-group-size-bytes", at_least(1), 100 * 2**30),
+        max_file_group_input_files=read("max-file-group-input-files", at_least(1), NO_LIMIT),
+    )
+
+
+def _progress(read: OptionReader) -> ProgressOptions:
+    commits = read("partial-progress.max-commits", at_least(1), 10)
+    return ProgressOptions(
+        max_concurrent_file_group_rewrites=read("max-concurrent-file-group-rewrites", at_least(1), 5),
+        partial_progress=read("partial-progress.enabled", boolean, False),
+        max_commits=commits,
+        max_failed_commits=read("partial-progress.max-failed-commits", at_least(0), commits),
+        rewrite_job_order=read("rewrite-job-order", choice(*JOB_ORDERS), "none"),
+    )
