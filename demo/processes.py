@@ -1,0 +1,184 @@
+"""Airflow's components as processes: started in a session of their own, stopped by their recorded pid, with everything they started.
+
+A pid file holds the pid and the process's start time; a pid that the system gave to another program since is left alone. The
+components are ``api-server``, ``scheduler`` and ``dag-processor``, each by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from demo.places import Places
+
+COMPONENTS: dict[str, tuple[str, ...]] = {
+    "api-server": ("api-server",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+}
+GRACE_SECONDS = 10.0
+_SAME_START_SECONDS = 2.0
+
+
+class DemoError(Exception):
+    """A step of the demo failed: what happened, the log to read, and the next thing to try."""
+
+    def __init__(self, message: str, *, log: Path | None = None, next_step: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+        self.next_step = next_step
+
+
+def start(name: str, places: Places, environment: Mapping[str, str]) -> int:
+    """Start a component and return its pid. A running one is left alone."""
+    running = pid_of(name, places)
+    if running is not None:
+        return running
+    log = places.logs / f"{name}.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "airflow", *COMPONENTS[name]],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=places.airflow_home,
+            start_new_session=True,
+        )
+    record = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
+    _pid_file(name, places).write_text(json.dumps(record) + "\n")
+    return process.pid
+
+
+def pid_of(name: str, places: Places) -> int | None:
+    """The pid of a running component that we started, or None."""
+    try:
+        record = json.loads(_pid_file(name, places).read_text())
+        process = psutil.Process(int(record["pid"]))
+        same = abs(process.create_time() - float(record["started"])) < _SAME_START_SECONDS
+        alive = process.status() != psutil.STATUS_ZOMBIE
+    except (FileNotFoundError, psutil.NoSuchProcess, ValueError, KeyError):
+        return None
+    return process.pid if same and alive else None
+
+
+def running(places: Places) -> dict[str, int]:
+    """Component -> pid, of those that run."""
+    found = {name: pid_of(name, places) for name in COMPONENTS}
+    return {name: pid for name, pid in found.items() if pid is not None}
+
+
+def stop_all(places: Places) -> list[str]:
+    """Stop what runs, the scheduler first so that it starts nothing new; returns the names of what was stopped."""
+    stopped = []
+    for name in ("scheduler", "dag-processor", "api-server"):
+        pid = pid_of(name, places)
+        if pid is not None:
+            stop(pid)
+            stopped.append(name)
+        _pid_file(name, places).unlink(missing_ok=True)
+    return stopped
+
+
+def stop(pid: int, grace_seconds: float = GRACE_SECONDS) -> None:
+    """End a process that we started, and its descendants: SIGTERM, then SIGKILL to what is left after the grace time."""
+    family = _family(pid)
+    for process in family:
+        _signal(process, signal.SIGTERM)
+    _, alive = psutil.wait_procs(family, timeout=grace_seconds)
+    late = {p.pid: p for p in alive}
+    for process in alive:
+        late.update({p.pid: p for p in _family(process.pid)})
+    for process in late.values():
+        _signal(process, signal.SIGKILL)
+    psutil.wait_procs(list(late.values()), timeout=grace_seconds)
+    _reap(pid)
+
+
+def check_alive(places: Places) -> None:
+    """Raise DemoError naming the first component that ended, with the log to read."""
+    for name in COMPONENTS:
+        if pid_of(name, places) is None:
+            log = places.logs / f"{name}.log"
+            raise DemoError(
+                f"airflow {name} ended by itself: {last_line(log)}", log=log, next_step="read the log's last lines, then run make demo again"
+            )
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log that is not blank, or a remark that there is none."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()] if log.is_file() else []
+    return lines[-1] if lines else "its log is empty"
+
+
+def run(arguments: list[str], places: Places, environment: Mapping[str, str], log_name: str, *, timeout: float = 300) -> None:
+    """Run a command to its end, its output in a log of its own. Raises DemoError that names the log and its last line."""
+    log = places.logs / f"{log_name}.log"
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True
+        )
+    try:
+        code = process.wait(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise DemoError(f"{log_name} took more than {timeout:.0f} s", log=log) from None
+    finally:
+        if process.poll() is None:
+            stop(process.pid)
+    if code:
+        raise DemoError(f"{log_name} ended with code {code}: {last_line(log)}", log=log)
+
+
+def wait_until(condition: object, seconds: float, *, poll: float = 0.5) -> bool:
+    """Call ``condition`` until it is true or the time is over."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():  # type: ignore[operator]
+            return True
+        time.sleep(poll)
+    return False
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """The process, its descendants, and whoever shares its session (a task's own children outlive their parent)."""
+    found: dict[int, psutil.Process] = {}
+    try:
+        root = psutil.Process(pid)
+        found[pid] = root
+        found.update({p.pid: p for p in root.children(recursive=True)})
+    except psutil.NoSuchProcess:
+        pass
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == pid:
+                found[process.pid] = process
+        except (ProcessLookupError, PermissionError):
+            continue
+    return list(found.values())
+
+
+def _signal(process: psutil.Process, number: signal.Signals) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        pass
+
+
+def _reap(pid: int) -> None:
+    """Collect the exit status where the process is our own child, so that no zombie stays."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        pass
+
+
+def _pid_file(name: str, places: Places) -> Path:
+    return places.pids / f"{name}.json"

@@ -1,0 +1,125 @@
+"""The environment Airflow's components run in, as plain variables.
+
+One function gives all of it, so that a component, a command and a task see the same. Secrets are made once and kept in a file that only
+the owner reads. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without its log server, which
+would listen on all interfaces.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import sys
+from pathlib import Path
+
+import yaml
+
+from demo.places import PROJECT, Places
+
+USER = "admin"
+CATALOG = "demo"
+PARALLELISM = 4
+SPARK_DRIVER_MEMORY = "1g"
+
+
+def airflow_environment(places: Places) -> dict[str, str]:
+    """Variables for every Airflow process, on top of the current environment."""
+    port = places.api_port()
+    hidden = _secrets(places)
+    return {
+        **_inherited(),
+        "AIRFLOW_HOME": str(places.airflow_home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM),
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(places.password_file),
+        "AIRFLOW__CORE__FERNET_KEY": hidden["fernet-key"],
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{places.airflow_home / 'airflow.db'}",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__API__SECRET_KEY": hidden["api-secret-key"],
+        "AIRFLOW__API_AUTH__JWT_SECRET": hidden["jwt-secret"],
+        "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+        "AIRFLOW_CONN_ICEBERG_DEFAULT": json.dumps(catalog_connection(places)),
+        "ICEBERG_OPS_CATALOGS": str(places.catalogs_file),
+        "ICEBERG_OPS_JOBS": str(places.jobs),
+        "ICEBERG_OPS_LANDING": str(places.landing),
+        "ICEBERG_OPS_DRIVER_MEMORY": SPARK_DRIVER_MEMORY,
+    }
+
+
+def catalog_properties(places: Places) -> dict[str, str]:
+    """Properties of the sqlite catalog ``demo``."""
+    return {"uri": f"sqlite:///{places.catalog_database}", "warehouse": str(places.warehouse)}
+
+
+def catalog_connection(places: Places) -> dict[str, object]:
+    """The catalog as an Airflow connection of type ``iceberg_ops``."""
+    return {"conn_type": "iceberg_ops", "extra": {"name": CATALOG, "type": "sql", **catalog_properties(places)}}
+
+
+def write_catalogs_file(places: Places) -> None:
+    """The same catalog for ``iceberg-ops`` on the command line."""
+    entry = {"name": CATALOG, "type": "sql", "properties": catalog_properties(places)}
+    places.catalogs_file.write_text(yaml.safe_dump({"catalogs": [entry]}, sort_keys=False))
+
+
+def write_password(places: Places) -> str:
+    """Make the admin's password before the api-server would print one to its log; the same one on later calls."""
+    if places.password_file.is_file():
+        return password(places)
+    chosen = secrets.token_urlsafe(12)
+    _write_private(places.password_file, json.dumps({USER: chosen}) + "\n")
+    return chosen
+
+
+def password(places: Places) -> str:
+    """The admin's password."""
+    return str(json.loads(places.password_file.read_text())[USER])
+
+
+def _inherited() -> dict[str, str]:
+    """The current environment, with this interpreter first on the path, and without another Airflow's settings."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "SPARK_", "PYSPARK_"))}
+    here = str(Path(sys.executable).parent)
+    return {
+        **kept,
+        "PATH": f"{here}{os.pathsep}{kept.get('PATH', os.defpath)}",
+        "PYTHONPATH": str(PROJECT),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _secrets(places: Places) -> dict[str, str]:
+    if not places.secrets_file.is_file():
+        made = {
+            "jwt-secret": secrets.token_urlsafe(64),
+            "api-secret-key": secrets.token_urlsafe(32),
+            "fernet-key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        }
+        _write_private(places.secrets_file, json.dumps(made) + "\n")
+    return dict(json.loads(places.secrets_file.read_text()))
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as out:
+        out.write(text)
