@@ -64,9 +64,11 @@ class SnapshotRef:
 class SnapshotLogEntry:
     timestamp_ms: int
     snapshot_id: int
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataLogEntry:
     timestamp_ms: int
     metadata_file: str
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -9,9 +9,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from iceberg_ops.spec.types import INT, STRING, IcebergType
+from iceberg_ops.spec.types import DATE, INT, STRING, IcebergType, PrimitiveType
 
 _PARAMETERISED = re.compile(r"(bucket|truncate)\[(\d+)\]", re.IGNORECASE)
+_DATES = frozenset({"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_HASHABLE = _DATES | {"int", "long", "decimal", "time", "string", "uuid", "fixed", "binary"}
+_SOURCES = {
+    "identity": _HASHABLE | {"boolean", "float", "double", "unknown"},
+    "bucket": _HASHABLE,
+    "truncate": frozenset({"int", "long", "decimal", "string", "binary"}),
+    "year": _DATES,
+    "month": _DATES,
+    "day": _DATES,
+    "hour": _DATES - {"date"},
+    "void": _HASHABLE | {"boolean", "float", "double", "unknown", "variant", "geometry", "geography"},
+}
 _PLAIN_NAMES = frozenset({"identity", "year", "month", "day", "hour", "void"})
 
 
@@ -38,11 +50,17 @@ class Transform:
     def is_known(self) -> bool:
         return self.name in _PLAIN_NAMES or self.parameter is not None
 
+    def can_transform(self, source: IcebergType) -> bool:
+        """Whether the spec lets this transform take values of ``source``; never so for an unknown transform."""
+        return isinstance(source, PrimitiveType) and source.name in _SOURCES.get(self.name, frozenset())
+
     def result_type(self, source: IcebergType) -> IcebergType:
-        """Type of the transform's values. Unknown transforms give string, as the spec asks."""
+        """Type of the transform's values: date for ``day``, so that paths and manifests show a date. Unknown transforms give string."""
         if self.name in ("identity", "truncate", "void"):
             return source
-        if self.name in ("bucket", "year", "month", "day", "hour"):
+        if self.name == "day":
+            return DATE
+        if self.name in ("bucket", "year", "month", "hour"):
             return INT
         return STRING
 

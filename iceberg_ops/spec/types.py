@@ -195,9 +195,10 @@ class NestedField:
 
 @dataclass(frozen=True, slots=True)
 class StructType(IcebergType):
-    """A struct; its fields in order."""
+    """A struct; its fields in order. ``extra`` holds unknown JSON keys, here and on the other nested types."""
 
     fields: tuple[NestedField, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
         return "struct<" + ", ".join(f"{f.field_id}: {f.name}: {f.type}" for f in self.fields) + ">"
@@ -222,6 +223,7 @@ class ListType(IcebergType):
     """A list; ``element`` is a field named "element"."""
 
     element: NestedField
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"list<{self.element.type}>"
@@ -233,6 +235,7 @@ class MapType(IcebergType):
 
     key: NestedField
     value: NestedField
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"map<{self.key.type}, {self.value.type}>"

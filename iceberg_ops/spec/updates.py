@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -131,3 +132,15 @@ class RemovePartitionSpecs(TableUpdate):
 @dataclass(frozen=True, slots=True)
 class RemoveSchemas(TableUpdate):
     schema_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddEncryptionKey(TableUpdate):
+    """``key`` is the entry of ``encryption-keys`` as its JSON object."""
+
+    key: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveEncryptionKey(TableUpdate):
+    key_id: str

@@ -1,0 +1,105 @@
+"""Transforms applied to one value (spec: "Partition Transforms", Appendix B).
+
+Null maps to null. Divisions floor, so that the hour before the epoch is hour -1. The vectorised form for Arrow columns is in
+``iceberg_ops.data.partition_values`` and is tested against this one.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import mmh3
+
+from iceberg_ops.errors import SchemaError, UnsupportedError
+from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY, civil_from_days, iso_date
+from iceberg_ops.spec.transforms import Transform
+from iceberg_ops.spec.types import DecimalType, IcebergType, PrimitiveType
+from iceberg_ops.spec.values import decimal_of, human, minimal_bytes, unscaled
+
+_LONG = struct.Struct("<q")
+_NANOS = frozenset({"timestamp_ns", "timestamptz_ns"})
+_WHOLE = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz", "boolean"})
+
+
+def bucket_hash(source: IcebergType, value: Any) -> int:
+    """Signed 32-bit murmur3 of a value (Appendix B). Raises UnsupportedError for a type that can not be hashed."""
+    name = source.name if isinstance(source, PrimitiveType) else str(source)
+    if name in _WHOLE:
+        data = _LONG.pack(value)
+    elif name in _NANOS:
+        data = _LONG.pack(value // 1000)
+    elif name == "string":
+        data = value.encode("utf-8")
+    elif isinstance(source, DecimalType):
+        data = minimal_bytes(unscaled(value))
+    elif name == "uuid":
+        data = value.bytes
+    elif name in ("fixed", "binary"):
+        data = bytes(value)
+    elif name in ("float", "double"):
+        data = struct.pack("<d", float("nan") if value != value else value + 0.0)
+    else:
+        raise UnsupportedError(f"not supported: a hash of type {source}, because the format defines none")
+    return int(mmh3.hash(data, 0, signed=True))
+
+
+def truncated(source: IcebergType, width: int, value: Any) -> Any:
+    """truncate[width]: numbers down to a multiple, text to ``width`` code points, binary to ``width`` bytes."""
+    if isinstance(source, DecimalType):
+        whole = unscaled(value)
+        return decimal_of(whole - whole % width, source.scale)
+    if isinstance(source, PrimitiveType) and source.name in ("int", "long"):
+        return value - value % width
+    return value[:width]
+
+
+def _ticks_per_second(source: IcebergType) -> int:
+    return NANOS_PER_SECOND if isinstance(source, PrimitiveType) and source.name in _NANOS else MICROS_PER_SECOND
+
+
+def _period(name: str, source: IcebergType, value: int) -> int:
+    if name == "hour":
+        return value // (3600 * _ticks_per_second(source))
+    is_date = isinstance(source, PrimitiveType) and source.name == "date"
+    days = value if is_date else value // (SECONDS_PER_DAY * _ticks_per_second(source))
+    if name == "day":
+        return days
+    year, month, _ = civil_from_days(days)
+    return year - 1970 if name == "year" else (year - 1970) * 12 + month - 1
+
+
+def apply(transform: Transform, source: IcebergType, value: Any) -> Any:
+    """The transform's value in canonical form. Raises UnsupportedError for an unknown transform, SchemaError for a source type that
+    the transform does not take."""
+    if not transform.is_known:
+        raise UnsupportedError(f"not supported: computing transform {transform}, because this version of the format does not define it")
+    if value is None or transform.name == "void":
+        return None
+    if not transform.can_transform(source):
+        raise SchemaError(f"transform {transform} can not take values of type {source}")
+    if transform.name == "identity":
+        return value
+    if transform.name in ("bucket", "truncate"):
+        if not transform.parameter:
+            raise SchemaError(f"transform {transform}: the parameter must be above 0")
+        if transform.name == "bucket":
+            return (bucket_hash(source, value) & 0x7FFFFFFF) % transform.parameter
+        return truncated(source, transform.parameter, value)
+    return _period(transform.name, source, value)
+
+
+def human_value(transform: Transform, source: IcebergType, value: Any) -> str:
+    """Text of a transform's value, as partition paths show it: year ``2017``, month ``2017-11``, day ``2017-11-16``, hour
+    ``2017-11-16-10``; other transforms as ``values.human``; null as ``null``."""
+    if value is None:
+        return "null"
+    if transform.name == "year":
+        return f"{1970 + value:04d}"
+    if transform.name == "month":
+        return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
+    if transform.name == "day":
+        return iso_date(value)
+    if transform.name == "hour":
+        return f"{iso_date(value // 24)}-{value % 24:02d}"
+    return human(transform.result_type(source), value)
