@@ -57,7 +57,9 @@ class PartitionSpec:
 
     def compatible_with(self, other: PartitionSpec) -> bool:
         """Same sources, transforms and names in the same order; ids may differ (decides whether a spec is reused)."""
-        return [(f.source_ids, f.transform, f.name) for f in self.fields] == [(f.source_ids, f.transform, f.name) for f in other.fields]
+        return [(f.source_ids, f.transform, f.name) for f in self.fields] == [
+            (f.source_ids, f.transform, f.name) for f in other.fields
+        ]
 
 
 def partition_field_type(f: PartitionField, fields_by_id: Mapping[int, NestedField]) -> IcebergType:

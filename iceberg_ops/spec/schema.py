@@ -39,7 +39,9 @@ class Schema:
         found: dict[int, NestedField] = {}
         for f in _walk(self.struct):
             if f.field_id in found:
-                raise SchemaError(f"schema {self.schema_id}: field id {f.field_id} is used by {found[f.field_id].name!r} and {f.name!r}")
+                raise SchemaError(
+                    f"schema {self.schema_id}: field id {f.field_id} is used by {found[f.field_id].name!r} and {f.name!r}"
+                )
             found[f.field_id] = f
         return found
 

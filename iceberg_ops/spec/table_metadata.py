@@ -86,7 +86,9 @@ class TableMetadata:
         try:
             return known[wanted]
         except KeyError:
-            raise CorruptTableError(f"table {self.table_uuid}: {what} {wanted} is not in the metadata (it has {sorted(known)})") from None
+            raise CorruptTableError(
+                f"table {self.table_uuid}: {what} {wanted} is not in the metadata (it has {sorted(known)})"
+            ) from None
 
     @cached_property
     def all_fields_by_id(self) -> Mapping[int, NestedField]:

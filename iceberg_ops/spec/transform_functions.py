@@ -73,7 +73,9 @@ def apply(transform: Transform, source: IcebergType, value: Any) -> Any:
     """The transform's value in canonical form. Raises UnsupportedError for an unknown transform, SchemaError for a source type that
     the transform does not take."""
     if not transform.is_known:
-        raise UnsupportedError(f"not supported: computing transform {transform}, because this version of the format does not define it")
+        raise UnsupportedError(
+            f"not supported: computing transform {transform}, because this version of the format does not define it"
+        )
     if value is None or transform.name == "void":
         return None
     if not transform.can_transform(source):

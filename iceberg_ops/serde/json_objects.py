@@ -1,0 +1,128 @@
+"""Typed access to parsed JSON objects, and what is left of them.
+
+Every reader of the format's JSON goes through ``JsonObject``: a missing key or a value of another kind raises CorruptTableError
+that names the object, the key and the rule, and ``extra()`` hands back the keys nobody asked for, so that they survive a rewrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from iceberg_ops.errors import CorruptTableError
+
+T = TypeVar("T")
+
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+_INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
+
+
+def parse_json(data: bytes | str, what: str) -> Any:
+    """The parsed document. Raises CorruptTableError that names ``what``."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise CorruptTableError(f"{what} is not JSON: {e}") from None
+
+
+def as_long(value: Any, what: str) -> int:
+    """A 64-bit whole number. Raises CorruptTableError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not _LONG_MIN <= value <= _LONG_MAX:
+        raise CorruptTableError(f"{what} is {_show(value)}: must be a 64-bit whole number")
+    return value
+
+
+def as_int(value: Any, what: str) -> int:
+    """A 32-bit whole number. Raises CorruptTableError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not _INT_MIN <= value <= _INT_MAX:
+        raise CorruptTableError(f"{what} is {_show(value)}: must be a 32-bit whole number")
+    return value
+
+
+def as_text(value: Any, what: str) -> str:
+    """A string. Raises CorruptTableError."""
+    if not isinstance(value, str):
+        raise CorruptTableError(f"{what} is {_show(value)}: must be a string")
+    return value
+
+
+def as_flag(value: Any, what: str) -> bool:
+    """A boolean. Raises CorruptTableError."""
+    if not isinstance(value, bool):
+        raise CorruptTableError(f"{what} is {_show(value)}: must be true or false")
+    return value
+
+
+def as_list(value: Any, what: str) -> list[Any]:
+    """An array. Raises CorruptTableError."""
+    if not isinstance(value, list):
+        raise CorruptTableError(f"{what} is {_show(value)}: must be an array")
+    return value
+
+
+def as_text_map(value: Any, what: str) -> dict[str, str]:
+    """An object of strings; numbers and booleans in it become their text. Raises CorruptTableError."""
+    if not isinstance(value, dict):
+        raise CorruptTableError(f"{what} is {_show(value)}: must be an object")
+    return {key: _text_of(v, f"{what}.{key}") for key, v in value.items() if v is not None}
+
+
+def _text_of(value: Any, what: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else as_text(value, what)
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+class JsonObject:
+    """One JSON object, read key by key. ``what`` names it in messages ("snapshot", "field of schema 3")."""
+
+    def __init__(self, value: Any, what: str) -> None:
+        if not isinstance(value, dict):
+            raise CorruptTableError(f"{what} is {_show(value)}: must be an object")
+        self._value = value
+        self._read: set[str] = set()
+        self.what = what
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there with a value other than null."""
+        return self._value.get(key) is not None
+
+    def drop(self, *keys: str) -> None:
+        """Leave these keys out of ``extra``: they are known and said elsewhere."""
+        self._read.update(keys)
+
+    def get(self, key: str, read: Callable[[Any, str], T]) -> T:
+        """A required key. Raises CorruptTableError."""
+        self._read.add(key)
+        if key not in self._value:
+            raise CorruptTableError(f"{self.what} lacks the required key {key!r}")
+        return read(self._value[key], f"{self.what}.{key}")
+
+    def maybe(self, key: str, read: Callable[[Any, str], T]) -> T | None:
+        """An optional key; null counts as absent. Raises CorruptTableError for a value of another kind."""
+        self._read.add(key)
+        value = self._value.get(key)
+        return None if value is None else read(value, f"{self.what}.{key}")
+
+    def items_of(self, key: str, read: Callable[[Any], T]) -> tuple[T, ...]:
+        """An optional array, each element read by ``read``; absent or null: empty."""
+        return tuple(read(item) for item in self.maybe(key, as_list) or ())
+
+    def extra(self) -> dict[str, Any]:
+        """The keys nobody asked for."""
+        return {key: value for key, value in self._value.items() if key not in self._read}
+
+
+def without_none(extra: Mapping[str, Any], **values: Any) -> dict[str, Any]:
+    """A JSON object of ``values`` (underscores become dashes, None is left out) and then ``extra``."""
+    found = {key.replace("_", "-"): value for key, value in values.items() if value is not None}
+    for key, value in extra.items():
+        found.setdefault(key, value)
+    return found
