@@ -104,8 +104,9 @@ class Airflow:
 
     def log_lines(self, dag_id: str, run_id: str, task: Task) -> list[str]:
         """The log of a task's last try, as text lines."""
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task.task_id}/logs/{max(task.try_number, 1)}"
-        answer = self._call("GET", path, params={"map_index": task.map_index, "full_content": "true"}, headers={"Accept": "application/json"})
+        path = f"{_task_path(dag_id, run_id, task)}/logs/{max(task.try_number, 1)}"
+        parameters = {"map_index": task.map_index, "full_content": "true"}
+        answer = self._call("GET", path, params=parameters, headers={"Accept": "application/json"})
         content = answer.get("content", [])
         if isinstance(content, str):
             return content.splitlines()
@@ -113,7 +114,7 @@ class Airflow:
 
     def xcom(self, dag_id: str, run_id: str, task: Task, key: str = "return_value") -> Any:
         """A task's XCom value, or None."""
-        path = f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task.task_id}/xcomEntries/{key}"
+        path = f"{_task_path(dag_id, run_id, task)}/xcomEntries/{key}"
         try:
             return self._call("GET", path, params={"map_index": task.map_index, "deserialize": "false"})["value"]
         except DemoError:
@@ -121,9 +122,11 @@ class Airflow:
 
     def _call(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         last = ""
+        extra = arguments.pop("headers", {})
         for attempt in range(_TRIES):
             try:
-                answer = self._client.request(method, path, headers={**self._headers(), **arguments.pop("headers", {})}, **arguments)
+                self._log_in()
+                answer = self._client.request(method, path, headers=extra, **arguments)
             except httpx.HTTPError as e:
                 last = str(e) or type(e).__name__
             else:
@@ -137,12 +140,15 @@ class Airflow:
             time.sleep(0.5 * (attempt + 1))
         raise DemoError(f"Airflow's API did not accept {method} {path}: {last}")
 
-    def _headers(self) -> dict[str, str]:
+    def _log_in(self) -> None:
         if "Authorization" not in self._client.headers:
             answer = self._client.post("/auth/token", json=self._login)
             answer.raise_for_status()
             self._client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
-        return {}
+
+
+def _task_path(dag_id: str, run_id: str, task: Task) -> str:
+    return f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task.task_id}"
 
 
 def _log_text(entry: Any) -> str:

@@ -1,4 +1,5 @@
-"""Airflow's components as processes: started in a session of their own, stopped by their recorded pid, with everything they started.
+"""Airflow's components as processes: started in a session of their own, stopped by their recorded pid, with everything they
+started.
 
 A pid file holds the pid and the process's start time; a pid that the system gave to another program since is left alone. The
 components are ``api-server``, ``scheduler`` and ``dag-processor``, each by itself.
@@ -6,13 +7,14 @@ components are ``api-server``, ``scheduler`` and ``dag-processor``, each by itse
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
@@ -108,9 +110,8 @@ def check_alive(places: Places) -> None:
     for name in COMPONENTS:
         if pid_of(name, places) is None:
             log = places.logs / f"{name}.log"
-            raise DemoError(
-                f"airflow {name} ended by itself: {last_line(log)}", log=log, next_step="read the log's last lines, then run make demo again"
-            )
+            advice = "read the log's last lines, then run make demo again"
+            raise DemoError(f"airflow {name} ended by itself: {last_line(log)}", log=log, next_step=advice)
 
 
 def last_line(log: Path) -> str:
@@ -137,11 +138,11 @@ def run(arguments: list[str], places: Places, environment: Mapping[str, str], lo
         raise DemoError(f"{log_name} ended with code {code}: {last_line(log)}", log=log)
 
 
-def wait_until(condition: object, seconds: float, *, poll: float = 0.5) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float, *, poll: float = 0.5) -> bool:
     """Call ``condition`` until it is true or the time is over."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if condition():  # type: ignore[operator]
+        if condition():
             return True
         time.sleep(poll)
     return False
@@ -150,12 +151,10 @@ def wait_until(condition: object, seconds: float, *, poll: float = 0.5) -> bool:
 def _family(pid: int) -> list[psutil.Process]:
     """The process, its descendants, and whoever shares its session (a task's own children outlive their parent)."""
     found: dict[int, psutil.Process] = {}
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         found[pid] = root
         found.update({p.pid: p for p in root.children(recursive=True)})
-    except psutil.NoSuchProcess:
-        pass
     for process in psutil.process_iter():
         try:
             if os.getsid(process.pid) == pid:
@@ -166,18 +165,14 @@ def _family(pid: int) -> list[psutil.Process]:
 
 
 def _signal(process: psutil.Process, number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         process.send_signal(number)
-    except psutil.NoSuchProcess:
-        pass
 
 
 def _reap(pid: int) -> None:
     """Collect the exit status where the process is our own child, so that no zombie stays."""
-    try:
+    with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 def _pid_file(name: str, places: Places) -> Path:

@@ -1,8 +1,8 @@
 """The environment Airflow's components run in, as plain variables.
 
-One function gives all of it, so that a component, a command and a task see the same. Secrets are made once and kept in a file that only
-the owner reads. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without its log server, which
-would listen on all interfaces.
+One function gives all of it, so that a component, a command and a task see the same. Secrets are made once and kept in a file
+that only the owner reads. Every listener is on loopback: the api-server is bound to it, and the scheduler starts without its log
+server, which would listen on all interfaces.
 """
 
 from __future__ import annotations
