@@ -1,0 +1,133 @@
+"""Which files of a partition are not clustered by a sort order, told from their bounds.
+
+Two files overlap when the insides of their key ranges meet: after a range-partitioned sort no two files do, even where one key
+value fills several files. So a sort rewrite picks the overlapping files of a partition deeper than ``max-overlap-depth``, and picks
+nothing once the partition is clustered; picking by size alone, as the reference implementation does, never touches a partition of
+well-sized, unsorted files and rewrites a sorted one for ever.
+
+Ranges compare value by value in the order's columns; a column beyond the first that varies inside a file says nothing exact, so
+ranges are widened there. A file without bounds on the first column can not be judged and is left to the size rules. Bounds of
+long strings are truncated: files of one commit that only then overlap are taken as clustered.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right, insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from iceberg_ops.spec.transform_functions import apply
+from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.values import from_bytes
+
+_FIRST, _NULL_LOW, _VALUE, _NAN, _NULL_HIGH, _LAST = -2, -1, 0, 1, 2, 3
+_TRUNCATED_WIDTH = 16
+"""Length from which a string or binary bound may be a truncated one (metrics mode truncate(16))."""
+
+_DEEP_ENOUGH = 64
+"""Overlaps counted per file: beyond it the partition is unclustered whatever the exact depth, and counting stays linear."""
+
+Key = tuple[tuple[int, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The sort keys a file may hold. ``exact`` is False where a bound may be truncated."""
+
+    low: Key
+    high: Key
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """``depth`` is 1 + the mean number of other files a file overlaps; ``unclustered`` are the paths that overlap any."""
+
+    depth: float
+    unclustered: frozenset[str]
+
+
+def clustering(tasks: Sequence[FileScanTask], order: SortOrder, fields: Mapping[int, NestedField]) -> Clustering:
+    """How clustered the files of one partition are by ``order``. ``fields`` are the table's fields by id."""
+    judged = [(task, found) for task in tasks if (found := key_range(task, order, fields)) is not None]
+    overlapping: set[str] = set()
+    pairs = 0
+    open_files: list[tuple[Key, int]] = []
+    ordered = sorted(judged, key=lambda pair: (pair[1].low, pair[1].high))
+    for i, (task, found) in enumerate(ordered):
+        del open_files[: bisect_right(open_files, (found.low, len(ordered)))]
+        for _, j in open_files[-_DEEP_ENOUGH:]:
+            other, other_range = ordered[j]
+            if _overlap(found, other_range) and not _one_sorted_commit(task, other, found, other_range):
+                pairs += 1
+                overlapping.update((task.file_path, other.file_path))
+        insort(open_files, (found.high, i))
+    depth = 1.0 + 2.0 * pairs / len(judged) if judged else 0.0
+    return Clustering(depth, frozenset(overlapping))
+
+
+def key_range(task: FileScanTask, order: SortOrder, fields: Mapping[int, NestedField]) -> KeyRange | None:
+    """The range of sort keys in a file; None where the first column's bounds are unknown or its transform keeps no order."""
+    low: list[tuple[int, Any]] = []
+    high: list[tuple[int, Any]] = []
+    exact = True
+    for field in order.fields:
+        found = _column_range(task, field, fields)
+        if found is None:
+            if not low:
+                return None
+            found = (_FIRST, 0), (_LAST, 0), True
+        low.append(found[0])
+        high.append(found[1])
+        exact = exact and found[2]
+        if found[0] != found[1]:
+            break
+    missing = len(order.fields) - len(low)
+    return KeyRange((*low, *((_FIRST, 0),) * missing), (*high, *((_LAST, 0),) * missing), exact)
+
+
+def _column_range(
+    task: FileScanTask, field: SortField, fields: Mapping[int, NestedField]
+) -> tuple[tuple[int, Any], tuple[int, Any], bool] | None:
+    column = fields.get(field.source_id)
+    if column is None or not (field.transform.is_identity or field.transform.name in ("truncate", "year", "month", "day", "hour")):
+        return None
+    found = task.data_file
+    nulls = (found.null_value_counts or {}).get(field.source_id)
+    if nulls is None and column.optional:
+        return None
+    null_rank = _NULL_LOW if (field.null_order is NullOrder.NULLS_FIRST) == (field.direction is SortDirection.ASC) else _NULL_HIGH
+    if nulls and nulls >= found.record_count:
+        return (null_rank, 0), (null_rank, 0), True
+    low_bytes, high_bytes = (found.lower_bounds or {}).get(field.source_id), (found.upper_bounds or {}).get(field.source_id)
+    if low_bytes is None or high_bytes is None:
+        return None
+    bounds = [apply(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
+    if any(isinstance(side, float) and math.isnan(side) for side in bounds):
+        return None
+    low, high = (_VALUE, bounds[0]), (_VALUE, bounds[1])
+    exact = not any(isinstance(side, str | bytes) and len(side) >= _TRUNCATED_WIDTH for side in bounds)
+    if (found.nan_value_counts or {}).get(field.source_id):
+        high = (_NAN, 0)
+    if nulls and null_rank == _NULL_LOW:
+        low = (_NULL_LOW, 0)
+    elif nulls:
+        high = (_NULL_HIGH, 0)
+    return low, high, exact
+
+
+def _overlap(a: KeyRange, b: KeyRange) -> bool:
+    if a.low == a.high or b.low == b.high:
+        point, other = (a, b) if a.low == a.high else (b, a)
+        return other.low < point.low < other.high
+    return max(a.low, b.low) < min(a.high, b.high)
+
+
+def _one_sorted_commit(a: FileScanTask, b: FileScanTask, a_range: KeyRange, b_range: KeyRange) -> bool:
+    if a_range.exact and b_range.exact:
+        return False
+    return a.file_sequence_number is not None and a.file_sequence_number == b.file_sequence_number

@@ -1,0 +1,57 @@
+"""How many rows of a data file its deletes remove, as far as metadata tell.
+
+Deletes scoped to one file (deletion vectors, position deletes that name their file) are counted as they are. Position deletes of a
+whole partition are shared out over the data files they may touch in proportion to their rows; the reference implementation leaves
+them out, which is why its compaction does not see a partition drowned in them. Equality deletes can not be counted without reading
+and count nothing here; the number of delete files is what ``delete-file-threshold`` is for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
+from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
+
+
+def is_file_scoped(delete: DeleteFile) -> bool:
+    """Whether the delete touches one data file only: a DV, a named file, or equal bounds of its file_path column."""
+    if delete.is_equality:
+        return False
+    found = delete.data_file
+    if delete.is_deletion_vector or found.referenced_data_file is not None:
+        return True
+    low = (found.lower_bounds or {}).get(DELETE_FILE_PATH_ID)
+    return low is not None and low == (found.upper_bounds or {}).get(DELETE_FILE_PATH_ID)
+
+
+def delete_key(delete: DeleteFile) -> tuple[str, int | None]:
+    """What tells two delete files apart: several DVs share a path."""
+    return delete.file_path, delete.data_file.content_offset
+
+
+def deleted_shares(tasks: Iterable[FileScanTask]) -> Mapping[str, float]:
+    """For each data file with countable deletes the share of its rows they remove, from 0 to 1, by file path.
+
+    ``tasks`` must be all tasks of the snapshot, or shared deletes would be spread over too few files.
+    """
+    tasks = [task for task in tasks if task.deletes]
+    touched_rows: dict[tuple[str, int | None], int] = defaultdict(int)
+    for task in tasks:
+        for delete in task.deletes:
+            if not delete.is_equality and not is_file_scoped(delete):
+                touched_rows[delete_key(delete)] += task.record_count
+    shares: dict[str, float] = {}
+    for task in tasks:
+        if task.record_count <= 0:
+            continue
+        rows = 0.0
+        for delete in task.deletes:
+            if is_file_scoped(delete):
+                rows += delete.data_file.record_count
+            elif not delete.is_equality:
+                rows += delete.data_file.record_count * task.record_count / touched_rows[delete_key(delete)]
+        if rows:
+            shares[task.file_path] = min(1.0, rows / task.record_count)
+    return shares

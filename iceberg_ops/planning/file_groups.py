@@ -1,0 +1,81 @@
+"""File groups: what one unit of rewriting reads, and the packing that forms them.
+
+Pure values and functions; which files are worth it is decided in ``rewrite_data_files``. Tasks of a group are whole files without
+residual: a rewrite keeps every live row of a file, also those that a WHERE did not ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from iceberg_ops.scan.tasks import FileScanTask
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileGroup:
+    """Files to be rewritten together.
+
+    ``partition`` is the one tuple (of spec ``spec_id``) all outputs have; None where partition values must be computed from the
+    rows, because the files were written with another spec. ``output_spec_id`` is the spec of the outputs. ``target_file_size`` is
+    what the writer rolls at. ``reason`` says why the group was chosen.
+    """
+
+    group_id: str
+    spec_id: int
+    output_spec_id: int
+    partition: tuple[Any, ...] | None
+    partition_path: str
+    tasks: tuple[FileScanTask, ...]
+    reason: str
+    input_bytes: int
+    expected_output_files: int
+    target_file_size: int
+    strategy: str
+
+    @property
+    def input_files(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def input_rows(self) -> int:
+        """Rows of the files before deletes."""
+        return sum(task.record_count for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file the plan leaves alone, and why."""
+
+    file_path: str
+    reason: str
+
+
+def pack(items: Iterable[T], weight: Callable[[T], int], max_weight: int, max_items: int) -> list[list[T]]:
+    """Cut items, in order, into runs of at most ``max_weight`` and ``max_items`` (Java: ListPacker with look-back 1)."""
+    runs: list[list[T]] = []
+    held = 0
+    for item in items:
+        if not runs or (runs[-1] and (held + weight(item) > max_weight or len(runs[-1]) >= max_items)):
+            runs.append([])
+            held = 0
+        runs[-1].append(item)
+        held += weight(item)
+    return runs
+
+
+def in_job_order(groups: Sequence[FileGroup], order: str) -> list[FileGroup]:
+    """Groups as ``rewrite-job-order`` asks; ``none`` keeps the order of the scan."""
+    if order == "none":
+        return list(groups)
+    kind, _, direction = order.partition("-")
+    size: Callable[[FileGroup], int] = (lambda g: g.input_bytes) if kind == "bytes" else (lambda g: g.input_files)
+    return sorted(groups, key=size, reverse=direction == "desc")
+
+
+def numbered(groups: Iterable[FileGroup]) -> tuple[FileGroup, ...]:
+    """Groups with the ids they are reported under: ``g0001`` and so on."""
+    return tuple(replace(group, group_id=f"g{i:04d}") for i, group in enumerate(groups, 1))

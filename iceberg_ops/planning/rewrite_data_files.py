@@ -1,0 +1,284 @@
+"""What ``rewrite_data_files`` would do: which files, in which groups, into how many files, and why not the others.
+
+Pure: a table's tasks and options in, a plan out; the dry run is this plan. Candidates are the reference implementation's (Java:
+BinPackRewriteFilePlanner): wrong size, many delete files, many deleted rows; and beyond it files that overlap others of their
+partition on the sort key (sort), and files of another partition spec where ``output-spec-id`` asks for one.
+
+The rule upheld: a plan converges. A group whose outputs would be candidates again, as many as its inputs, is left alone, and every
+file left alone has a reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iceberg_ops.config.options import RewriteDataFilesOptions
+from iceberg_ops.errors import OptionError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.planning.clustering import clustering
+from iceberg_ops.planning.delete_density import deleted_shares
+from iceberg_ops.planning.file_groups import FileGroup, Skipped, in_job_order, numbered, pack
+from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size
+from iceberg_ops.planning.sort_orders import RewriteOrder, rewrite_order
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.partition_paths import partition_path
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.table import Table
+
+_SIZE, _DELETES, _SPEC, _UNCLUSTERED, _ALL = "size", "deletes", "spec", "unclustered", "rewrite-all"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """What the plan promises. ``deletes_applied`` are delete files that apply to files of the plan."""
+
+    groups: int
+    input_files: int
+    input_bytes: int
+    expected_output_files: int
+    deletes_applied: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteDataFilesPlan:
+    """``tasks`` are all tasks of the branch, whatever WHERE said: what dangles after the rewrite is told from them."""
+
+    snapshot: Snapshot | None
+    groups: tuple[FileGroup, ...]
+    skipped: tuple[Skipped, ...]
+    tasks: tuple[FileScanTask, ...]
+    order: RewriteOrder
+    output_spec_id: int
+    plan_id: str
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.groups
+
+    @property
+    def estimates(self) -> Estimates:
+        chosen = [task for group in self.groups for task in group.tasks]
+        deletes = {(d.file_path, d.data_file.content_offset) for task in chosen for d in task.deletes}
+        return Estimates(
+            len(self.groups),
+            len(chosen),
+            sum(group.input_bytes for group in self.groups),
+            sum(group.expected_output_files for group in self.groups),
+            len(deletes),
+        )
+
+
+def plan_rewrite_data_files(
+    table: Table, options: RewriteDataFilesOptions, where: Expression | None = None, branch: str = MAIN_BRANCH
+) -> RewriteDataFilesPlan:
+    """Plan a rewrite of the branch's head. ``where`` (unbound) selects files that may hold matching rows, as a whole.
+
+    Raises OptionError (unknown output-spec-id, a sort order that names no column), WhereError, CorruptTableError.
+    """
+    metadata = table.metadata
+    order = rewrite_order(options, metadata)
+    output_spec_id = metadata.default_spec_id if options.output_spec_id is None else options.output_spec_id
+    if output_spec_id not in metadata.specs_by_id:
+        raise OptionError(
+            f"rewrite_data_files: output-spec-id {output_spec_id}: the table's specs are {sorted(metadata.specs_by_id)}"
+        )
+    snapshot = metadata.branch_head(branch)
+    tasks: tuple[FileScanTask, ...] = ()
+    wanted: frozenset[str] | None = None
+    if snapshot is not None:
+        ref = None if branch == MAIN_BRANCH else branch
+        tasks = tuple(plan(table, Scan(ref=ref)).tasks)
+        if where is not None and where != ALWAYS_TRUE:
+            # Two plans, because a scan with a filter may leave out deletes of rows that the filter does not ask for.
+            wanted = frozenset(task.file_path for task in plan(table, Scan(ref=ref, where=where)).tasks)
+    groups, skipped = group_tasks(tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted)
+    return RewriteDataFilesPlan(
+        snapshot=snapshot,
+        groups=groups,
+        skipped=skipped,
+        tasks=tasks,
+        order=order,
+        output_spec_id=output_spec_id,
+        plan_id=plan_id_of(metadata.table_uuid, snapshot, groups),
+    )
+
+
+def plan_id_of(table_uuid: str, snapshot: Snapshot | None, groups: Sequence[FileGroup]) -> str:
+    """A name for exactly this plan: the same table state and the same choice of files give the same id."""
+    digest = hashlib.sha256(f"{table_uuid}/{None if snapshot is None else snapshot.snapshot_id}".encode())
+    for group in groups:
+        digest.update(f"\n{group.group_id}/{group.strategy}/{group.target_file_size}/{group.output_spec_id}".encode())
+        for task in group.tasks:
+            digest.update(b"\0" + task.file_path.encode())
+    return digest.hexdigest()[:16]
+
+
+def group_tasks(
+    tasks: Sequence[FileScanTask],
+    options: RewriteDataFilesOptions,
+    metadata: TableMetadata,
+    *,
+    order: RewriteOrder,
+    output_spec_id: int,
+    wanted: frozenset[str] | None = None,
+) -> tuple[tuple[FileGroup, ...], tuple[Skipped, ...]]:
+    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure."""
+    planner = _Planner(options, metadata, order, output_spec_id)
+    shares = deleted_shares(tasks)
+    by_partition: dict[tuple[int, tuple[Any, ...] | None], list[FileScanTask]] = defaultdict(list)
+    for task in tasks:
+        if wanted is not None and task.file_path not in wanted:
+            planner.skip([task], "no row can match WHERE")
+        else:
+            partition = task.data_file.partition if task.spec_id == output_spec_id else None
+            by_partition[task.spec_id, partition].append(replace(task, residual=ALWAYS_TRUE))
+    groups = [
+        group for (spec_id, partition), found in by_partition.items() for group in planner.groups(spec_id, partition, found, shares)
+    ]
+    chosen = planner.limited(in_job_order(groups, options.progress.rewrite_job_order))
+    return numbered(chosen), tuple(planner.skipped)
+
+
+class _Planner:
+    """Collects skipped files while it forms groups."""
+
+    def __init__(self, options: RewriteDataFilesOptions, metadata: TableMetadata, order: RewriteOrder, output_spec_id: int) -> None:
+        self.options = options
+        self.sizes = options.sizes
+        self.metadata = metadata
+        self.order = order
+        self.output_spec_id = output_spec_id
+        self.skipped: list[Skipped] = []
+
+    def skip(self, tasks: Sequence[FileScanTask], reason: str) -> None:
+        self.skipped.extend(Skipped(task.file_path, reason) for task in tasks)
+
+    def groups(
+        self, spec_id: int, partition: tuple[Any, ...] | None, tasks: Sequence[FileScanTask], shares: Mapping[str, float]
+    ) -> list[FileGroup]:
+        """The groups of one partition that are worth it."""
+        unclustered = self._unclustered(tasks)
+        causes: dict[str, str] = {}
+        for task in tasks:
+            cause, why = self._cause(task, shares.get(task.file_path, 0.0), task.file_path in unclustered)
+            if cause is None:
+                self.skip([task], why)
+            else:
+                causes[task.file_path] = cause
+        candidates = [task for task in tasks if task.file_path in causes]
+        found = []
+        for run in pack(
+            candidates, lambda t: t.size_bytes, self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
+        ):
+            group = self._group(spec_id, partition, run, Counter(causes[task.file_path] for task in run))
+            if refusal := self._refusal(group, causes):
+                self.skip(run, refusal)
+            else:
+                found.append(group)
+        return found
+
+    def limited(self, groups: Sequence[FileGroup]) -> list[FileGroup]:
+        """Groups within ``max-files-to-rewrite``, in order; the one that crosses the limit is cut."""
+        left = self.options.max_files_to_rewrite
+        chosen = []
+        for group in groups:
+            if left >= group.input_files:
+                chosen.append(group)
+                left -= group.input_files
+                continue
+            kept, dropped = group.tasks[:left], group.tasks[left:]
+            if len(kept) > 1:
+                chosen.append(self._resized(group, kept))
+                left = 0
+            else:
+                dropped = group.tasks
+            self.skip(dropped, f"max-files-to-rewrite {self.options.max_files_to_rewrite} is reached")
+        return chosen
+
+    def _unclustered(self, tasks: Sequence[FileScanTask]) -> frozenset[str]:
+        if self.order.sort_order is None:
+            return frozenset()
+        found = clustering(tasks, self.order.sort_order, self.metadata.schema.fields_by_id)
+        return found.unclustered if found.depth > self.options.max_overlap_depth else frozenset()
+
+    def _cause(self, task: FileScanTask, share: float, unclustered: bool) -> tuple[str | None, str]:
+        sizes, size = self.sizes, task.data_bytes
+        if sizes.rewrite_all:
+            return _ALL, ""
+        if len(task.deletes) >= self.options.delete_file_threshold or share >= self.options.delete_ratio_threshold:
+            return _DELETES, ""
+        if self.options.output_spec_id is not None and task.spec_id != self.output_spec_id:
+            return _SPEC, ""
+        if not sizes.min_file_size_bytes <= size <= sizes.max_file_size_bytes:
+            return _SIZE, ""
+        if unclustered:
+            return _UNCLUSTERED, ""
+        deletes = f", {len(task.deletes)} delete files are below the thresholds" if task.deletes else ""
+        return None, f"its {size} bytes are within {sizes.min_file_size_bytes} to {sizes.max_file_size_bytes}{deletes}"
+
+    def _refusal(self, group: FileGroup, causes: Mapping[str, str]) -> str:
+        """Why a group of candidates is not rewritten; empty where it is."""
+        kinds = {causes[task.file_path] for task in group.tasks}
+        if kinds & {_ALL, _DELETES, _SPEC}:
+            return ""
+        sizes, n = self.sizes, group.input_files
+        if _UNCLUSTERED in kinds:
+            return "" if n > 1 else "it is the only candidate of its group: sorting it alone clusters nothing"
+        oversized = any(task.data_bytes > sizes.max_file_size_bytes for task in group.tasks)
+        if n == 1 and not oversized:
+            return "it is the only candidate of its partition"
+        if n < sizes.min_input_files and group.input_bytes <= sizes.target_file_size_bytes and not oversized:
+            return f"its partition has {n} candidates, fewer than min-input-files {sizes.min_input_files}"
+        mean = group.input_bytes // group.expected_output_files
+        if oversized:
+            return (
+                "" if mean <= sizes.max_file_size_bytes else f"splitting gives {mean} bytes a file, still above max-file-size-bytes"
+            )
+        if group.expected_output_files >= n and not sizes.min_file_size_bytes <= mean <= sizes.max_file_size_bytes:
+            return f"it would come out the same: {n} files in, {group.expected_output_files} of {mean} bytes out"
+        return ""
+
+    def _group(
+        self, spec_id: int, partition: tuple[Any, ...] | None, tasks: Sequence[FileScanTask], causes: Counter[str]
+    ) -> FileGroup:
+        words = {
+            _SIZE: f"outside {self.sizes.min_file_size_bytes} to {self.sizes.max_file_size_bytes} bytes",
+            _DELETES: "with deletes at a threshold",
+            _SPEC: f"of another partition spec than {self.output_spec_id}",
+            _UNCLUSTERED: "overlapping on the sort key",
+            _ALL: "by rewrite-all",
+        }
+        path = f"spec {spec_id}, any partition"
+        if partition is not None:
+            path = partition_path(self.metadata.specs_by_id[spec_id], partition, self.metadata.all_fields_by_id)
+        group = FileGroup(
+            group_id="",
+            spec_id=spec_id,
+            output_spec_id=self.output_spec_id,
+            partition=partition,
+            partition_path=path,
+            tasks=(),
+            reason=", ".join(f"{n} files {words[cause]}" for cause, n in causes.items()),
+            input_bytes=0,
+            expected_output_files=0,
+            target_file_size=0,
+            strategy=self.order.strategy,
+        )
+        return self._resized(group, tasks)
+
+    def _resized(self, group: FileGroup, tasks: Sequence[FileScanTask]) -> FileGroup:
+        size = sum(task.data_bytes for task in tasks)
+        estimate = size if self.order.strategy == "binpack" else round(size * self.options.compression_factor)
+        return replace(
+            group,
+            tasks=tuple(tasks),
+            input_bytes=size,
+            expected_output_files=expected_output_files(estimate, self.sizes),
+            target_file_size=output_target_size(estimate, self.sizes),
+        )

@@ -1,0 +1,101 @@
+"""The order a rewrite puts rows in: the table's sort order, an order given as SQL text, or z-order of columns.
+
+The text is Iceberg's procedure syntax: ``id DESC NULLS FIRST, category``, ``bucket(16, id)``, ``zorder(a, b)``. An order equal to
+one of the table's gets that order's id, so that files record it; any other is recorded as unsorted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from iceberg_ops.config.options import RewriteDataFilesOptions
+from iceberg_ops.errors import OptionError
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.transforms import IDENTITY, Transform, bucket, transform_from_text, truncate
+from iceberg_ops.spec.types import PrimitiveType
+
+_ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_TERM = re.compile(
+    r"\s*(?P<term>`[^`]+`|[\w.]+(?:\s*\([^()]*\))?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
+    re.IGNORECASE,
+)
+_CALL = re.compile(r"(\w+)\s*\(([^()]*)\)")
+_PERIODS = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteOrder:
+    """``strategy`` is binpack, sort or zorder. ``sort_order_id`` is what new files record; 0: the order is not the table's."""
+
+    strategy: str
+    sort_order: SortOrder | None = None
+    sort_order_id: int = 0
+    zorder_columns: tuple[str, ...] = ()
+
+
+def rewrite_order(options: RewriteDataFilesOptions, metadata: TableMetadata) -> RewriteOrder:
+    """The order that options ask for. Raises OptionError: no such column, no order at all, or an order that does not parse."""
+    if options.strategy == "binpack":
+        return RewriteOrder("binpack")
+    if options.sort_order is None:
+        if metadata.sort_order.is_unsorted:
+            raise OptionError("rewrite_data_files: strategy sort needs option sort-order, because the table has no sort order")
+        return RewriteOrder("sort", metadata.sort_order, metadata.default_sort_order_id)
+    if zorder := _ZORDER.fullmatch(options.sort_order):
+        return RewriteOrder("zorder", zorder_columns=_zorder_columns(zorder[1], metadata))
+    order = parse_sort_order(options.sort_order, metadata)
+    known = next((o for o in metadata.sort_orders if o.fields == order.fields), None)
+    return RewriteOrder("sort", order, known.order_id if known else 0)
+
+
+def parse_sort_order(text: str, metadata: TableMetadata) -> SortOrder:
+    """A sort order from SQL text over the table's current schema. Raises OptionError."""
+    fields = []
+    for part in _split(text):
+        found = _TERM.fullmatch(part)
+        if found is None:
+            raise OptionError(f"sort-order: {part.strip()!r} must be column or transform [ASC|DESC] [NULLS FIRST|LAST]")
+        transform, name = _transform(found["term"])
+        direction = SortDirection((found["direction"] or "asc").lower())
+        default = "first" if direction is SortDirection.ASC else "last"
+        nulls = NullOrder(f"nulls-{(found['nulls'] or default).lower()}")
+        fields.append(SortField((_column(name, metadata),), transform, direction, nulls))
+    return SortOrder(0, tuple(fields))
+
+
+def _zorder_columns(text: str, metadata: TableMetadata) -> tuple[str, ...]:
+    spec_sources = {f.source_id for f in metadata.spec.fields if f.transform.is_identity}
+    ids = [_column(part.strip().strip("`"), metadata) for part in _split(text)]
+    kept = [i for i in dict.fromkeys(ids) if i not in spec_sources]
+    if not kept:
+        raise OptionError(f"sort-order zorder({text}): all its columns are identity partition fields, there is nothing to order by")
+    return tuple(metadata.schema.name_of(i) for i in kept)
+
+
+def _transform(term: str) -> tuple[Transform, str]:
+    call = _CALL.fullmatch(term)
+    if call is None:
+        return IDENTITY, term.strip("`")
+    name, arguments = call[1].lower(), [part.strip() for part in call[2].split(",")]
+    if name in ("bucket", "truncate") and len(arguments) == 2 and any(a.isdigit() for a in arguments):
+        width, column = (arguments[0], arguments[1]) if arguments[0].isdigit() else (arguments[1], arguments[0])
+        return (bucket if name == "bucket" else truncate)(int(width)), column.strip("`")
+    transform = transform_from_text(_PERIODS.get(name, name))
+    if len(arguments) != 1 or not transform.is_known or transform.parameter is not None or transform.is_void:
+        raise OptionError(f"sort-order: {term!r} must be year, month, day, hour (column), bucket(N, column) or truncate(W, column)")
+    return transform, arguments[0].strip("`")
+
+
+def _column(name: str, metadata: TableMetadata) -> int:
+    found = metadata.schema.find(name, case_sensitive=False)
+    if found is None or not isinstance(found.type, PrimitiveType):
+        columns = ", ".join(f.name for f in metadata.schema.fields)
+        raise OptionError(f"sort-order: {name!r} is no column of a primitive type: the columns are {columns}")
+    return found.field_id
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside parentheses."""
+    return re.split(r",(?![^()]*\))", text)
