@@ -1,0 +1,223 @@
+"""Binding: from column names and loose literals to field ids, types and canonical literals.
+
+``bind`` resolves each leaf against a schema, removes ``Not``, and converts literals so that the bound comparison means exactly what
+Spark means (see ``iceberg_ops.expressions.comparisons``). A literal outside the column's range makes a leaf constant: never true,
+or true for every value that is not null. Columns inside lists and maps have no value per row and are refused.
+
+That a field is required is not used: IS NULL on it is evaluated like on any other, so that a table whose rows break its own schema
+is read as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from iceberg_ops.errors import SchemaError, WhereError
+from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal
+from iceberg_ops.expressions.ordering import order_key
+from iceberg_ops.expressions.predicates import (
+    ALWAYS_FALSE,
+    ALWAYS_TRUE,
+    And,
+    BoundPredicate,
+    BoundReference,
+    BoundTerm,
+    BoundTransform,
+    Expression,
+    Literal,
+    MayMatch,
+    Op,
+    Or,
+    Predicate,
+    TransformTerm,
+    and_,
+    or_,
+    rewrite_not,
+)
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import DATE, DecimalType, IcebergType, PrimitiveType, StructType
+
+_INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
+_FLOATING = frozenset({"float", "double"})
+
+
+def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False) -> Expression:
+    """The expression over fields of ``schema``, without ``Not``. Bound leaves pass unchanged.
+
+    Raises WhereError for an unknown or ambiguous column and for a literal that does not compare with the column's type.
+    """
+    return _bind(schema, rewrite_not(expression), case_sensitive)
+
+
+def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expression:
+    if isinstance(expression, And):
+        return and_(_bind(schema, expression.left, case_sensitive), _bind(schema, expression.right, case_sensitive))
+    if isinstance(expression, Or):
+        return or_(_bind(schema, expression.left, case_sensitive), _bind(schema, expression.right, case_sensitive))
+    if isinstance(expression, Predicate):
+        return bind_leaf(expression, _bind_term(schema, expression, case_sensitive))
+    if isinstance(expression, MayMatch):
+        for name in expression.columns:
+            reference(schema, name, case_sensitive=case_sensitive)
+    return expression
+
+
+def reference(schema: Schema, name: str, *, case_sensitive: bool = False) -> BoundReference:
+    """The field of that name. Raises WhereError where there is none, or where it lies inside a list or map."""
+    try:
+        found = schema.find(name, case_sensitive=case_sensitive)
+    except SchemaError as e:
+        raise WhereError(str(e)) from None
+    if found is None:
+        known = ", ".join(f.name for f in schema.fields)
+        raise WhereError(f"no column named {name!r}: the columns are {known}")
+    ids = [found.field_id]
+    while (parent := schema.parents[ids[0]]) is not None:
+        ids.insert(0, parent)
+    path, struct = [], schema.struct
+    for field_id in ids:
+        if not isinstance(struct, StructType):
+            raise WhereError(f"column {name!r} lies inside a list or map: a predicate needs one value per row")
+        path.append(next(i for i, f in enumerate(struct.fields) if f.field_id == field_id))
+        struct = struct.fields[path[-1]].type  # type: ignore[assignment]
+    return BoundReference(found.field_id, schema.name_of(found.field_id), found.type, tuple(path))
+
+
+def _bind_term(schema: Schema, leaf: Predicate, case_sensitive: bool) -> BoundTerm:
+    bound = reference(schema, leaf.term.name, case_sensitive=case_sensitive)
+    if not isinstance(leaf.term, TransformTerm):
+        return bound
+    transform = leaf.term.transform
+    if not transform.is_known or not transform.can_transform(bound.type):
+        raise WhereError(f"transform {transform} can not take column {bound.name!r} of type {bound.type}")
+    result: IcebergType = DATE if transform.name == "day" else transform.result_type(bound.type)
+    return BoundTransform(transform, bound, result)
+
+
+def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
+    """One leaf over an already bound term. Raises WhereError."""
+    op = leaf.op
+    if op in (Op.IS_NULL, Op.NOT_NULL):
+        return BoundPredicate(op, term)
+    type_ = term.type
+    if not isinstance(type_, PrimitiveType) or type_.name in _INCOMPARABLE:
+        raise WhereError(f"column {term.name!r} of type {type_} takes only IS NULL and IS NOT NULL, not {op.value}")
+    if op in (Op.IS_NAN, Op.NOT_NAN):
+        return _bind_nan(op, term, type_)
+    if type_.name == "unknown":
+        return ALWAYS_FALSE
+    if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
+        return _bind_text(op, term, type_, leaf.literals[0])
+    places = [_place(term.name, type_, value) for value in leaf.literals]
+    if op.is_set:
+        return _bind_set(op, term, places)
+    return _COMPARE[op](term, places[0])
+
+
+def _bind_nan(op: Op, term: BoundTerm, type_: PrimitiveType) -> Expression:
+    if type_.name in _FLOATING:
+        return BoundPredicate(op, term)
+    if type_.name in ("int", "long", "unknown") or isinstance(type_, DecimalType):
+        return ALWAYS_FALSE if op is Op.IS_NAN else ALWAYS_TRUE
+    raise WhereError(f"column {term.name!r} of type {type_} can not be NaN: only float and double can")
+
+
+def _bind_text(op: Op, term: BoundTerm, type_: PrimitiveType, value: Any) -> Expression:
+    text = value.value if isinstance(value, Literal) else value
+    binary = type_.name in ("binary", "fixed") and op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH)
+    if type_.name != "string" and not binary:
+        raise WhereError(f"column {term.name!r} of type {type_} is not text: {op.value} {text!r} needs a string column")
+    if binary and isinstance(text, str):
+        text = text.encode("utf-8")
+    if not isinstance(text, bytes if binary else str):
+        raise WhereError(f"column {term.name!r} of type {type_}: {op.value} needs a text, not {text!r}")
+    if not text and op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
+        return _not_null(term) if op is Op.STARTS_WITH else ALWAYS_FALSE
+    return BoundPredicate(op, term, (text,))
+
+
+def _place(name: str, type_: PrimitiveType, value: Any) -> Interval:
+    try:
+        return interval(type_, value if isinstance(value, Literal) else plain_literal(type_, value))
+    except (ValueError, ArithmeticError) as e:
+        kind, shown = (str(value.type), value.value) if isinstance(value, Literal) else (type(value).__name__, value)
+        what = f"column {name!r} of type {type_} can not be compared with the {kind} literal {str(shown)!r}"
+        raise WhereError(f"{what}: {e}") from None
+
+
+def _leaf(op: Op, term: BoundTerm, *values: Any) -> Expression:
+    return BoundPredicate(op, term, values)
+
+
+def _not_null(term: BoundTerm) -> Expression:
+    return BoundPredicate(Op.NOT_NULL, term)
+
+
+def _is_point(place: Interval) -> bool:
+    return place.low is not None and place.high is not None and order_key(place.low) == order_key(place.high)
+
+
+def _is_empty(place: Interval) -> bool:
+    return place.low is None or place.high is None or order_key(place.low) > order_key(place.high)
+
+
+def _equal(term: BoundTerm, place: Interval) -> Expression:
+    if _is_empty(place):
+        return ALWAYS_FALSE
+    if _is_point(place):
+        return _leaf(Op.EQ, term, place.low)
+    return and_(_leaf(Op.GT_EQ, term, place.low), _leaf(Op.LT_EQ, term, place.high))
+
+
+def _unequal(term: BoundTerm, place: Interval) -> Expression:
+    if _is_empty(place):
+        return _not_null(term)
+    if _is_point(place):
+        return _leaf(Op.NOT_EQ, term, place.low)
+    return or_(_leaf(Op.LT, term, place.low), _leaf(Op.GT, term, place.high))
+
+
+def _less(term: BoundTerm, place: Interval) -> Expression:
+    if place.low is None:
+        return _not_null(term)
+    return ALWAYS_FALSE if place.high is None else _leaf(Op.LT, term, place.low)
+
+
+def _less_or_equal(term: BoundTerm, place: Interval) -> Expression:
+    if place.high is None:
+        return ALWAYS_FALSE
+    return _not_null(term) if place.low is None else _leaf(Op.LT_EQ, term, place.high)
+
+
+def _greater(term: BoundTerm, place: Interval) -> Expression:
+    if place.high is None:
+        return _not_null(term)
+    return ALWAYS_FALSE if place.low is None else _leaf(Op.GT, term, place.high)
+
+
+def _greater_or_equal(term: BoundTerm, place: Interval) -> Expression:
+    if place.low is None:
+        return ALWAYS_FALSE
+    return _not_null(term) if place.high is None else _leaf(Op.GT_EQ, term, place.low)
+
+
+_COMPARE: dict[Op, Callable[[BoundTerm, Interval], Expression]] = {
+    Op.EQ: _equal,
+    Op.NOT_EQ: _unequal,
+    Op.LT: _less,
+    Op.LT_EQ: _less_or_equal,
+    Op.GT: _greater,
+    Op.GT_EQ: _greater_or_equal,
+}
+
+
+def _bind_set(op: Op, term: BoundTerm, places: list[Interval]) -> Expression:
+    points = {order_key(p.low): p.low for p in places if _is_point(p)}
+    values = tuple(points[key] for key in sorted(points))
+    ranges = [p for p in places if not _is_point(p) and not _is_empty(p)]
+    if op is Op.IN:
+        several = _leaf(Op.IN if len(values) > 1 else Op.EQ, term, *values) if values else ALWAYS_FALSE
+        return or_(several, *(_equal(term, p) for p in ranges))
+    several = _leaf(Op.NOT_IN if len(values) > 1 else Op.NOT_EQ, term, *values) if values else _not_null(term)
+    return and_(several, *(_unequal(term, p) for p in ranges))

@@ -1,0 +1,281 @@
+"""A literal of one type against a column of another: which column values lie at, below and above it.
+
+Spark compares by casting both sides to a common type. Every such cast of a column is monotone, so the answer is an interval of
+column values, and a comparison with the literal becomes one with the interval's ends, exactly, without casting the column:
+``int_column > 1.5`` is ``int_column > 1``, ``float_column = 0.1`` holds for no float, ``long_column = 9007199254740992D`` for two.
+
+``interval`` raises ValueError where Spark would refuse the comparison (or where only a cast of the column's text could decide it).
+Text with no offset is UTC, and so are dates and timestamps without zone against timestamps with one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from iceberg_ops.expressions.literal_text import (
+    boolean_from_text,
+    date_from_text,
+    floating_from_text,
+    time_from_text,
+    timestamp_from_text,
+    whole_from_text,
+)
+from iceberg_ops.expressions.predicates import Literal, one_nan
+from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
+from iceberg_ops.spec.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    DecimalType,
+    FixedType,
+    PrimitiveType,
+)
+from iceberg_ops.spec.types import UUID as UUID_TYPE
+from iceberg_ops.spec.values import decimal_of, float32, unscaled
+
+INT_RANGE = (-(2**31), 2**31 - 1)
+LONG_RANGE = (-(2**63), 2**63 - 1)
+_WHOLE = {"int": INT_RANGE, "long": LONG_RANGE}
+_TICKS_PER_SECOND = {
+    "timestamp": MICROS_PER_SECOND,
+    "timestamptz": MICROS_PER_SECOND,
+    "timestamp_ns": NANOS_PER_SECOND,
+    "timestamptz_ns": NANOS_PER_SECOND,
+}
+_NUMERIC = frozenset({"int", "long", "float", "double", "decimal"})
+_DATED = frozenset({"date", *_TICKS_PER_SECOND})
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """``low``: the least column value at or above the literal, None if there is none; ``high``: the greatest at or below it. Equal
+    where a column value equals the literal; crossed (or one missing) where none does."""
+
+    low: Any
+    high: Any
+
+
+def _point(value: Any) -> Interval:
+    value = one_nan(value)
+    return Interval(value, value)
+
+
+def interval(column: PrimitiveType, literal: Literal) -> Interval:
+    """Where ``literal`` lies among the values of ``column``. Raises ValueError where the two do not compare."""
+    source = literal.type.name
+    if source == "string" and column.name not in ("string", "uuid"):
+        literal = _string_as(column, literal.value)
+        source = literal.type.name
+    if column.name in _NUMERIC and source in _NUMERIC:
+        return _numeric(column, literal)
+    if column.name in _DATED and source in _DATED:
+        return _dated(column, literal)
+    if isinstance(column, FixedType) and source in ("binary", "fixed"):
+        return _fixed(column.length, literal.value)
+    if column.name == "binary" and source in ("binary", "fixed"):
+        return _point(literal.value)
+    if column.name == "uuid" and source in ("uuid", "string"):
+        return _point(literal.value if source == "uuid" else uuid.UUID(literal.value.strip()))
+    if column.name == source and source in ("boolean", "string", "time"):
+        return _point(literal.value)
+    raise ValueError("the types do not compare")
+
+
+def _string_as(column: PrimitiveType, text: str) -> Literal:
+    """What Spark casts a string to when it meets such a column."""
+    if column.name in _WHOLE:
+        return Literal(whole_from_text(text), LONG)
+    if column.name in _NUMERIC:
+        return Literal(floating_from_text(text), DOUBLE)
+    if column.name == "date":
+        return Literal(date_from_text(text), DATE)
+    if column.name == "boolean":
+        return Literal(boolean_from_text(text), BOOLEAN)
+    if column.name == "time":
+        return Literal(time_from_text(text), TIME)
+    if column.name in _TICKS_PER_SECOND:
+        return Literal(timestamp_from_text(text)[0], TIMESTAMPTZ if "tz" in column.name else TIMESTAMP)
+    if column.name in ("binary", "fixed"):
+        return Literal(text.encode("utf-8"), BINARY)
+    raise ValueError("the types do not compare")
+
+
+def _numeric(column: PrimitiveType, literal: Literal) -> Interval:
+    value = literal.value
+    floating = isinstance(value, float)
+    if column.name == "double":
+        return _point(_as_double(value))
+    if column.name == "float":
+        return _among_floats(_as_double(value))
+    if floating and not math.isfinite(value):
+        lowest, highest = _ends(column)
+        return Interval(lowest, None) if value == -math.inf else Interval(None, highest)
+    if column.name in _WHOLE:
+        lowest, highest = _WHOLE[column.name]
+        if floating and abs(value) >= 2**53:
+            return _search(lowest, highest, float, value, lambda whole: whole)
+        return _clip(math.ceil(Fraction(value)), math.floor(Fraction(value)), lowest, highest)
+    assert isinstance(column, DecimalType)
+    scale, top = column.scale, 10**column.precision - 1
+    if floating:
+        return _search(-top, top, lambda whole: float(decimal_of(whole, scale)), value, lambda whole: decimal_of(whole, scale))
+    exact = Fraction(value) * Fraction(10) ** scale
+    found = _clip(math.ceil(exact), math.floor(exact), -top, top)
+    return Interval(*(None if end is None else decimal_of(end, scale) for end in (found.low, found.high)))
+
+
+def _ends(column: PrimitiveType) -> tuple[Any, Any]:
+    if isinstance(column, DecimalType):
+        top = 10**column.precision - 1
+        return decimal_of(-top, column.scale), decimal_of(top, column.scale)
+    return _WHOLE[column.name]
+
+
+def _clip(low: int, high: int, lowest: int, highest: int) -> Interval:
+    """The interval [low, high] (crossed by one where nothing equals), cut to a type's range."""
+    return Interval(None if low > highest else max(low, lowest), None if high < lowest else min(high, highest))
+
+
+def _search(lowest: int, highest: int, cast: Callable[[int], float], value: float, result: Callable[[int], Any]) -> Interval:
+    """``interval`` by bisection, for a monotone ``cast`` of whole numbers to double that may map neighbours to one value."""
+
+    def first(test: Callable[[float], bool]) -> int:
+        low, high = lowest, highest + 1
+        while low < high:
+            middle = (low + high) // 2
+            if test(cast(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    at, above = first(lambda d: d >= value), first(lambda d: d > value)
+    return Interval(None if at > highest else result(at), None if above == lowest else result(above - 1))
+
+
+def _as_double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _among_floats(value: float) -> Interval:
+    """Between which 32-bit floats a double lies."""
+    near = float32(value)
+    if near == value or math.isnan(value):
+        return _point(near)
+    return Interval(near, _next_float32(near, -1)) if near > value else Interval(_next_float32(near, 1), near)
+
+
+def _next_float32(value: float, direction: int) -> float:
+    """The neighbour of a 32-bit float. From an infinity it leads to the largest finite float."""
+    if math.isinf(value):
+        largest = (2.0 - 2.0**-23) * 2.0**127
+        return math.copysign(largest, value) if (value > 0) != (direction > 0) else value
+    if value == 0:
+        return direction * 2.0**-149
+    _, exponent = math.frexp(value)
+    step = 2.0 ** max(exponent - 24, -149)
+    if abs(math.frexp(value)[0]) == 0.5 and (value > 0) != (direction > 0):
+        step = 2.0 ** max(exponent - 25, -149)
+    return float32(value + direction * step)
+
+
+def _dated(column: PrimitiveType, literal: Literal) -> Interval:
+    """Dates and timestamps of any unit: compared as instants, a date as its midnight."""
+    nanos = literal.value * _nanos_per_unit(literal.type)
+    unit = _nanos_per_unit(column)
+    lowest, highest = INT_RANGE if column.name == "date" else LONG_RANGE
+    return _clip(-(-nanos // unit), nanos // unit, lowest, highest)
+
+
+def _nanos_per_unit(type_: PrimitiveType) -> int:
+    if type_.name == "date":
+        return SECONDS_PER_DAY * NANOS_PER_SECOND
+    return NANOS_PER_SECOND // _TICKS_PER_SECOND[type_.name]
+
+
+def _fixed(length: int, value: bytes) -> Interval:
+    """Bytes of any length among those of one length."""
+    if len(value) == length:
+        return _point(value)
+    floor = int.from_bytes(value[:length].ljust(length, b"\x00"), "big")
+    low, high = (floor, floor - 1) if len(value) < length else (floor + 1, floor)
+    ends = (None if end < 0 or end >= 256**length else end.to_bytes(length, "big") for end in (low, high))
+    return Interval(*ends)
+
+
+def plain_literal(column: PrimitiveType, value: Any) -> Literal:
+    """The literal that a plain Python value stands for against ``column``: canonical, one of Python's date and time classes, or the
+    text of Iceberg's JSON single-value form. Raises ValueError."""
+    if isinstance(value, bool):
+        return Literal(value, BOOLEAN)
+    if isinstance(value, dt.datetime):
+        return _from_datetime(value)
+    if isinstance(value, dt.date):
+        return Literal(value.toordinal() - dt.date(1970, 1, 1).toordinal(), DATE)
+    if isinstance(value, dt.time):
+        return Literal(((value.hour * 60 + value.minute) * 60 + value.second) * MICROS_PER_SECOND + value.microsecond, TIME)
+    if isinstance(value, uuid.UUID):
+        return Literal(value, UUID_TYPE)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Literal(bytes(value), BINARY)
+    if isinstance(value, str):
+        return _from_text(column, value)
+    if isinstance(value, int):
+        if column.name in ("date", "time", *_TICKS_PER_SECOND):
+            return Literal(value, column)
+        return Literal(value, INT if INT_RANGE[0] <= value <= INT_RANGE[1] else LONG)
+    if isinstance(value, float):
+        return Literal(float32(value) if column.name == "float" else value, DOUBLE)
+    if isinstance(value, Decimal) and value.is_finite():
+        return decimal_literal(value)
+    raise ValueError(f"a value of class {type(value).__name__} is no literal")
+
+
+def decimal_literal(value: Decimal) -> Literal:
+    """A decimal literal of the least precision that holds ``value``, at its own scale. Raises ValueError beyond 38 digits."""
+    scale = max(-int(value.as_tuple().exponent), 0)
+    whole = unscaled(value) * 10 ** max(int(value.as_tuple().exponent), 0)
+    precision = max(len(str(abs(whole))), scale, 1)
+    if precision > 38:
+        raise ValueError(f"{value} has more than 38 digits")
+    return Literal(decimal_of(whole, scale), DecimalType(precision=precision, scale=scale))
+
+
+def _from_datetime(value: dt.datetime) -> Literal:
+    aware = value.tzinfo is not None
+    start = dt.datetime(1970, 1, 1, tzinfo=dt.UTC if aware else None)
+    return Literal((value - start) // dt.timedelta(microseconds=1), TIMESTAMPTZ if aware else TIMESTAMP)
+
+
+def _from_text(column: PrimitiveType, text: str) -> Literal:
+    if column.name in ("binary", "fixed"):
+        return Literal(bytes.fromhex(text), BINARY)
+    if isinstance(column, DecimalType):
+        return decimal_literal(Decimal(text))
+    if column.name in ("timestamp_ns", "timestamptz_ns"):
+        return Literal(_nanos(text), column)
+    return Literal(text, STRING)
+
+
+def _nanos(text: str) -> int:
+    """Spark's forms end at microseconds; the last three of nine fraction digits are added here."""
+    head, point, tail = text.partition(".")
+    digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
+    return timestamp_from_text(head + point + tail)[0] * 1000 + int(digits.ljust(9, "0")[6:9])
