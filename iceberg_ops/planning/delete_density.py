@@ -11,19 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from iceberg_ops.scan.delete_index import scoped_path
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
-from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
-
-
-def is_file_scoped(delete: DeleteFile) -> bool:
-    """Whether the delete touches one data file only: a DV, a named file, or equal bounds of its file_path column."""
-    if delete.is_equality:
-        return False
-    found = delete.data_file
-    if delete.is_deletion_vector or found.referenced_data_file is not None:
-        return True
-    low = (found.lower_bounds or {}).get(DELETE_FILE_PATH_ID)
-    return low is not None and low == (found.upper_bounds or {}).get(DELETE_FILE_PATH_ID)
 
 
 def delete_key(delete: DeleteFile) -> tuple[str, int | None]:
@@ -40,7 +29,7 @@ def deleted_shares(tasks: Iterable[FileScanTask]) -> Mapping[str, float]:
     touched_rows: dict[tuple[str, int | None], int] = defaultdict(int)
     for task in tasks:
         for delete in task.deletes:
-            if not delete.is_equality and not is_file_scoped(delete):
+            if not delete.is_equality and scoped_path(delete.data_file) is None:
                 touched_rows[delete_key(delete)] += task.record_count
     shares: dict[str, float] = {}
     for task in tasks:
@@ -48,7 +37,7 @@ def deleted_shares(tasks: Iterable[FileScanTask]) -> Mapping[str, float]:
             continue
         rows = 0.0
         for delete in task.deletes:
-            if is_file_scoped(delete):
+            if scoped_path(delete.data_file) is not None:
                 rows += delete.data_file.record_count
             elif not delete.is_equality:
                 rows += delete.data_file.record_count * task.record_count / touched_rows[delete_key(delete)]

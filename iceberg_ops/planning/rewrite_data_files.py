@@ -131,7 +131,7 @@ def group_tasks(
     """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure."""
     planner = _Planner(options, metadata, order, output_spec_id)
     shares = deleted_shares(tasks)
-    by_partition: dict[tuple[int, tuple[Any, ...] | None], list[FileScanTask]] = defaultdict(list)
+    by_partition: dict[tuple[Any, ...], list[FileScanTask]] = defaultdict(list)
     for task in tasks:
         if wanted is not None and task.file_path not in wanted:
             planner.skip([task], "no row can match WHERE")
