@@ -1,0 +1,156 @@
+"""What the spec forbids in a schema, a partition spec or a sort order that is about to be written.
+
+Reading is more lenient (see ``iceberg_ops.serde``): these rules guard what this package adds to a table. All functions raise
+SchemaError. Spec: "Schemas and Data Types", "Default values", "Partitioning", "Sorting".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iceberg_ops.errors import SchemaError, UnsupportedError
+from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import SortOrder
+from iceberg_ops.spec.transforms import Transform
+from iceberg_ops.spec.types import (
+    MISSING,
+    V3_TYPE_NAMES,
+    IcebergType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    child_fields,
+)
+
+_NULL_DEFAULT_ONLY = frozenset({"unknown", "variant", "geometry", "geography"})
+
+
+def _type_name(type_: IcebergType) -> str:
+    return type_.name if isinstance(type_, PrimitiveType) else str(type_)
+
+
+def check_schema(schema: Schema, format_version: int) -> None:
+    """Types and defaults that the format version has, usable field ids, distinct names, permitted identifier fields."""
+    for field_id, f in schema.fields_by_id.items():
+        name = schema.names_by_id[field_id]
+        if field_id > HIGHEST_USER_FIELD_ID:
+            raise SchemaError(f"column {name!r}: field id {field_id} is reserved: must be at most {HIGHEST_USER_FIELD_ID}")
+        _check_names(f.type, name)
+        check_field(f, name, format_version)
+    _check_names(schema.struct, "the schema")
+    for field_id in schema.identifier_field_ids:
+        check_identifier_field(schema, field_id)
+
+
+def _check_names(type_: IcebergType, where: str) -> None:
+    if isinstance(type_, StructType):
+        seen: set[str] = set()
+        for f in type_.fields:
+            if f.name in seen:
+                raise SchemaError(f"{where} has two fields named {f.name!r}: names must differ")
+            seen.add(f.name)
+
+
+def check_field(f: NestedField, name: str, format_version: int) -> None:
+    """The rules of one field's type and defaults."""
+    kind = _type_name(f.type)
+    if format_version < 3 and kind in V3_TYPE_NAMES:
+        raise SchemaError(f"column {name!r}: type {f.type} is not supported until v3 (the table is v{format_version})")
+    if format_version < 3 and f.initial_default is not MISSING and f.initial_default is not None:
+        raise SchemaError(f"column {name!r}: a non-null initial-default is not supported until v3 (the table is v{format_version})")
+    if kind == "unknown" and f.required:
+        raise SchemaError(f"column {name!r}: a column of type unknown must be optional")
+    for label, default in (("initial-default", f.initial_default), ("write-default", f.write_default)):
+        if default is MISSING or default is None:
+            continue
+        if kind in _NULL_DEFAULT_ONLY:
+            raise SchemaError(f"column {name!r}: {label} of a column of type {kind} must be null")
+        if isinstance(f.type, StructType) and any(part is not None for part in default):
+            raise SchemaError(f"column {name!r}: {label} of a struct must be null or {{}}: give its fields their own defaults")
+
+
+def check_identifier_field(schema: Schema, field_id: int) -> None:
+    """An identifier field is a required primitive, not a float, reached through required structs only."""
+    f = schema.field(field_id)
+    name = schema.names_by_id[field_id]
+    if not isinstance(f.type, PrimitiveType) or f.type.name in ("variant", "unknown"):
+        raise SchemaError(f"identifier field {name!r} of type {f.type}: must be a primitive")
+    if not f.required:
+        raise SchemaError(f"identifier field {name!r}: must be required")
+    if f.type.name in ("float", "double"):
+        raise SchemaError(f"identifier field {name!r} of type {f.type}: must not be a floating-point number")
+    for parent in _parents(schema, field_id):
+        if not isinstance(parent.type, StructType):
+            raise SchemaError(f"identifier field {name!r}: must not be inside a {_kind(parent)} ({parent.name!r})")
+        if not parent.required:
+            raise SchemaError(f"identifier field {name!r}: its parent {parent.name!r} must be required")
+
+
+def _kind(f: NestedField) -> str:
+    return "map" if len(child_fields(f.type)) == 2 else "list"
+
+
+def _parents(schema: Schema, field_id: int) -> Iterable[NestedField]:
+    parent = schema.parents[field_id]
+    while parent is not None:
+        yield schema.fields_by_id[parent]
+        parent = schema.parents[parent]
+
+
+def _check_source(schema: Schema, source_id: int, transform: Transform, what: str) -> None:
+    source = schema.fields_by_id.get(source_id)
+    if source is None:
+        raise SchemaError(f"{what}: its source column {source_id} is not in schema {schema.schema_id}")
+    name = schema.names_by_id[source_id]
+    if not isinstance(source.type, PrimitiveType):
+        raise SchemaError(f"{what}: its source column {name!r} of type {source.type} must be a primitive")
+    if any(not isinstance(p.type, StructType) for p in _parents(schema, source_id)):
+        raise SchemaError(f"{what}: its source column {name!r} must not be inside a list or map")
+    if transform.is_known and not transform.can_transform(source.type):
+        raise SchemaError(f"{what}: transform {transform} can not take {name!r} of type {source.type}")
+
+
+def _check_transform(transform: Transform, what: str) -> None:
+    if not transform.is_known:
+        raise UnsupportedError(
+            f"not supported: {what} with transform {transform}, because this version of the format does not define it"
+        )
+    if transform.parameter is not None and transform.parameter <= 0:
+        raise SchemaError(f"{what}: {transform} must have a parameter above 0")
+
+
+def check_spec_sources(spec: PartitionSpec, schema: Schema) -> None:
+    """Every field that is not void has a source column that its transform takes; unknown transforms are left alone."""
+    for f in spec.fields:
+        if not f.transform.is_void:
+            for source_id in f.source_ids:
+                _check_source(schema, source_id, f.transform, f"partition field {f.name!r}")
+
+
+def check_new_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> None:
+    """A spec to be added: known transforms, distinct names that no other column has, v1's sequential ids."""
+    check_spec_sources(spec, schema)
+    names: set[str] = set()
+    for position, f in enumerate(spec.fields):
+        what = f"partition field {f.name!r}"
+        _check_transform(f.transform, what)
+        if not f.name or f.name in names:
+            raise SchemaError(f"{what}: names of partition fields must be distinct and not empty")
+        names.add(f.name)
+        column = schema.find(f.name)
+        if column is not None and not f.transform.is_void and not (f.transform.is_identity and column.field_id == f.source_id):
+            raise SchemaError(f"{what}: a column has this name, and only its own identity partition may share it")
+        if format_version == 1 and f.field_id != 1000 + position:
+            raise SchemaError(f"{what}: field id {f.field_id}: v1 tables need ids in sequence, here {1000 + position}")
+
+
+def check_sort_order(order: SortOrder, schema: Schema, *, new: bool = True) -> None:
+    """Every field's source column is there and its transform takes it; a new order has only known transforms."""
+    for f in order.fields:
+        what = f"sort field {f.transform}({', '.join(map(str, f.source_ids))})"
+        if new:
+            _check_transform(f.transform, what)
+        for source_id in f.source_ids:
+            _check_source(schema, source_id, f.transform, what)
