@@ -24,6 +24,7 @@ from iceberg_ops.planning.delete_density import deleted_shares
 from iceberg_ops.planning.file_groups import FileGroup, Skipped, in_job_order, numbered, pack
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size
 from iceberg_ops.planning.sort_orders import RewriteOrder, rewrite_order
+from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.partition_paths import partition_path
@@ -136,11 +137,10 @@ def group_tasks(
         if wanted is not None and task.file_path not in wanted:
             planner.skip([task], "no row can match WHERE")
         else:
-            partition = task.data_file.partition if task.spec_id == output_spec_id else None
-            by_partition[task.spec_id, partition].append(replace(task, residual=ALWAYS_TRUE))
-    groups = [
-        group for (spec_id, partition), found in by_partition.items() for group in planner.groups(spec_id, partition, found, shares)
-    ]
+            same_spec = task.spec_id == output_spec_id
+            key = partition_key(task.spec_id, task.data_file.partition) if same_spec else (task.spec_id, "any partition")
+            by_partition[key].append(replace(task, residual=ALWAYS_TRUE))
+    groups = [group for found in by_partition.values() for group in planner.groups(found, shares)]
     chosen = planner.limited(in_job_order(groups, options.progress.rewrite_job_order))
     return numbered(chosen), tuple(planner.skipped)
 
@@ -159,10 +159,8 @@ class _Planner:
     def skip(self, tasks: Sequence[FileScanTask], reason: str) -> None:
         self.skipped.extend(Skipped(task.file_path, reason) for task in tasks)
 
-    def groups(
-        self, spec_id: int, partition: tuple[Any, ...] | None, tasks: Sequence[FileScanTask], shares: Mapping[str, float]
-    ) -> list[FileGroup]:
-        """The groups of one partition that are worth it."""
+    def groups(self, tasks: Sequence[FileScanTask], shares: Mapping[str, float]) -> list[FileGroup]:
+        """The groups that are worth it among the files of one partition, or of one other spec."""
         unclustered = self._unclustered(tasks)
         causes: dict[str, str] = {}
         for task in tasks:
@@ -176,7 +174,7 @@ class _Planner:
         for run in pack(
             candidates, lambda t: t.size_bytes, self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
         ):
-            group = self._group(spec_id, partition, run, Counter(causes[task.file_path] for task in run))
+            group = self._group(run, Counter(causes[task.file_path] for task in run))
             if refusal := self._refusal(group, causes):
                 self.skip(run, refusal)
             else:
@@ -244,9 +242,9 @@ class _Planner:
             return f"it would come out the same: {n} files in, {group.expected_output_files} of {mean} bytes out"
         return ""
 
-    def _group(
-        self, spec_id: int, partition: tuple[Any, ...] | None, tasks: Sequence[FileScanTask], causes: Counter[str]
-    ) -> FileGroup:
+    def _group(self, tasks: Sequence[FileScanTask], causes: Counter[str]) -> FileGroup:
+        spec_id = tasks[0].spec_id
+        partition = tasks[0].data_file.partition if spec_id == self.output_spec_id else None
         words = {
             _SIZE: f"outside {self.sizes.min_file_size_bytes} to {self.sizes.max_file_size_bytes} bytes",
             _DELETES: "with deletes at a threshold",

@@ -1,0 +1,77 @@
+"""What an action is given and what it fills in while it works: the job, the table, the lane, the clock, and the report's parts.
+
+``Outcome`` is written as things happen, so that a report of a failed run still says what was planned, committed and cleaned.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
+from iceberg_ops.table.table import Table
+
+LISTED = 1_000
+"""The most files, skipped files and failures a report lists; counts in ``metrics`` are always complete."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The parts of an ActionReport that the action itself knows. ``table`` is the table after the last commit."""
+
+    status: Status = "nothing-to-do"
+    plan_id: str | None = None
+    starting_snapshot_id: int | None = None
+    snapshot_ids: list[int] = field(default_factory=list)
+    attempts: int = 0
+    metrics: dict[str, int] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    groups: dict[str, GroupReport] = field(default_factory=dict)
+    skipped: list[SkippedFile] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    failures: list[SkippedFile] = field(default_factory=list)
+    table: Table | None = None
+
+    def count(self, name: str, amount: int) -> None:
+        """Add to a metric; it is then reported even when it is 0."""
+        self.metrics[name] = self.metrics.get(name, 0) + amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run of one job. ``now_ms`` is the wall clock; ``operation_id`` is in the name of every file this run writes."""
+
+    job: JobSpec
+    catalog: Catalog
+    table: Table
+    runner: RewriteRunner | None
+    run_key: str
+    now_ms: Callable[[], int]
+    outcome: Outcome
+    progress: ProgressCallback | None = None
+    operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[list[str]]:
+        """Time a step; what is appended to the yielded list becomes its detail. Recorded also when it fails."""
+        detail: list[str] = []
+        begun = time.monotonic()
+        try:
+            yield detail
+        finally:
+            took = round((time.monotonic() - begun) * 1000)
+            self.outcome.steps.append(Step(name=name, duration_ms=took, detail=", ".join(detail)))
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """Snapshot summary keys every commit of this run carries beside its run key."""
+        found = {"engine-name": "iceberg-ops", "iceberg-ops.action": self.job.job}
+        if self.outcome.plan_id:
+            found["iceberg-ops.plan-id"] = self.outcome.plan_id
+        return found
