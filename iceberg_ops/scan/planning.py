@@ -1,0 +1,101 @@
+"""Which data files a scan reads, each with the deletes that apply to it and the filter left over.
+
+The order of pruning is the spec's ("Scan Planning"): manifests by partition summaries, entries by partition, files by column
+metrics. All of it is inclusive; the residual that a task carries decides row by row. Deletes are attached by ``delete_index``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.scan.delete_index import DeleteIndex
+from iceberg_ops.scan.snapshot_choice import choose_snapshot
+from iceberg_ops.scan.spec_filter import SpecFilters
+from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
+from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What to read: one of ``snapshot_id``, ``ref`` and ``as_of_ms`` (none: the current state), and the rows where ``where`` is true.
+
+    With ``ignore_residuals`` files are chosen by ``where`` but read whole, which is what a rewrite wants.
+    """
+
+    snapshot_id: int | None = None
+    ref: str | None = None
+    as_of_ms: int | None = None
+    where: Expression = ALWAYS_TRUE
+    case_sensitive: bool = False
+    ignore_residuals: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """The files of a scan. ``snapshot`` is None for an empty table; ``schema`` is the one to read with; ``filter`` is the bound filter."""
+
+    table: Table
+    snapshot: Snapshot | None
+    schema: Schema
+    tasks: list[FileScanTask] = field(default_factory=list)
+    filter: Expression = ALWAYS_TRUE
+
+
+def plan(table: Table, scan: Scan) -> ScanPlan:
+    """Plan a scan of ``table``.
+
+    Raises NoSuchSnapshotError, WhereError (unknown column, literal that does not compare) and CorruptTableError.
+    """
+    snapshot, schema = choose_snapshot(table.metadata, snapshot_id=scan.snapshot_id, ref=scan.ref, as_of_ms=scan.as_of_ms)
+    bound = bind(schema, scan.where, case_sensitive=scan.case_sensitive)
+    if snapshot is None:
+        return ScanPlan(table, None, schema, [], bound)
+    manifests = manifests_of(table, snapshot)
+    filters = SpecFilters(bound, table.metadata)
+    tasks = list(_tasks(table, manifests, filters, scan.ignore_residuals))
+    return ScanPlan(table, snapshot, schema, tasks, bound)
+
+
+def _tasks(table: Table, manifests: list[ManifestFile], filters: SpecFilters, ignore_residuals: bool) -> Iterator[FileScanTask]:
+    entries = list(matching_entries(table, manifests, ManifestContent.DATA, filters))
+    index = delete_index(table, manifests, filters) if entries else None
+    for entry in entries:
+        file, number = entry.data_file, entry.sequence_number or 0
+        deletes = () if index is None or index.is_empty else index.for_data_file(file, number)
+        left = ALWAYS_TRUE if ignore_residuals else filters.of(file.spec_id).residual(file.partition)
+        yield FileScanTask(file, number, entry.file_sequence_number, deletes, left)
+
+
+def matching_entries(
+    table: Table, manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters
+) -> Iterator[ManifestEntry]:
+    """Live entries of one content that may hold (or delete) matching rows. Deletes are judged by partition only."""
+    for manifest in manifests:
+        if manifest.content is not content or not manifest.has_live_files:
+            continue
+        judge = filters.of(manifest.partition_spec_id)
+        if not judge.keeps_manifest(manifest):
+            continue
+        for entry in entries_of(table, manifest, live_only=True):
+            file = entry.data_file
+            if judge.keeps(file) if content is ManifestContent.DATA else judge.keeps_partition(file.partition):
+                yield entry
+
+
+def delete_index(table: Table, manifests: Iterable[ManifestFile], filters: SpecFilters) -> DeleteIndex:
+    """The live deletes of these manifests that may apply to data files the filters keep."""
+    found = matching_entries(table, manifests, ManifestContent.DELETES, filters)
+    return DeleteIndex(
+        (DeleteFile(e.data_file, e.sequence_number or 0) for e in found),
+        specs_by_id=table.metadata.specs_by_id,
+        fields_by_id=table.metadata.all_fields_by_id,
+        identity=identity_under(table.io),
+    )

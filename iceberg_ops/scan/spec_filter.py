@@ -1,0 +1,89 @@
+"""A scan's filter seen through one partition spec: what it says about manifests, partitions and files.
+
+Each manifest is judged with the spec it was written under, never with the table's current one (PART-11). Everything here is inclusive:
+whatever may hold a matching row stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.expressions.evaluators import manifest_may_match, metrics_may_match, partition_matches, residual
+from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysTrue, Expression
+from iceberg_ops.expressions.projection import project_inclusive
+from iceberg_ops.scan.delete_index import PartitionKey, partition_key
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import NestedField, StructType
+
+
+class SpecFilter:
+    """``bound`` (an expression bound to the scan's schema) under one spec."""
+
+    def __init__(self, bound: Expression, spec: PartitionSpec, fields_by_id: Mapping[int, NestedField]) -> None:
+        self.bound = bound
+        self.spec = spec
+        self._fields_by_id = fields_by_id
+        self._residuals: dict[PartitionKey, Expression] = {}
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether it keeps everything."""
+        return isinstance(self.bound, AlwaysTrue)
+
+    @cached_property
+    def partition_type(self) -> StructType:
+        return self.spec.partition_type(self._fields_by_id)
+
+    @cached_property
+    def projected(self) -> Expression:
+        """The inclusive projection over the partition's fields."""
+        return ALWAYS_TRUE if self.is_trivial else project_inclusive(self.bound, self.spec, self._fields_by_id)
+
+    def keeps_manifest(self, manifest: ManifestFile) -> bool:
+        """Judged by the manifest's partition summaries."""
+        return self.is_trivial or manifest_may_match(self.projected, manifest, self.partition_type)
+
+    def keeps_partition(self, partition: tuple[Any, ...]) -> bool:
+        return isinstance(self.projected, AlwaysTrue) or partition_matches(self.projected, partition)
+
+    def keeps_metrics(self, file: DataFile) -> bool:
+        return self.is_trivial or metrics_may_match(self.bound, file)
+
+    def residual(self, partition: tuple[Any, ...]) -> Expression:
+        """What of the filter the partition does not decide."""
+        if self.is_trivial:
+            return ALWAYS_TRUE
+        key = partition_key(self.spec.spec_id, partition)
+        found = self._residuals.get(key)
+        if found is None:
+            found = self._residuals[key] = residual(self.bound, self.spec, partition)
+        return found
+
+    def keeps(self, file: DataFile) -> bool:
+        """Whether the file's partition and metrics leave room for a matching row."""
+        return self.keeps_partition(file.partition) and self.residual(file.partition) != ALWAYS_FALSE and self.keeps_metrics(file)
+
+
+class SpecFilters:
+    """The filters of one scan, one per partition spec, made when first asked for."""
+
+    def __init__(self, bound: Expression, metadata: TableMetadata) -> None:
+        self.bound = bound
+        self._metadata = metadata
+        self._filters: dict[int, SpecFilter] = {}
+
+    def of(self, spec_id: int) -> SpecFilter:
+        """Raises CorruptTableError for a spec id that the metadata does not have."""
+        found = self._filters.get(spec_id)
+        if found is None:
+            spec = self._metadata.specs_by_id.get(spec_id)
+            if spec is None:
+                raise CorruptTableError(f"table {self._metadata.location}: a manifest has partition spec {spec_id}, which is not in the metadata")
+            found = self._filters[spec_id] = SpecFilter(self.bound, spec, self._metadata.all_fields_by_id)
+        return found
