@@ -1,0 +1,101 @@
+"""### Late corrections
+
+Three row-level changes, each one Spark job and one commit:
+
+- `nyc.flights`, **merge-on-read** MERGE: diverted flights get their arrival delay, flights that never had a plane are withdrawn, and the
+  flights of carriers that report late are added. Old rows are marked in position delete files; no data file is rewritten.
+- `nyc.planes`, **copy-on-write** UPDATE: one manufacturer under one name.
+- `nyc.weather`, **copy-on-write** DELETE: readings that can not be (a wind of 1,048 mph at Newark on 12 February 2013).
+
+Run again, it changes no row: every condition is false on corrected rows.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import dag, task
+
+from iceberg_airflow.operators import IcebergDeleteOperator, IcebergMergeOperator, IcebergUpdateOperator
+from iceberg_airflow.retry_policy import iceberg_retry_policy
+
+COLUMNS = [
+    "time_hour",
+    "carrier",
+    "flight",
+    "origin",
+    "dest",
+    "tailnum",
+    "year",
+    "month",
+    "day",
+    "hour",
+    "minute",
+    "dep_time",
+    "sched_dep_time",
+    "dep_delay",
+    "arr_time",
+    "sched_arr_time",
+    "arr_delay",
+    "air_time",
+    "distance",
+]
+KEYS = COLUMNS[:4]
+
+
+@dag(
+    schedule=None,
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["iceberg", "corrections", "nyc"],
+    default_args={
+        "owner": "data-platform",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=30),
+        "retry_policy": iceberg_retry_policy(),
+        "execution_timeout": timedelta(minutes=15),
+    },
+    doc_md=__doc__,
+)
+def flights_corrections() -> None:
+    @task
+    def land(run_id: str | None = None) -> list[str]:
+        """Derive the corrections of every landed day, and lay them where the Spark job can read them."""
+        from demo.runs import land_late_corrections
+
+        return land_late_corrections(str(run_id))
+
+    IcebergMergeOperator(
+        task_id="merge_flights",
+        table="nyc.flights",
+        mode="merge-on-read",
+        source={"format": "parquet", "paths": land()},
+        on=" AND ".join(f"target.{k} = source.{k}" for k in KEYS),
+        clauses=[
+            {"when": "matched", "condition": "source.correction = 'withdrawn'", "action": "delete"},
+            {
+                "when": "matched",
+                "condition": "source.correction = 'diverted' AND target.arr_delay IS NULL",
+                "action": "update",
+                "assignments": {"arr_delay": "source.arr_delay"},
+            },
+            {
+                "when": "not-matched",
+                "condition": "source.correction = 'late'",
+                "action": "insert",
+                "assignments": {c: f"source.{c}" for c in COLUMNS},
+            },
+        ],
+    )
+    IcebergUpdateOperator(
+        task_id="update_planes",
+        table="nyc.planes",
+        mode="copy-on-write",
+        set={"manufacturer": "CASE WHEN manufacturer LIKE 'AIRBUS%' THEN 'AIRBUS' ELSE 'MCDONNELL DOUGLAS' END"},
+        where="manufacturer IN ('AIRBUS INDUSTRIE', 'MCDONNELL DOUGLAS AIRCRAFT CO', 'MCDONNELL DOUGLAS CORPORATION')",
+    )
+    IcebergDeleteOperator(task_id="delete_weather", table="nyc.weather", mode="copy-on-write", where="wind_speed > 250")
+
+
+flights_corrections()

@@ -1,0 +1,54 @@
+"""### Airlines, airports, planes and weather
+
+Loads the reference tables of the flights, one mapped task per table. A table's rows are appended once: a second run finds the first
+one's run key and changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import dag, task
+
+from iceberg_airflow.operators import IcebergAppendOperator
+from iceberg_airflow.retry_policy import iceberg_retry_policy
+
+TABLES = ["weather", "planes", "airports", "airlines"]
+
+
+@dag(
+    schedule=None,
+    start_date=datetime(2013, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["iceberg", "ingest", "nyc"],
+    default_args={
+        "owner": "data-platform",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=30),
+        "retry_policy": iceberg_retry_policy(),
+        "execution_timeout": timedelta(minutes=15),
+    },
+    doc_md=__doc__,
+)
+def reference_tables() -> None:
+    @task(map_index_template="{{ task.op_kwargs['name'] }}")
+    def land(name: str) -> dict[str, Any]:
+        """Create the table if it is not there, and lay its rows where the Spark job can read them."""
+        from demo.runs import land_table
+        from demo.tables import ensure_table
+        from iceberg_airflow.hook import IcebergCatalogHook
+
+        ensure_table(IcebergCatalogHook().get_conn(), name)
+        return land_table(name)
+
+    IcebergAppendOperator.partial(
+        task_id="append",
+        map_index_template="{{ task.table }}",
+        max_active_tis_per_dag=2,
+        spark_conf={"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "65536"},
+    ).expand_kwargs(land.expand(name=TABLES))
+
+
+reference_tables()
