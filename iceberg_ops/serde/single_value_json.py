@@ -6,6 +6,7 @@ Used for default values and expression literals. NaN and the infinities, for whi
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -31,7 +32,7 @@ _LONG_LIMIT = 2**63
 
 
 def _float_to_json(value: float) -> float | str:
-    if value != value:
+    if math.isnan(value):
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
@@ -59,7 +60,7 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
 
 
 def to_json_value(type_: IcebergType, value: Any) -> Any:
-    """The JSON form of a canonical value. Raises UnsupportedError for a type without one (unknown, variant, geometry, geography)."""
+    """The JSON form of a canonical value. Raises UnsupportedError for unknown, variant, geometry and geography."""
     if value is None:
         return None
     if isinstance(type_, StructType):

@@ -30,6 +30,7 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, 
 from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
+from iceberg_ops.spec.types import MISSING, NestedField
 from iceberg_ops.spec.validity import check_new_spec, check_schema, check_sort_order, check_spec_sources
 
 __all__ = ["apply_updates", "creation_updates", "new_table_metadata"]
@@ -212,11 +213,14 @@ def _add_schema(b: _Builder, update: u.AddSchema) -> None:
 def _check_initial_defaults(state: TableMetadata, schema: Schema) -> None:
     if state.format_version < 3 or state.current_schema_id not in state.schemas_by_id:
         return
-    current = state.schema.fields_by_id
     for field_id, f in schema.fields_by_id.items():
-        old = current.get(field_id)
-        if old is not None and old.type == f.type and (old.initial_default or None) != (f.initial_default or None):
+        old = state.schema.fields_by_id.get(field_id)
+        if old is not None and old.type == f.type and _default_of(old) != _default_of(f):
             raise SchemaError(f"column {f.name!r}: its initial-default can not change once the column is there")
+
+
+def _default_of(f: NestedField) -> object:
+    return None if f.initial_default is MISSING else f.initial_default
 
 
 def _set_current_schema(b: _Builder, update: u.SetCurrentSchema) -> None:

@@ -6,6 +6,7 @@ Null maps to null. Divisions floor, so that the hour before the epoch is hour -1
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -38,7 +39,7 @@ def bucket_hash(source: IcebergType, value: Any) -> int:
     elif name in ("fixed", "binary"):
         data = bytes(value)
     elif name in ("float", "double"):
-        data = struct.pack("<d", float("nan") if value != value else value + 0.0)
+        data = struct.pack("<d", float("nan") if math.isnan(value) else value + 0.0)
     else:
         raise UnsupportedError(f"not supported: a hash of type {source}, because the format defines none")
     return int(mmh3.hash(data, 0, signed=True))

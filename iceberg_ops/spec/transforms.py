@@ -55,7 +55,7 @@ class Transform:
         return isinstance(source, PrimitiveType) and source.name in _SOURCES.get(self.name, frozenset())
 
     def result_type(self, source: IcebergType) -> IcebergType:
-        """Type of the transform's values: date for ``day``, so that paths and manifests show a date. Unknown transforms give string."""
+        """Type of the transform's values; a date for ``day``. Unknown transforms give string."""
         if self.name in ("identity", "truncate", "void"):
             return source
         if self.name == "day":

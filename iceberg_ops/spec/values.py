@@ -7,6 +7,7 @@ a ``double`` of 4 bytes a float, a ``timestamp`` or ``timestamp_ns`` of 4 bytes 
 from __future__ import annotations
 
 import base64
+import math
 import struct
 import uuid
 from collections.abc import Callable
@@ -106,7 +107,7 @@ def geo_bound_from_bytes(data: bytes) -> tuple[float, float, float | None, float
     if len(data) not in (16, 24, 32):
         raise CorruptTableError(f"geospatial bound of {len(data)} bytes: must be 16, 24 or 32")
     parts = struct.unpack(f"<{len(data) // 8}d", data)
-    z = parts[2] if len(parts) > 2 and parts[2] == parts[2] else None
+    z = parts[2] if len(parts) > 2 and not math.isnan(parts[2]) else None
     return parts[0], parts[1], z, parts[3] if len(parts) == 4 else None
 
 
@@ -130,7 +131,7 @@ def _digits_of(value: float, single: bool) -> tuple[str, int]:
 
 def float_text(value: float, *, single: bool = False) -> str:
     """As Java's Double.toString and Float.toString write it: ``2.25``, ``1.0E10``, ``NaN``, ``-Infinity``."""
-    if value != value:
+    if math.isnan(value):
         return "NaN"
     sign = "-" if struct.pack(">d", value)[0] & 0x80 else ""
     value = abs(value)
@@ -171,7 +172,7 @@ _TEXT |= dict.fromkeys(_AS_IS, lambda v: base64.b64encode(v).decode("ascii"))
 
 
 def human(type_: IcebergType, value: Any) -> str:
-    """The text that partition paths and messages show: ``2017-11-16``, ``17:00``, base64 for bytes, ``null`` (Java: toHumanString)."""
+    """Text for partition paths and messages: ``2017-11-16``, ``17:00``, base64 for bytes, ``null`` (Java: toHumanString)."""
     if value is None:
         return "null"
     name = type_.name if isinstance(type_, PrimitiveType) else ""

@@ -1,0 +1,109 @@
+"""Names that stand in for field ids in data files that carry none (spec: "Column Projection", "Name Mapping Serialization").
+
+Only names and ids live here; resolving a file's columns with a mapping is done by ``iceberg_ops.data``. A name is matched whole:
+a dot in it is a letter like any other, and children are reached only through ``fields``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import IcebergType, child_fields
+
+
+@dataclass(frozen=True)
+class MappedField:
+    """``names`` of one column, at its level; ``field_id`` None marks a file column that the table does not know."""
+
+    names: tuple[str, ...]
+    field_id: int | None = None
+    fields: tuple[MappedField, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, MappedField]:
+        """Children by each of their names. Raises SchemaError for a name used twice."""
+        return _by_name(self.fields)
+
+    def child(self, name: str) -> MappedField | None:
+        return self.by_name.get(name)
+
+
+@dataclass(frozen=True)
+class NameMapping:
+    """The top level of a mapping."""
+
+    fields: tuple[MappedField, ...] = ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, MappedField]:
+        """Top-level fields by each of their names. Raises SchemaError for a name used twice."""
+        return _by_name(self.fields)
+
+    def child(self, name: str) -> MappedField | None:
+        return self.by_name.get(name)
+
+    def find(self, path: Sequence[str]) -> MappedField | None:
+        """The field reached by these names, one per level (``element``, ``key`` and ``value`` included)."""
+        found: NameMapping | MappedField | None = self
+        for name in path:
+            found = found.child(name) if found is not None else None
+        return found if isinstance(found, MappedField) else None
+
+
+def _by_name(fields: tuple[MappedField, ...]) -> Mapping[str, MappedField]:
+    found: dict[str, MappedField] = {}
+    for f in fields:
+        for name in f.names:
+            if found.setdefault(name, f) is not f:
+                raise SchemaError(f"name mapping: {name!r} stands for fields {found[name].field_id} and {f.field_id} at one level")
+    return found
+
+
+def check_name_mapping(mapping: NameMapping | MappedField) -> None:
+    """Raise SchemaError where one name stands for two fields at one level."""
+    _by_name(mapping.fields)
+    for f in mapping.fields:
+        check_name_mapping(f)
+
+
+def _fields_of(type_: IcebergType) -> tuple[MappedField, ...]:
+    return tuple(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in child_fields(type_))
+
+
+def create_name_mapping(schema: Schema) -> NameMapping:
+    """Every column under its present name. Raises SchemaError where two columns of one level share a name."""
+    mapping = NameMapping(_fields_of(schema.struct))
+    check_name_mapping(mapping)
+    return mapping
+
+
+def updated_name_mapping(mapping: NameMapping, schema: Schema) -> NameMapping:
+    """The mapping in step with a changed schema (Java: MappingUtil.update).
+
+    A renamed column gains its new name, a new column an entry; a name that a new or renamed column takes over leaves the entry
+    that had it. Entries of dropped columns stay: old files still have them.
+    """
+    return NameMapping(_updated(mapping.fields, schema.struct))
+
+
+def _updated(mapped: tuple[MappedField, ...], type_: IcebergType) -> tuple[MappedField, ...]:
+    present = {f.field_id: f for f in child_fields(type_)}
+    listed = {m.field_id for m in mapped}
+    owner = {f.name: f.field_id for f in present.values()}
+    found = []
+    for m in mapped:
+        names = tuple(n for n in m.names if owner.get(n, m.field_id) == m.field_id)
+        column = present.get(m.field_id) if m.field_id is not None else None
+        if column is None:
+            found.append(replace(m, names=names))
+            continue
+        names = names if column.name in names else (*names, column.name)
+        found.append(replace(m, names=names, fields=_updated(m.fields, column.type)))
+    added = (f for f in present.values() if f.field_id not in listed)
+    return (*found, *(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in added))
