@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -18,6 +18,8 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, 
 from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.types import NestedField
+
+T = TypeVar("T")
 
 SUPPORTED_FORMAT_VERSIONS = (1, 2, 3)
 
@@ -82,7 +84,7 @@ class TableMetadata:
         """The default sort order."""
         return self._of(self.sort_orders_by_id, self.default_sort_order_id, "sort order")
 
-    def _of(self, known: Mapping[int, Any], wanted: int, what: str) -> Any:
+    def _of(self, known: Mapping[int, T], wanted: int, what: str) -> T:
         try:
             return known[wanted]
         except KeyError:
@@ -103,7 +105,7 @@ class TableMetadata:
         """Head of main, or None for an empty table. Raises CorruptTableError when it is named but missing."""
         if self.current_snapshot_id is None:
             return None
-        return self._of(self.snapshots_by_id, self.current_snapshot_id, "snapshot")  # type: ignore[no-any-return]
+        return self._of(self.snapshots_by_id, self.current_snapshot_id, "snapshot")
 
     def snapshot(self, snapshot_id: int) -> Snapshot:
         """Raises NoSuchSnapshotError."""
@@ -122,7 +124,7 @@ class TableMetadata:
     def branch_head(self, branch: str = MAIN_BRANCH) -> Snapshot | None:
         """Head snapshot of a branch, or None where the branch has none yet."""
         ref = self.ref(branch)
-        return None if ref is None else self._of(self.snapshots_by_id, ref.snapshot_id, "snapshot")  # type: ignore[no-any-return]
+        return None if ref is None else self._of(self.snapshots_by_id, ref.snapshot_id, "snapshot")
 
     def ancestors(self, snapshot_id: int | None) -> Iterator[Snapshot]:
         """The snapshot, its parent and so on, as far as they are still in the metadata."""
