@@ -39,9 +39,8 @@ class LocalRunner:
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
         """See ``RewriteRunner.run``."""
         sizes = {work.group_id: work_bytes(work) for work in works}
-        total, begun, done, done_bytes = sum(sizes.values()), time.monotonic(), 0, 0
-        for answer in self._answers(works, total):
-            done += 1
+        total, begun, done_bytes = sum(sizes.values()), time.monotonic(), 0
+        for done, answer in enumerate(self._answers(works, total), 1):
             done_bytes += sizes[answer.group_id]
             if self.progress is not None:
                 self.progress(Progress(done, len(works), done_bytes, total, time.monotonic() - begun))

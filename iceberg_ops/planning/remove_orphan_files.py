@@ -1,0 +1,201 @@
+"""Which files below a table's location belong to nothing.
+
+A file is an orphan if no snapshot, log entry, statistics entry or catalog pointer of the table refers to it, it was last changed
+before the cut-off, it is not hidden, and it is not the checksum (``.name.crc``) of a file that is kept. Comparing is by path
+identity, so that ``file:/p`` and ``/p`` are one file; a path that agrees while scheme or authority do not is the caller's decision
+(``prefix-mismatch-mode``).
+
+The guards, each against a way in which tables have been lost: the location must be the table's own; a metadata file of another
+table below it stops everything; files are listed *before* the table is read, so what is committed meanwhile counts as reachable.
+When unsure, a file stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from iceberg_ops.config.options import RemoveOrphanFilesOptions
+from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
+from iceberg_ops.io.file_io import FileInfo, FileIO
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.io.temporary_names import is_temporary
+from iceberg_ops.planning.file_groups import Skipped
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import read_metadata
+
+_METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
+_VERSION_HINT = "version-hint.text"
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFiles:
+    """``orphans`` with their sizes; ``kept``: unowned files that stay, with the reason; ``listed`` counts every file seen."""
+
+    orphans: tuple[FileInfo, ...]
+    kept: tuple[Skipped, ...]
+    listed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ownership:
+    """What the table owns: locations as recorded. ``partition_names`` are names of partition fields of every spec."""
+
+    table_uuid: str
+    reachable: Collection[str]
+    partition_names: Collection[str] = ()
+
+
+def search_location(table_location: str, properties: Mapping[str, str], asked: str | None) -> str:
+    """The folder to search. Raises OptionError where it is not at or below one of the table's own locations.
+
+    A trailing slash means nothing: ``/wh/t`` never covers ``/wh/t_backup``.
+    """
+    if asked is None:
+        return table_location
+    own = [table_location, *(properties[key] for key in ("write.data.path", "write.metadata.path") if properties.get(key))]
+    if any(_is_within(asked, folder) for folder in own):
+        return asked.rstrip("/") or "/"
+    raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
+
+
+def partition_names(metadata: TableMetadata) -> frozenset[str]:
+    """Names of partition fields in every spec: folders ``_name=value`` are not hidden."""
+    return frozenset(f.name for spec in metadata.partition_specs for f in spec.fields)
+
+
+def foreign_metadata(listing: Iterable[FileInfo], owned: Ownership, io: FileIO) -> tuple[Skipped, ...]:
+    """Check every metadata file below the location that the table does not know.
+
+    Raises UnsupportedError if one belongs to another table. Files that do not parse are returned: they are kept.
+    """
+    identity = identity_under(io)
+    reachable = {identity(location) for location in owned.reachable}
+    unreadable = []
+    for info in listing:
+        if not _METADATA_FILE.search(info.location) or identity(info.location) in reachable:
+            continue
+        try:
+            found = read_metadata(io, info.location)
+        except (CorruptTableError, FileNotFoundError) as e:
+            unreadable.append(Skipped(info.location, f"metadata file that can not be read: {e}"))
+            continue
+        if found.table_uuid != owned.table_uuid:
+            raise UnsupportedError(
+                f"not supported: removing orphan files below a location that holds another table: {info.location} is metadata of "
+                f"table {found.table_uuid}, not of {owned.table_uuid}"
+            )
+    return tuple(unreadable)
+
+
+def find_orphans(
+    listing: Iterable[FileInfo], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
+) -> OrphanFiles:
+    """Tell orphans from the rest of a listing. Pure but for ``io``'s prefix mapping.
+
+    Raises OptionError in prefix-mismatch-mode error when a listed and a recorded location differ in scheme or authority only.
+    """
+    identity = identity_under(io)
+    reachable = {identity(recorded) for recorded in owned.reachable}
+    recorded_prefixes = _prefixes_by_path(owned.reachable)
+    orphans: list[FileInfo] = []
+    kept: list[Skipped] = []
+    listed = 0
+    for info in listing:
+        listed += 1
+        if identity(info.location) in reachable or _is_checksum_of_kept(info.location, reachable, identity):
+            continue
+        reason = _reason_to_keep(info, owned, options, location)
+        if reason is None and (prefixes := recorded_prefixes.get(_path_of(info.location))):
+            reason = _mismatch(info.location, prefixes, options)
+        if reason is None:
+            orphans.append(info)
+        elif reason:
+            kept.append(Skipped(info.location, reason))
+    return OrphanFiles(tuple(sorted(orphans, key=lambda info: info.location)), tuple(kept), listed)
+
+
+def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFilesOptions, location: str) -> str | None:
+    """Why a file that nothing refers to stays; None if it may go."""
+    name = info.location.rsplit("/", 1)[-1]
+    if name in (_VERSION_HINT, f".{_VERSION_HINT}.crc"):
+        return ""
+    if info.modified_ms is None:
+        return "the store does not say when it was last changed"
+    if info.modified_ms >= options.older_than_ms:
+        return "it was changed after older-than"
+    if _is_hidden(info.location, location, owned.partition_names) and not is_temporary(info.location):
+        return "hidden: a name on its path begins with _ or ."
+    return None
+
+
+def _is_hidden(location: str, root: str, names: Collection[str]) -> bool:
+    below = _path_of(location).removeprefix(_path_of(root).rstrip("/")).strip("/")
+    parts = below.split("/")
+    *folders, name = parts
+    if any(part[:1] in ("_", ".") and part.partition("=")[0] not in names for part in folders):
+        return True
+    return name[:1] in ("_", ".") and not (name.startswith(".") and name.endswith(".crc"))
+
+
+def _is_checksum_of_kept(location: str, reachable: Collection[str], identity: Callable[[str], str]) -> bool:
+    folder, _, name = location.rpartition("/")
+    if not (name.startswith(".") and name.endswith(".crc")):
+        return False
+    return identity(f"{folder}/{name[1:-4]}") in reachable
+
+
+def _mismatch(location: str, prefixes: Collection[tuple[str, str]], options: RemoveOrphanFilesOptions) -> str | None:
+    """A reason to keep a file whose path is recorded under another scheme or authority; None where it counts as an orphan."""
+    found = _prefix_of(location)
+    if any(_same_prefix(found, prefix, options) for prefix in prefixes):
+        return ""
+    recorded = ", ".join("://".join(prefix) for prefix in sorted(prefixes))
+    if options.prefix_mismatch_mode == "ignore":
+        return f"its path is recorded under {recorded}"
+    if options.prefix_mismatch_mode == "delete":
+        return None
+    raise OptionError(
+        f"remove_orphan_files: {location} is recorded under {recorded}: say that they are equal (equal-schemes, equal-authorities), or "
+        "set prefix-mismatch-mode to ignore or delete"
+    )
+
+
+def _same_prefix(a: tuple[str, str], b: tuple[str, str], options: RemoveOrphanFilesOptions) -> bool:
+    def normal(prefix: tuple[str, str]) -> tuple[str, str]:
+        scheme, authority = prefix
+        return options.equal_schemes.get(scheme, scheme), options.equal_authorities.get(authority, authority)
+
+    (scheme_a, authority_a), (scheme_b, authority_b) = normal(a), normal(b)
+    return (not scheme_a or not scheme_b or scheme_a == scheme_b) and (
+        not authority_a or not authority_b or authority_a == authority_b
+    )
+
+
+def _prefixes_by_path(locations: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
+    found: dict[str, set[tuple[str, str]]] = {}
+    for location in locations:
+        found.setdefault(_path_of(location), set()).add(_prefix_of(location))
+    return found
+
+
+def _prefix_of(location: str) -> tuple[str, str]:
+    parts = urlsplit(location) if not location.startswith("/") else None
+    return (parts.scheme, parts.netloc) if parts else ("", "")
+
+
+def _path_of(location: str) -> str:
+    if location.startswith("/"):
+        return location
+    _, sign, rest = location.partition(":")
+    if not sign:
+        return location
+    return "/" + rest[2:].partition("/")[2] if rest.startswith("//") else rest
+
+
+def _is_within(location: str, folder: str) -> bool:
+    at, root = _path_of(location).rstrip("/") + "/", _path_of(folder).rstrip("/") + "/"
+    same_prefix = {_prefix_of(location), _prefix_of(folder)}
+    return at.startswith(root) and ".." not in at.split("/") and (len(same_prefix) == 1 or ("", "") in same_prefix)
