@@ -1,0 +1,117 @@
+"""The entry point of ``iceberg-ops``: finds the command, turns errors into one line, sets the exit code.
+
+Each command lives in a module of its own that is imported only when it runs: a new command is one row of ``COMMANDS``. This module
+imports nothing heavy, because every call pays for it.
+
+Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, with exactly one line ``error: CODE: message`` on standard
+error. ``--debug`` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from iceberg_ops import __version__
+from iceberg_ops.errors import IcebergOpsError
+
+
+class Registered(NamedTuple):
+    """Where a command is (module, attribute) and its line of help, known without importing it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: dict[str, Registered] = {
+    "scan": Registered("iceberg_ops.cli.scan", "scan", "Print the rows of a table."),
+    "files": Registered("iceberg_ops.cli.files", "files", "List the data files a scan reads, each with its deletes."),
+    "inspect": Registered("iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and the like."),
+    "check": Registered("iceberg_ops.cli.check", "check", "Verify that everything a table refers to exists and adds up."),
+    "create": Registered("iceberg_ops.cli.create", "create", "Create a table."),
+    "evolve": Registered("iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties."),
+    "branch": Registered("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch."),
+    "tag": Registered("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag."),
+    "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Set a branch back to an earlier snapshot."),
+    "plan": Registered("iceberg_ops.cli.maintenance", "plan", "Show what a maintenance action would do."),
+    "run": Registered("iceberg_ops.cli.maintenance", "run", "Run a maintenance action."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = COMMANDS.get(cmd_name)
+        if found is None:
+            return None
+        command = getattr(importlib.import_module(found.module), found.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, found.help) for name, found in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="iceberg-ops")
+@click.option("--debug", is_flag=True, help="Print the traceback of an error too.")
+def cli(debug: bool) -> None:
+    """Read, check and maintain Apache Iceberg tables.
+
+    TABLE is catalog.namespace.name, or the path of a table folder or metadata file, which is then only read.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    debug = "--debug" in arguments
+    arguments = [a for a in arguments if a != "--debug"]
+    try:
+        code = cli.main(list(arguments), prog_name="iceberg-ops", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        # The reader of a pipe (head, say) has what it wanted; Python must not complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("INTERRUPTED", "stopped by the user", debug)
+    except click.exceptions.NoArgsIsHelpError as e:
+        click.echo(e.format_message(), err=True)
+        return 1
+    except click.ClickException as e:
+        return _fail("USAGE", e.format_message(), debug)
+    except IcebergOpsError as e:
+        return _fail(e.code, str(e), debug)
+    except OSError as e:
+        return _fail("IO", f"{e.filename or ''}: {e.strerror or e}".removeprefix(": "), debug)
+    except Exception as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
+        return _fail("INTERNAL", f"{type(e).__name__}: {e} (--debug shows where)", debug)
+
+
+def _fail(code: str, message: str, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    click.echo(f"error: {code}: {' '.join(message.split())}", err=True)
+    return 1
+
+
+def main() -> None:
+    """The ``iceberg-ops`` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

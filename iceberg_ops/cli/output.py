@@ -1,0 +1,54 @@
+"""How documents reach a terminal: JSON for machines, tables through rich for people.
+
+JSON is byte-stable: key order is the order of the document, lists hold one element a line, numbers and texts as Python's json writes them
+(not escaped to ASCII).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def print_json(document: Any) -> None:
+    """One document on standard output: a list one element a line, anything else indented."""
+    if isinstance(document, list):
+        lines = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in document)
+        sys.stdout.write(f"[\n {lines}\n]\n" if document else "[]\n")
+    else:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> None:
+    """A table for people; ``empty`` is said where there are no rows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not rows:
+        console.print(empty, markup=False)
+        return
+    table = Table(title=Text(title))
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    for name in names:
+        numeric = all(isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows)
+        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(row.get(name))) for name in names))
+    console.print(table)
+
+
+def print_pairs(pairs: Iterable[tuple[str, Any]], *, title: str) -> None:
+    """Names and values, one pair a line."""
+    print_rows([{"name": name, "value": value if isinstance(value, int | float) else _cell(value)} for name, value in pairs], title=title, empty="nothing")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if abs(value) < 10**12 else str(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

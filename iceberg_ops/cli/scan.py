@@ -1,0 +1,169 @@
+"""``iceberg-ops scan``: the rows of a table, streamed in the form asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
+from iceberg_ops.errors import OptionError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from iceberg_ops.spec.schema import Schema
+
+FORMATS = ("jsonl", "csv", "parquet", "arrow")
+
+
+@click.command()
+@target_options
+@click.option("--where", metavar="SQL", help="Only rows for which this holds (Spark SQL).")
+@click.option("--columns", metavar="A,B", help="Only these columns, in this order.")
+@snapshot_options
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many rows.")
+@click.option("--format", "kind", type=click.Choice(FORMATS), help="jsonl where nothing is said.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
+@click.option("-o", "output", metavar="FILE", help="Write to a file instead of standard output.")
+def scan(
+    target: str,
+    locations: tuple[str, ...],
+    where: str | None,
+    columns: str | None,
+    snapshot_id: int | None,
+    ref: str | None,
+    as_of: str | None,
+    limit: int | None,
+    kind: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Print the rows of a table."""
+    from iceberg_ops.data.reader import scan_batches
+    from iceberg_ops.scan.planning import Scan
+    from iceberg_ops.scan.snapshot_choice import choose_snapshot
+
+    if as_json and kind not in (None, "jsonl"):
+        raise OptionError(f"--json and --format {kind} were given: choose one")
+    names = parse_columns(columns)
+    table = open_table(target, locations)
+    as_of_ms = parse_instant(as_of)
+    request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms, where=where_of(where))
+    _, schema = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+    batches = _limited(scan_batches(table, request, columns=names), limit)
+    with _opened(output) as sink:
+        _WRITERS[kind or "jsonl"](batches, schema, names, sink)
+
+
+def parse_columns(text: str | None) -> list[str] | None:
+    """``a,b`` as names; None for all columns. Raises OptionError for an empty or repeated name."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) != len(names):
+        raise OptionError(f"--columns {text!r}: must be different names with commas between")
+    return names
+
+
+@contextmanager
+def _opened(output: str | None) -> Iterator[BinaryIO]:
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with open(output, "wb") as sink:
+        yield sink
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    if limit is None:
+        yield from batches
+        return
+    if limit == 0:
+        return
+    for batch in batches:
+        yield batch.slice(0, limit)
+        limit -= min(limit, batch.num_rows)
+        if limit == 0:
+            return
+
+
+def _write_jsonl(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+    from iceberg_ops.data.json_rows import json_lines
+
+    for batch in batches:
+        sink.write(json_lines(batch, projected(schema, names)))
+
+
+def projected(schema: Schema, names: list[str] | None) -> Schema:
+    """The columns asked for; all of them where no names are given."""
+    from iceberg_ops.data.reader import projected_schema
+
+    return projected_schema(schema, names)
+
+
+def _write_csv(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+    import csv
+    import io
+    import json
+
+    from iceberg_ops.data.json_rows import rows_to_json
+
+    shown = projected(schema, names)
+    text = io.TextIOWrapper(sink, encoding="utf-8", newline="", write_through=True)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([f.name for f in shown.fields])
+    for batch in batches:
+        for row in rows_to_json(batch, shown):
+            writer.writerow([_csv_cell(v, json.dumps) for v in row.values()])
+    text.detach()
+
+
+def _csv_cell(value: Any, dumps: Callable[[Any], str]) -> Any:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+    import pyarrow.parquet as pq
+
+    from iceberg_ops.data.arrow_schema import arrow_schema
+
+    with pq.ParquetWriter(sink, arrow_schema(projected(schema, names)), compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(_cast(batch, writer.schema))
+
+
+def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+    import pyarrow as pa
+
+    from iceberg_ops.data.arrow_schema import arrow_schema
+
+    target = arrow_schema(projected(schema, names))
+    with pa.ipc.new_stream(sink, target) as writer:
+        for batch in batches:
+            writer.write_batch(_cast(batch, target))
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Readers may hand out dictionary-encoded columns; files get the plain types."""
+    import pyarrow as pa
+
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch.from_arrays(
+        [column if column.type == f.type else column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)], schema=schema
+    )
+
+
+_WRITERS: dict[str, Callable[[Iterator[pa.RecordBatch], Schema, list[str] | None, BinaryIO], None]] = {
+    "jsonl": _write_jsonl,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+    "arrow": _write_arrow,
+}

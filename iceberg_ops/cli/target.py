@@ -1,0 +1,134 @@
+"""What TABLE means on the command line, and the options that go with it.
+
+TABLE is ``catalog.namespace.name`` (catalogs come from ``ICEBERG_OPS_CATALOGS`` or ./catalogs.yml), or a path to a table folder or a
+metadata file. A path is opened through a read-only FileIO: whoever owns that table has its catalog, and commits belong there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from iceberg_ops.errors import NoSuchTableError, OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.catalog.catalog import Catalog
+    from iceberg_ops.expressions.predicates import Expression
+    from iceberg_ops.io.file_io import FileIO
+    from iceberg_ops.table.table import Table
+
+F = TypeVar("F", bound=Callable[..., Any])
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
+
+map_location_option = click.option(
+    "--map-location",
+    "locations",
+    multiple=True,
+    metavar="FROM=TO",
+    help="Read what is recorded under FROM from TO (repeatable, the longest FROM wins).",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def target_options(command: F) -> F:
+    """The TABLE argument and ``--map-location``."""
+    return click.argument("target", metavar="TABLE")(map_location_option(command))
+
+
+def snapshot_options(command: F) -> F:
+    """``--snapshot-id``, ``--ref`` and ``--as-of``; at most one of them."""
+    command = click.option("--as-of", metavar="ISO", help="Read the snapshot that was current then (UTC where no offset is given).")(command)
+    command = click.option("--ref", metavar="NAME", help="Read a branch or tag.")(command)
+    return click.option("--snapshot-id", type=int, metavar="N", help="Read one snapshot.")(command)
+
+
+def parse_mapping(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """``FROM=TO`` pairs. Raises OptionError."""
+    pairs = []
+    for text in texts:
+        recorded, equals, actual = text.partition("=")
+        if not (recorded and equals and actual):
+            raise OptionError(f"--map-location {text!r}: must be FROM=TO")
+        pairs.append((recorded, actual))
+    return pairs
+
+
+def is_path(target: str) -> bool:
+    """Whether TABLE is a path rather than catalog.namespace.name."""
+    if "/" in target or os.sep in target or _SCHEME.match(target) or target.endswith(".json"):
+        return True
+    return target.count(".") < 2 and os.path.exists(target)
+
+
+def open_table(target: str, locations: Sequence[str] = ()) -> Table:
+    """The table to read. Raises NoSuchTableError, OptionError, CorruptTableError."""
+    mapping = parse_mapping(locations)
+    if is_path(target):
+        return _table_at(target, mapping)
+    _, table = open_in_catalog(target)
+    return replace(table, io=_mapped(table.io, mapping)) if mapping else table
+
+
+def open_in_catalog(target: str) -> tuple[Catalog, Table]:
+    """The catalog and the table, for commands that change it. Raises OptionError for a path, NoSuchTableError."""
+    catalog, identifier = find_catalog_of(target)
+    return catalog, catalog.load_table(identifier)
+
+
+def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog that TABLE names and the identifier inside it. Raises OptionError for a path or an unknown catalog."""
+    from iceberg_ops.catalog.configuration import find_catalog, split_identifier
+    from iceberg_ops.catalog.load import load_catalog
+
+    if is_path(target):
+        raise OptionError(f"{target}: a table given by its path is only read; name it as catalog.namespace.name to change it")
+    if target.count(".") < 2 or not all(target.split(".")):
+        raise NoSuchTableError(f"no table {target!r}: must be catalog.namespace.name or an existing path")
+    name, identifier = split_identifier(target)
+    return load_catalog(find_catalog(name)), identifier
+
+
+def _table_at(path: str, mapping: list[tuple[str, str]]) -> Table:
+    from iceberg_ops.io.load import load_file_io
+    from iceberg_ops.io.read_only import ReadOnlyFileIO
+    from iceberg_ops.table.metadata_files import table_from_path
+
+    io = ReadOnlyFileIO(_mapped(load_file_io({}), mapping))
+    return table_from_path(path, io)
+
+
+def _mapped(io: FileIO, mapping: list[tuple[str, str]]) -> FileIO:
+    from iceberg_ops.io.mapped import MappedFileIO
+
+    return MappedFileIO(io, mapping) if mapping else io
+
+
+def parse_instant(text: str | None) -> int | None:
+    """ISO 8601 to milliseconds since the epoch, UTC where no offset is given. Raises OptionError."""
+    if text is None:
+        return None
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(f"--as-of {text!r}: must be an ISO 8601 date or time") from None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
+def where_of(text: str | None) -> Expression:
+    """A WHERE as an expression; without one every row. Raises WhereError."""
+    from iceberg_ops.expressions.predicates import ALWAYS_TRUE
+
+    if text is None:
+        return ALWAYS_TRUE
+    from iceberg_ops.expressions.where import parse_where
+
+    return parse_where(text)
