@@ -116,7 +116,8 @@ class Not(Expression):
 @dataclass(frozen=True, slots=True)
 class MayMatch(Expression):
     """Something written in SQL that this package can not evaluate. Pruning keeps everything (inclusive: true), nothing is proven
-    by it (strict: false), and evaluating rows raises WhereError with ``construct``, the SQL text. ``columns`` are the names it reads."""
+    by it (strict: false), and evaluating rows raises WhereError with ``construct``, the SQL text. ``columns`` are the names it
+    reads."""
 
     construct: str
     columns: tuple[str, ...] = ()

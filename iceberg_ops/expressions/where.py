@@ -1,0 +1,383 @@
+"""SQL WHERE text to an expression, in Spark SQL's dialect and with Spark's meaning.
+
+Everything people write over columns and literals is exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
+FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare boolean columns,
+dates of timestamps (``CAST(ts AS DATE)``, ``year(ts)``) and Iceberg's ``system.bucket(16, id)``. Anything else that Spark could
+evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. Text that Spark would
+refuse, and subqueries, raise WhereError.
+
+Three-valued logic is resolved here: each node is translated for the truth value wanted of it, so NOT never sits above something
+unknown. Column names are dotted and resolved by ``iceberg_ops.expressions.binding``. A timestamp without offset is UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from iceberg_ops.errors import WhereError
+from iceberg_ops.expressions.comparisons import interval
+from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, pattern_of, regex_of
+from iceberg_ops.expressions.ordering import order_key
+from iceberg_ops.expressions.predicates import (
+    ALWAYS_FALSE,
+    ALWAYS_TRUE,
+    Expression,
+    Literal,
+    MayMatch,
+    Op,
+    Reference,
+    Term,
+    and_,
+    eq,
+    in_,
+    is_null,
+    not_,
+    not_null,
+    or_,
+    predicate,
+)
+from iceberg_ops.expressions.where_literals import DIALECT, NULL, Constant, Node, Null, constant
+from iceberg_ops.expressions.where_terms import column_term, column_text, operand
+from iceberg_ops.spec.types import BOOLEAN, STRING
+
+
+class _Dialect(Spark):
+    """Spark 4: a doubled quote inside a string is that quote, and hex strings take either quote."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        HEX_STRINGS: ClassVar[list[tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
+
+
+class Want(Enum):
+    """Which of the three truth values a translation is to be true for."""
+
+    TRUE = "true"
+    FALSE = "false"
+    UNKNOWN = "unknown"
+
+
+_OPPOSITE = {Want.TRUE: Want.FALSE, Want.FALSE: Want.TRUE, Want.UNKNOWN: Want.UNKNOWN}
+_COMPARISONS: dict[type[Node], Op] = {
+    exp.EQ: Op.EQ,
+    exp.NEQ: Op.NOT_EQ,
+    exp.LT: Op.LT,
+    exp.LTE: Op.LT_EQ,
+    exp.GT: Op.GT,
+    exp.GTE: Op.GT_EQ,
+}
+_FLIPPED = {Op.LT: Op.GT, Op.LT_EQ: Op.GT_EQ, Op.GT: Op.LT, Op.GT_EQ: Op.LT_EQ}
+_TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
+
+
+def parse_where(text: str) -> Expression:
+    """The rows for which the SQL condition ``text`` (without the word WHERE) is true. Raises WhereError."""
+    try:
+        tree = sqlglot.parse_one(text, into=exp.Condition, dialect=_Dialect)
+    except SqlglotError as e:
+        raise WhereError(f"can not parse {text!r}: {_reason(e)}") from None
+    except RecursionError:
+        raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
+    if tree.find(exp.Query, exp.Exists):
+        raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
+    try:
+        return _truth(tree, Want.TRUE)
+    except RecursionError:
+        raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
+
+
+def _reason(error: SqlglotError) -> str:
+    details = getattr(error, "errors", None)
+    if not details:
+        return "it is not a condition"
+    first = details[0]
+    what = "the expression is not complete" if "equired keyword" in first["description"] else first["description"]
+    return f"{what} at {first.get('highlight')!r} (line {first.get('line')}, column {first.get('col')})"
+
+
+def _opaque(node: Node, want: Want) -> Expression:
+    columns = tuple(dict.fromkeys(column_text(found) for found in node.find_all(exp.Column)))
+    text = node.sql(dialect=DIALECT)
+    forms = {Want.TRUE: text, Want.FALSE: f"NOT ({text})", Want.UNKNOWN: f"({text}) IS NULL"}
+    return MayMatch(forms[want], columns)
+
+
+def _truth(node: Node, want: Want) -> Expression:
+    """True for exactly the rows for which the condition ``node`` has the truth value ``want``."""
+    if isinstance(node, exp.Paren):
+        return _truth(node.this, want)
+    if isinstance(node, exp.Not):
+        return _truth(node.this, _OPPOSITE[want])
+    if isinstance(node, exp.And | exp.Or):
+        return _connective(node, want)
+    if handler := _HANDLERS.get(type(node)):
+        found = handler(node, want)
+        return _opaque(node, want) if found is None else found
+    if isinstance(node, exp.Anonymous):
+        found = _function(node, want)
+        if found is not None:
+            return found
+    return _value(node, want)
+
+
+def _connective(node: Node, want: Want) -> Expression:
+    parts = list(node.flatten())
+    strong = Want.FALSE if isinstance(node, exp.And) else Want.TRUE
+    if want is strong:
+        return or_(*(_truth(p, want) for p in parts))
+    if want is not Want.UNKNOWN:
+        return and_(*(_truth(p, want) for p in parts))
+    unknown = [_truth(p, Want.UNKNOWN) for p in parts]
+    weak = [or_(_truth(p, _OPPOSITE[strong]), u) for p, u in zip(parts, unknown, strict=True)]
+    return and_(*weak, or_(*unknown))
+
+
+def _fixed(truth: bool | None, want: Want) -> Expression:
+    """A condition whose truth value is the same for every row."""
+    actual = Want.UNKNOWN if truth is None else _TRUTH_OF[truth]
+    return ALWAYS_TRUE if actual is want else ALWAYS_FALSE
+
+
+def _leaf(positive: Expression, term: Term, want: Want) -> Expression:
+    """A leaf that is unknown exactly where its column is null."""
+    if want is Want.UNKNOWN:
+        return is_null(term)
+    return positive if want is Want.TRUE else not_(positive)
+
+
+def _certain(positive: Expression, negative: Expression, want: Want) -> Expression:
+    """A condition that is never unknown."""
+    return {Want.TRUE: positive, Want.FALSE: negative, Want.UNKNOWN: ALWAYS_FALSE}[want]
+
+
+def _value(node: Node, want: Want) -> Expression:
+    """A bare boolean: a constant or a column."""
+    value = constant(node)
+    if isinstance(value, Null):
+        return _fixed(None, want)
+    if isinstance(value, Literal):
+        if value.type != BOOLEAN:
+            raise WhereError(f"{node.sql(dialect=DIALECT)} is a {value.type} literal, not a condition")
+        return _fixed(value.value, want)
+    term = column_term(node)
+    if isinstance(term, Reference):
+        return _leaf(eq(term, Literal(True, BOOLEAN)), term, want)
+    return _opaque(node, want)
+
+
+def _is_condition(node: Node) -> bool:
+    inner = node.unnest()
+    return isinstance(inner, exp.Connector | exp.Not) or type(inner) in _HANDLERS
+
+
+def _comparison(node: Node, want: Want) -> Expression | None:
+    op, left, right = _COMPARISONS[type(node)], node.this, node.expression
+    if op in (Op.EQ, Op.NOT_EQ):
+        for side, other in ((left, right), (right, left)):
+            value = constant(other) if _is_condition(side) else None
+            if isinstance(value, Literal) and value.type == BOOLEAN:
+                same = value.value is (op is Op.EQ)
+                return _truth(side, want if same else _OPPOSITE[want])
+    return _compare(op, left, right, want)
+
+
+def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
+    a, b = constant(left), constant(right)
+    if isinstance(a, Null) or isinstance(b, Null):
+        return _fixed(None, want)
+    if isinstance(a, Literal) and isinstance(b, Literal):
+        return _fixed(_compare_literals(op, a, b), want)
+    if isinstance(a, Literal):
+        left, b, op = right, a, _FLIPPED.get(op, op)
+    if not isinstance(b, Literal):
+        return None
+    term, value = operand(left, b)
+    return None if term is None else _leaf(predicate(op, term, value), term, want)
+
+
+def _compare_literals(op: Op, a: Literal, b: Literal) -> bool:
+    try:
+        place = interval(a.type, b)
+    except (ValueError, ArithmeticError):
+        if op in _FLIPPED or op in (Op.EQ, Op.NOT_EQ):
+            try:
+                place, a, op = interval(b.type, a), b, _FLIPPED.get(op, op)
+            except (ValueError, ArithmeticError):
+                what = f"a {a.type} literal ({a.value!r}) does not compare with a {b.type} literal ({b.value!r})"
+                raise WhereError(what) from None
+    key, low, high = order_key(a.value), order_key(place.low), order_key(place.high)
+    below = low is None or key < low
+    above = high is None or key > high
+    answers = {Op.LT: below, Op.GT_EQ: not below, Op.GT: above, Op.LT_EQ: not above}
+    return answers.get(op, (not below and not above) is (op is Op.EQ))
+
+
+def _null_safe(node: Node, want: Want) -> Expression | None:
+    if isinstance(node, exp.NullSafeNEQ):
+        want = _OPPOSITE[want]
+    left, right = node.this, node.expression
+    a, b = constant(left), constant(right)
+    if a is not None and b is not None:
+        both = isinstance(a, Null) and isinstance(b, Null)
+        same = both or (isinstance(a, Literal) and isinstance(b, Literal) and _compare_literals(Op.EQ, a, b))
+        return _fixed(same, want)
+    side, value = (right, a) if a is not None else (left, b)
+    if value is None:
+        return None
+    if _is_condition(side):
+        return _is_truth(side, value, want)
+    if isinstance(value, Null):
+        term = column_term(side)
+        return None if term is None else _certain(is_null(term), not_null(term), want)
+    term, value = operand(side, value)
+    if term is None:
+        return None
+    equal = eq(term, value)
+    return _certain(equal, or_(not_(equal), is_null(term)), want)
+
+
+def _is_truth(node: Node, value: Constant, want: Want) -> Expression | None:
+    """``condition IS TRUE | FALSE | NULL``."""
+    if isinstance(value, Literal) and value.type != BOOLEAN:
+        return None
+    asked = Want.UNKNOWN if isinstance(value, Null) else _TRUTH_OF[bool(value.value)]
+    if want is Want.FALSE:
+        return or_(*(_truth(node, other) for other in Want if other is not asked))
+    return _truth(node, asked) if want is Want.TRUE else ALWAYS_FALSE
+
+
+def _is(node: Node, want: Want) -> Expression | None:
+    side, right = node.this, node.expression
+    if isinstance(right, exp.Column) and column_text(right).lower() == "nan":
+        return _isnan(side, want)
+    value = constant(right)
+    if not isinstance(value, Null | Literal):
+        return None
+    own = constant(side)
+    if own is not None:
+        return _fixed(own == value if isinstance(own, Literal) else isinstance(value, Null), want)
+    if isinstance(value, Null) and not _is_condition(side):
+        term = column_term(side)
+        return None if term is None else _certain(is_null(term), not_null(term), want)
+    return _is_truth(side, value, want)
+
+
+def _isnan(side: Node, want: Want) -> Expression | None:
+    own = constant(side)
+    if own is not None:
+        return _fixed(isinstance(own, Literal) and own.value != own.value, want)
+    term = column_term(side)
+    if term is None:
+        return None
+    return _certain(predicate(Op.IS_NAN, term), predicate(Op.NOT_NAN, term), want)
+
+
+def _in(node: Node, want: Want) -> Expression | None:
+    items = node.expressions
+    if not items:
+        raise WhereError(f"{node.sql(dialect=DIALECT)}: IN needs at least one value")
+    values = [constant(item) for item in items]
+    term = column_term(node.this)
+    if term is None or any(v is None for v in values):
+        return _connective_of(exp.Or, [exp.EQ(this=node.this.copy(), expression=item.copy()) for item in items], want)
+    has_null = NULL in values
+    known = [v for v in values if isinstance(v, Literal)]
+    if not known:
+        return _fixed(None, want)
+    if want is Want.TRUE:
+        return in_(term, known)
+    if want is Want.FALSE:
+        return ALWAYS_FALSE if has_null else not_(in_(term, known))
+    return or_(is_null(term), not_(in_(term, known))) if has_null else is_null(term)
+
+
+def _connective_of(kind: Callable[..., Node], parts: list[Node], want: Want) -> Expression:
+    node = parts[0]
+    for part in parts[1:]:
+        node = kind(this=node, expression=part)
+    return _truth(node, want)
+
+
+def _between(node: Node, want: Want) -> Expression | None:
+    if node.args.get("symmetric"):
+        return None
+    low = exp.GTE(this=node.this.copy(), expression=node.args["low"].copy())
+    high = exp.LTE(this=node.this.copy(), expression=node.args["high"].copy())
+    return _connective_of(exp.And, [low, high], want)
+
+
+def _like(node: Node, want: Want) -> Expression | None:
+    escape = "\\"
+    if isinstance(node, exp.Escape):
+        given = constant(node.expression)
+        if not isinstance(given, Literal) or given.type != STRING or not isinstance(node.this, exp.Like):
+            return None
+        node, escape = node.this, given.value
+    if node.args.get("negate"):
+        want = _OPPOSITE[want]
+    if isinstance(node.expression, exp.Any | exp.All):
+        kind = exp.Or if isinstance(node.expression, exp.Any) else exp.And
+        patterns = node.expression.unnest().this.unnest() if isinstance(node.expression.this, exp.Paren) else node.expression.this
+        items = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
+        return _connective_of(kind, [exp.Like(this=node.this.copy(), expression=item.copy()) for item in items], want)
+    pattern, own, term = constant(node.expression), constant(node.this), column_term(node.this)
+    if isinstance(pattern, Null) or isinstance(own, Null):
+        return _fixed(None, want)
+    if not isinstance(pattern, Literal) or pattern.type != STRING:
+        return None
+    held = pattern_of(pattern.value, escape)
+    if isinstance(own, Literal):
+        return _fixed(regex_of(held).fullmatch(own.value) is not None, want) if own.type == STRING else None
+    return None if term is None else _leaf(_like_leaf(term, held), term, want)
+
+
+def _like_leaf(term: Term, pattern: str) -> Expression:
+    """The simplest exact leaf for a held pattern."""
+    if is_literal(pattern):
+        return eq(term, Literal(literal_prefix(pattern), STRING))
+    if is_prefix(pattern):
+        return predicate(Op.STARTS_WITH, term, Literal(literal_prefix(pattern), STRING))
+    return predicate(Op.LIKE, term, Literal(pattern, STRING))
+
+
+def _affix(before: str, after: str) -> Callable[[Node, Want], Expression | None]:
+    def translate(node: Node, want: Want) -> Expression | None:
+        text, term = constant(node.expression), column_term(node.this)
+        if isinstance(text, Null):
+            return _fixed(None, want)
+        if term is None or not isinstance(text, Literal) or text.type != STRING:
+            return None
+        return _leaf(_like_leaf(term, before + literal_pattern(text.value) + after), term, want)
+
+    return translate
+
+
+def _function(node: exp.Anonymous, want: Want) -> Expression | None:
+    name = str(node.this).lower()
+    if name in ("isnull", "isnotnull") and len(node.expressions) == 1:
+        asked = want if name == "isnull" else _OPPOSITE[want]
+        return _truth(exp.Is(this=node.expressions[0].copy(), expression=exp.Null()), asked)
+    return None
+
+
+_HANDLERS: dict[type[Node], Callable[[Any, Want], Expression | None]] = {
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    exp.NullSafeEQ: _null_safe,
+    exp.NullSafeNEQ: _null_safe,
+    exp.Is: _is,
+    exp.IsNan: lambda node, want: _isnan(node.this, want),
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Like: _like,
+    exp.Escape: _like,
+    exp.StartsWith: _affix("", "%"),
+    exp.EndsWith: _affix("%", ""),
+    exp.Contains: _affix("%", "%"),
+}
