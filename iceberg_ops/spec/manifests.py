@@ -7,6 +7,9 @@ from enum import IntEnum
 
 from iceberg_ops.spec.content_files import DataFile
 
+UNASSIGNED = -1
+"""Sequence number of a manifest that is in no manifest list yet: the list that takes it in gives it one."""
+
 
 class ManifestContent(IntEnum):
     DATA = 0

@@ -1,0 +1,270 @@
+"""Manifest entries to bytes, entry by entry (the writing half of ``manifest_avro``).
+
+What is left to inheritance (SEQ-02, LINEAGE-13): an ADDED entry's file sequence number and first row id are never written; its data
+sequence number only where it is older than the commit's (SEQ-06). EXISTING and DELETED entries carry explicit values (SEQ-03).
+Entries are packed into blocks of about 64 kB as they come, so ``size`` is what the file has grown to.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
+from typing import Any
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.serde.avro_container import pack, write_packed
+from iceberg_ops.serde.avro_encoding import (
+    NULL,
+    PRIMITIVES,
+    SOME,
+    Encode,
+    encode_bounds,
+    encode_counts,
+    encode_long,
+    encode_longs,
+    optional,
+)
+from iceberg_ops.serde.manifest_fields import CONTENT_FILE, DATA_FILE, MANIFEST_ENTRY, PARTITION, Column, avro_field
+from iceberg_ops.serde.partition_avro import partition_encoder, partition_schema
+from iceberg_ops.serde.partition_json import spec_fields_to_list
+from iceberg_ops.serde.schema_json import schema_to_dict
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, FieldSummary, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import NestedField, PrimitiveType, StructType
+from iceberg_ops.spec.values import to_bytes
+
+_BLOCK_BYTES = 64_000
+_BLOCK_SIZE_OF_V1 = 64 * 1024 * 1024
+_FIRST_ROW_ID = 142
+
+
+class ManifestEncoder:
+    """Builds one manifest of ``spec``'s files. Raises CorruptTableError for an entry that does not fit it.
+
+    ``partition_type`` is the spec's struct type; ``compression`` an Avro codec name.
+    """
+
+    def __init__(
+        self,
+        *,
+        spec: PartitionSpec,
+        schema: Schema,
+        partition_type: StructType,
+        format_version: int,
+        content: ManifestContent,
+        snapshot_id: int,
+        compression: str = "deflate",
+    ) -> None:
+        if format_version < 2 and content is not ManifestContent.DATA:
+            raise CorruptTableError("a format version 1 table can not hold delete files")
+        self._spec, self._schema, self._partition_type = spec, schema, partition_type
+        self._version, self._content, self._snapshot_id, self._codec = format_version, content, snapshot_id, compression
+        self._encode_file = _file_encoder(format_version, content, partition_encoder(partition_type))
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._blocks: list[tuple[int, bytes]] = []
+        self._files = [0, 0, 0]
+        self._rows = [0, 0, 0]
+        self._lowest: int | None = None
+        self._partitions: list[tuple[Any, ...]] = []
+        self._seen: set[tuple[Any, ...]] = set()
+        self._keep_all = any(_is_floating(f) for f in partition_type.fields)
+        self.size = 0
+
+    @property
+    def entry_count(self) -> int:
+        return sum(self._files)
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Append one entry as it is (status, snapshot id, numbers)."""
+        f = entry.data_file
+        try:
+            raw = self._head(entry) + self._encode_file(f, entry.status)
+        except (TypeError, ValueError, OverflowError, AttributeError) as e:
+            raise CorruptTableError(f"{f.file_path}: does not fit a manifest of spec {self._spec.spec_id}: {e}") from None
+        self._files[entry.status] += 1
+        self._rows[entry.status] += f.record_count
+        if entry.status is not EntryStatus.DELETED and entry.sequence_number is not None:
+            self._lowest = entry.sequence_number if self._lowest is None else min(self._lowest, entry.sequence_number)
+        if self._keep_all or f.partition not in self._seen:
+            self._seen.add(f.partition)
+            self._partitions.append(f.partition)
+        self._pending.append(raw)
+        self._pending_bytes += len(raw)
+        if self._pending_bytes >= _BLOCK_BYTES:
+            self._flush()
+
+    def finish(self, path: str) -> tuple[bytes, ManifestFile]:
+        """The file's bytes, and its row for a manifest list (sequence number unassigned, length set)."""
+        self._flush()
+        data = write_packed(self._avro_schema(), self._metadata(), self._blocks, codec=self._codec)
+        files, rows = self._files, self._rows
+        return data, ManifestFile(
+            manifest_path=path,
+            manifest_length=len(data),
+            partition_spec_id=self._spec.spec_id,
+            content=self._content,
+            sequence_number=UNASSIGNED if self._version > 1 else 0,
+            min_sequence_number=UNASSIGNED if self._lowest is None and self._version > 1 else self._lowest or 0,
+            added_snapshot_id=self._snapshot_id,
+            added_files_count=files[EntryStatus.ADDED],
+            existing_files_count=files[EntryStatus.EXISTING],
+            deleted_files_count=files[EntryStatus.DELETED],
+            added_rows_count=rows[EntryStatus.ADDED],
+            existing_rows_count=rows[EntryStatus.EXISTING],
+            deleted_rows_count=rows[EntryStatus.DELETED],
+            partitions=_summaries(self._partition_type, self._partitions),
+        )
+
+    def _flush(self) -> None:
+        if self._pending:
+            packed = pack(self._codec, b"".join(self._pending))
+            self._blocks.append((len(self._pending), packed))
+            self.size += len(packed)
+            self._pending, self._pending_bytes = [], 0
+
+    def _head(self, entry: ManifestEntry) -> bytes:
+        snapshot_id = SOME + encode_long(self._snapshot_id if entry.snapshot_id is None else entry.snapshot_id)
+        if self._version == 1:
+            return encode_long(int(entry.status)) + snapshot_id
+        sequence, file_sequence = entry.sequence_number, entry.file_sequence_number
+        if entry.status is EntryStatus.ADDED:
+            file_sequence = None
+        elif sequence is None:
+            raise ValueError(f"{entry.status.name} entry without a data sequence number")
+        return b"".join((encode_long(int(entry.status)), snapshot_id, _optional_long(sequence), _optional_long(file_sequence)))
+
+    def _metadata(self) -> Mapping[str, str]:
+        metadata = {
+            "schema": json.dumps(schema_to_dict(self._schema)),
+            "schema-id": str(self._schema.schema_id),
+            "partition-spec": json.dumps(spec_fields_to_list(self._spec)),
+            "partition-spec-id": str(self._spec.spec_id),
+            "format-version": str(self._version),
+        }
+        if self._version > 1:
+            metadata["content"] = self._content.name.lower()
+        return metadata
+
+    def _avro_schema(self) -> dict[str, Any]:
+        version = self._version
+        columns = [c for c in CONTENT_FILE if c.is_written(version)]
+        fields = [avro_field(c, _avro_type(c, self._partition_type), c.is_required(version)) for c in columns]
+        data_file = {"type": "record", "name": "r2", "fields": fields}
+        entry = [
+            avro_field(c, data_file if c.field_id == DATA_FILE else c.kind, c.is_required(version))
+            for c in MANIFEST_ENTRY
+            if c.is_written(version)
+        ]
+        return {"type": "record", "name": "manifest_entry", "fields": entry}
+
+
+def write_manifest(
+    entries: Iterable[ManifestEntry],
+    *,
+    path: str,
+    spec: PartitionSpec,
+    schema: Schema,
+    partition_type: StructType,
+    format_version: int,
+    content: ManifestContent,
+    snapshot_id: int,
+    compression: str = "deflate",
+) -> tuple[bytes, ManifestFile]:
+    """One manifest of these entries, whatever its size: its bytes and its row for a manifest list."""
+    encoder = ManifestEncoder(
+        spec=spec,
+        schema=schema,
+        partition_type=partition_type,
+        format_version=format_version,
+        content=content,
+        snapshot_id=snapshot_id,
+        compression=compression,
+    )
+    for entry in entries:
+        encoder.add(entry)
+    return encoder.finish(path)
+
+
+def _optional_long(value: int | None) -> bytes:
+    return NULL if value is None else SOME + encode_long(value)
+
+
+def _file_encoder(version: int, content: ManifestContent, encode_partition: Encode) -> Callable[[DataFile, EntryStatus], bytes]:
+    """``encode(data_file, status)``: the struct r2 as bytes."""
+    columns = [c for c in CONTENT_FILE if c.is_written(version)]
+    steps = [(_GETTERS.get(c.field_id, attrgetter(c.name)), _column_encoder(c, version, encode_partition)) for c in columns]
+    row_id_step = next((i for i, c in enumerate(columns) if c.field_id == _FIRST_ROW_ID), None)
+
+    def encode(f: DataFile, status: EntryStatus) -> bytes:
+        parts = [encode_column(get(f)) for get, encode_column in steps]
+        if row_id_step is not None and (status is EntryStatus.ADDED or content is ManifestContent.DELETES):
+            parts[row_id_step] = NULL
+        return b"".join(parts)
+
+    return encode
+
+
+_GETTERS: Mapping[int, Callable[[DataFile], Any]] = {
+    101: lambda f: f.file_format.value.upper(),
+    105: lambda f: _BLOCK_SIZE_OF_V1,
+    134: lambda f: int(f.content),
+}
+
+
+def _column_encoder(column: Column, version: int, encode_partition: Encode) -> Encode:
+    if column.field_id == PARTITION:
+        return encode_partition
+    if column.kind == "map":
+        return encode_bounds if column.inner[2] == "bytes" else encode_counts
+    if column.kind == "array":
+        return encode_longs
+    encode = PRIMITIVES[column.kind]
+    return encode if column.is_required(version) else optional(encode)
+
+
+def _avro_type(column: Column, partition_type: StructType) -> Any:
+    if column.field_id == PARTITION:
+        return partition_schema(partition_type)
+    if column.kind == "map":
+        key_id, value_id, kind = column.inner
+        pair = [
+            {"name": "key", "type": "int", "field-id": key_id},
+            {"name": "value", "type": kind, "field-id": value_id},
+        ]
+        return {
+            "type": "array",
+            "logicalType": "map",
+            "items": {"type": "record", "name": f"k{key_id}_v{value_id}", "fields": pair},
+        }
+    if column.kind == "array":
+        return {"type": "array", "items": column.inner[1], "element-id": column.inner[0]}
+    return column.kind
+
+
+def _is_floating(f: NestedField) -> bool:
+    return isinstance(f.type, PrimitiveType) and f.type.name in ("float", "double")
+
+
+def _summaries(partition_type: StructType, partitions: list[tuple[Any, ...]]) -> tuple[FieldSummary, ...]:
+    """One summary per partition field, over all entries (MLIST-23, MLIST-26)."""
+    return tuple(_summary(f, [p[i] for p in partitions]) for i, f in enumerate(partition_type.fields))
+
+
+def _summary(f: NestedField, values: list[Any]) -> FieldSummary:
+    present = [v for v in values if v is not None]
+    contains_null = len(present) < len(values)
+    contains_nan = False
+    if _is_floating(f):
+        ordered = [v for v in present if not math.isnan(v)]
+        contains_nan = len(ordered) < len(present)
+        ordered.sort(key=lambda v: (v, math.copysign(1, v)))
+        present = ordered
+    if not present or not isinstance(f.type, PrimitiveType) or f.type.name == "unknown":
+        return FieldSummary(contains_null, contains_nan)
+    lower, upper = (present[0], present[-1]) if _is_floating(f) else (min(present), max(present))
+    return FieldSummary(contains_null, contains_nan, to_bytes(f.type, lower), to_bytes(f.type, upper))
