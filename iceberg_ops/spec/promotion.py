@@ -1,0 +1,44 @@
+"""Which type a column may be promoted to (spec: "Schema Evolution").
+
+int to long, float to double and wider decimals of the same scale in every version; from v3 on also unknown to any type and date
+to timestamp or timestamp_ns. A promotion that would change a partition value is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TIMESTAMP_NS, UNKNOWN, DecimalType, IcebergType
+
+_ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
+_SINCE_V3 = {(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS)}
+_KEEP_DATES = frozenset({"year", "month", "day", "void"})
+
+
+def can_promote(old: IcebergType, new: IcebergType, format_version: int) -> bool:
+    """Whether a column of type ``old`` may become ``new``; an equal type may."""
+    if old == new or (old, new) in _ALWAYS:
+        return True
+    if isinstance(old, DecimalType) and isinstance(new, DecimalType):
+        return old.scale == new.scale and old.precision <= new.precision
+    return format_version >= 3 and (old == UNKNOWN or (old, new) in _SINCE_V3)
+
+
+def changed_partition_field(
+    field_id: int, old: IcebergType, new: IcebergType, specs: Iterable[PartitionSpec]
+) -> PartitionField | None:
+    """A partition field whose values the promotion of its source column would change; None where there is none."""
+    if (old, new) not in _SINCE_V3:
+        return None
+    fields = (f for spec in specs for f in spec.fields)
+    return next((f for f in fields if field_id in f.source_ids and f.transform.name not in _KEEP_DATES), None)
+
+
+def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
+    """A canonical value of ``old`` as one of ``new``, for a promotion that ``can_promote`` allows (a default, a value read)."""
+    if value is not None and (old, new) in _SINCE_V3:
+        return value * SECONDS_PER_DAY * (MICROS_PER_SECOND if new == TIMESTAMP else NANOS_PER_SECOND)
+    return value

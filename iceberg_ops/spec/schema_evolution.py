@@ -1,0 +1,323 @@
+"""Changes to a schema, checked one by one and applied together (spec: "Schema Evolution"; Java: UpdateSchema).
+
+Columns are named as they are in the schema before the change, whatever else the same evolution renames. Ids are given here, above
+``last_column_id``; every step raises SchemaError where the spec forbids it. Storing the result is the metadata builder's task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.spec.fresh_ids import with_fresh_ids
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema_changes import Move, PendingChanges, rebuilt
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import MISSING, IcebergType, ListType, MapType, NestedField, StructType, child_fields
+from iceberg_ops.spec.updates import LAST_ADDED, AddSchema, SetCurrentSchema, TableUpdate
+from iceberg_ops.spec.validity import check_schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A column found: its present field, full original name and parent's id (None at the top)."""
+
+    field: NestedField
+    name: str
+    parent_id: int | None
+
+
+class SchemaEvolution:
+    """Collects changes; ``apply`` gives the new schema. Methods return the evolution itself, so calls can be chained."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        last_column_id: int,
+        *,
+        format_version: int = 2,
+        specs: Iterable[PartitionSpec] = (),
+        case_sensitive: bool = True,
+        allow_incompatible_changes: bool = False,
+    ) -> None:
+        """``specs``: every partition spec of the table; a promotion that would change their values is refused.
+
+        ``allow_incompatible_changes`` permits adding a required column without a default and requiring an optional one; rows that
+        are already there may then break the schema.
+        """
+        self.schema = schema
+        self.last_column_id = last_column_id
+        self._format_version = format_version
+        self._specs = tuple(specs)
+        self._case_sensitive = case_sensitive
+        self._incompatible = allow_incompatible_changes
+        self._changes = PendingChanges()
+        self._added: dict[str, int] = {}
+        self._added_parents: dict[int, int | None] = {}
+        self._identifiers: tuple[str, ...] | None = None
+
+    @classmethod
+    def of_table(
+        cls, metadata: TableMetadata, *, case_sensitive: bool = True, allow_incompatible_changes: bool = False
+    ) -> SchemaEvolution:
+        """Starts from the table's current schema."""
+        return cls(
+            metadata.schema,
+            metadata.last_column_id,
+            format_version=metadata.format_version,
+            specs=metadata.partition_specs,
+            case_sensitive=case_sensitive,
+            allow_incompatible_changes=allow_incompatible_changes,
+        )
+
+    def add_column(
+        self,
+        name: str,
+        type_: IcebergType,
+        *,
+        parent: str | None = None,
+        required: bool = False,
+        doc: str | None = None,
+        default: Any = MISSING,
+    ) -> SchemaEvolution:
+        """Add a column at the end of the table or of the struct ``parent`` (of a list's elements, of a map's values).
+
+        ``default`` is a canonical value and becomes both defaults (v3). Ids inside ``type_`` are given anew.
+        """
+        holder_id, full_name = self._holder(parent, name)
+        taken = self._lookup(full_name)
+        if taken is not None and taken.field.field_id not in self._changes.deletes:
+            raise SchemaError(f"can not add column {full_name!r}: the name is taken")
+        if required and (default is MISSING or default is None) and not self._incompatible:
+            raise SchemaError(
+                f"can not add required column {full_name!r} without a default: rows already there have no value for it"
+            )
+        field_id = self._next_id()
+        fresh = with_fresh_ids(type_, self._next_id)
+        self._changes.updates[field_id] = NestedField(field_id, name, fresh, required, doc, default, default)
+        self._changes.adds.setdefault(holder_id, []).append(field_id)
+        self._added[full_name] = field_id
+        self._added_parents[field_id] = holder_id
+        return self
+
+    def drop_column(self, name: str) -> SchemaEvolution:
+        """Drop a column with all it holds. Its id is never given again."""
+        found = self._find(name)
+        field_id = found.field.field_id
+        if field_id in self._added_parents:
+            raise SchemaError(f"can not drop column {name!r}: this evolution adds it")
+        if field_id in self._changes.adds:
+            raise SchemaError(f"can not drop column {name!r}: this evolution adds columns to it")
+        if field_id in self._changes.updates:
+            raise SchemaError(f"can not drop column {name!r}: this evolution changes it")
+        self._changes.deletes.add(field_id)
+        return self
+
+    def rename_column(self, name: str, new_name: str) -> SchemaEvolution:
+        """Give a column another name at its level; ``new_name`` is not a path."""
+        if not new_name:
+            raise SchemaError(f"can not rename column {name!r}: the new name is empty")
+        found = self._find_live(name)
+        if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
+            raise SchemaError(f"can not rename {name!r}: the parts of a list or map have fixed names")
+        self._change(found, name=new_name)
+        return self
+
+    def update_type(self, name: str, new_type: IcebergType) -> SchemaEvolution:
+        """Promote a column. Raises SchemaError for any other change of type, and where partition values would change."""
+        found = self._find_live(name)
+        old, field_id = found.field.type, found.field.field_id
+        if old == new_type:
+            return self
+        if not can_promote(old, new_type, self._format_version):
+            raise SchemaError(
+                f"can not change the type of column {name!r}: {old} to {new_type} is no promotion in v{self._format_version}"
+            )
+        partition = changed_partition_field(field_id, old, new_type, self._specs)
+        if partition is not None:
+            why = f"the values of partition field {partition.name!r} ({partition.transform}) would change"
+            raise SchemaError(f"can not change the type of column {name!r}: {old} to {new_type}: {why}")
+        promoted = new_type if new_type.is_primitive else with_fresh_ids(new_type, self._next_id)
+        self._change(
+            found,
+            type=promoted,
+            initial_default=promoted_value(old, new_type, found.field.initial_default),
+            write_default=promoted_value(old, new_type, found.field.write_default),
+        )
+        return self
+
+    def update_doc(self, name: str, doc: str | None) -> SchemaEvolution:
+        """Set or remove a column's comment."""
+        self._change(self._find_live(name), doc=doc)
+        return self
+
+    def update_default(self, name: str, default: Any) -> SchemaEvolution:
+        """Set the write-default, a canonical value; what rows already there read as stays."""
+        found = self._find_live(name)
+        if found.field.required and default is None and not self._incompatible:
+            raise SchemaError(f"can not set the default of required column {name!r} to null")
+        self._change(found, write_default=default)
+        return self
+
+    def make_optional(self, name: str) -> SchemaEvolution:
+        """Let a column hold nulls."""
+        found = self._find_live(name)
+        if found.parent_id is not None and self._is_map_key(found):
+            raise SchemaError(f"can not make {name!r} optional: map keys are always required")
+        self._change(found, required=False)
+        return self
+
+    def require_column(self, name: str) -> SchemaEvolution:
+        """Forbid nulls. Only for a column added here with a default, unless incompatible changes are allowed."""
+        found = self._find_live(name)
+        if found.field.required:
+            return self
+        default = found.field.initial_default
+        has_default = found.field.field_id in self._added_parents and default is not MISSING and default is not None
+        if not has_default and not self._incompatible:
+            raise SchemaError(f"can not require column {name!r}: rows already there may hold null")
+        self._change(found, required=True)
+        return self
+
+    def move_first(self, name: str) -> SchemaEvolution:
+        """Make a column the first of its struct."""
+        return self._move(name, "first", None)
+
+    def move_before(self, name: str, reference: str) -> SchemaEvolution:
+        """Put a column right before ``reference``, a column of the same struct."""
+        return self._move(name, "before", reference)
+
+    def move_after(self, name: str, reference: str) -> SchemaEvolution:
+        """Put a column right after ``reference``, a column of the same struct."""
+        return self._move(name, "after", reference)
+
+    def set_identifier_fields(self, names: Iterable[str]) -> SchemaEvolution:
+        """Replace the identifier fields; names as before this evolution, or of columns that it adds."""
+        self._identifiers = tuple(names)
+        return self
+
+    def union_by_name(self, other: Schema | StructType) -> SchemaEvolution:
+        """Take in what ``other`` has and this schema lacks: new columns (optional), wider types, optionality, comments.
+
+        Columns are matched by name at each level; a narrower type in ``other`` is left aside, an unrelated one raises SchemaError.
+        """
+        struct = other.struct if isinstance(other, Schema) else other
+        self._union_struct(struct, None)
+        return self
+
+    def apply(self) -> Schema:
+        """The new schema, with the old one's id: the metadata builder gives it its own. Raises SchemaError."""
+        struct = rebuilt(self.schema.struct, None, self._changes)
+        if not isinstance(struct, StructType):
+            raise SchemaError("a schema must be a struct")
+        schema = replace(self.schema, struct=struct, identifier_field_ids=self._identifier_ids())
+        for field_id in schema.identifier_field_ids:
+            if field_id not in schema.fields_by_id:
+                name = self.schema.names_by_id[field_id]
+                raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
+        check_schema(schema, self._format_version)
+        return schema
+
+    def updates(self) -> tuple[TableUpdate, ...]:
+        """What to commit: the new schema, made current."""
+        return AddSchema(self.apply()), SetCurrentSchema(LAST_ADDED)
+
+    def _next_id(self) -> int:
+        self.last_column_id += 1
+        return self.last_column_id
+
+    def _lookup(self, name: str) -> _Named | None:
+        field_id = self._added.get(name)
+        if field_id is None and not self._case_sensitive:
+            field_id = next((i for n, i in self._added.items() if n.lower() == name.lower()), None)
+        if field_id is not None:
+            return _Named(self._changes.updates[field_id], name, self._added_parents[field_id])
+        found = self.schema.find(name, case_sensitive=self._case_sensitive)
+        if found is None:
+            return None
+        current = self._changes.updates.get(found.field_id, found)
+        return _Named(current, self.schema.names_by_id[found.field_id], self.schema.parents[found.field_id])
+
+    def _find(self, name: str) -> _Named:
+        found = self._lookup(name)
+        if found is None:
+            raise SchemaError(f"no column named {name!r}: the columns are {', '.join(f.name for f in self.schema.fields)}")
+        return found
+
+    def _find_live(self, name: str) -> _Named:
+        found = self._find(name)
+        if found.field.field_id in self._changes.deletes:
+            raise SchemaError(f"can not change column {name!r}: this evolution drops it")
+        return found
+
+    def _field(self, field_id: int) -> NestedField:
+        return self._changes.updates.get(field_id) or self.schema.fields_by_id[field_id]
+
+    def _change(self, found: _Named, **values: Any) -> None:
+        self._changes.updates[found.field.field_id] = replace(found.field, **values)
+
+    def _is_map_key(self, found: _Named) -> bool:
+        holder = self._field(found.parent_id) if found.parent_id is not None else None
+        return holder is not None and isinstance(holder.type, MapType) and holder.type.key.field_id == found.field.field_id
+
+    def _holder(self, parent: str | None, name: str) -> tuple[int | None, str]:
+        """The id of the struct field to add to, None for the table; and the new column's full name."""
+        if not name:
+            raise SchemaError("can not add a column without a name")
+        if parent is None:
+            return None, name
+        found = self._find_live(parent)
+        holder, full_name = found.field, found.name
+        if isinstance(holder.type, ListType | MapType):
+            holder = child_fields(holder.type)[-1]
+            full_name = f"{full_name}.{holder.name}"
+        if not isinstance(holder.type, StructType):
+            raise SchemaError(f"can not add column {name!r} to {parent!r} of type {holder.type}: it is not a struct")
+        return holder.field_id, f"{full_name}.{name}"
+
+    def _move(self, name: str, place: str, reference: str | None) -> SchemaEvolution:
+        found = self._find_live(name)
+        if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
+            raise SchemaError(f"can not move {name!r}: it is not a field of a struct")
+        reference_id = None
+        if reference is not None:
+            other = self._find_live(reference)
+            reference_id = other.field.field_id
+            if reference_id == found.field.field_id:
+                raise SchemaError(f"can not move column {name!r} relative to itself")
+            if other.parent_id != found.parent_id:
+                raise SchemaError(f"can not move column {name!r} {place} {reference!r}: they are not fields of one struct")
+        self._changes.moves.setdefault(found.parent_id, []).append(Move(found.field.field_id, place, reference_id))
+        return self
+
+    def _identifier_ids(self) -> tuple[int, ...]:
+        if self._identifiers is None:
+            return self.schema.identifier_field_ids
+        return tuple(dict.fromkeys(self._find_live(name).field.field_id for name in self._identifiers))
+
+    def _union_struct(self, struct: StructType, parent: str | None) -> None:
+        for f in struct.fields:
+            full_name = f.name if parent is None else f"{parent}.{f.name}"
+            found = self._lookup(full_name)
+            if found is None:
+                self.add_column(f.name, f.type, parent=parent, doc=f.doc)
+            else:
+                self._union_field(found, f)
+
+    def _union_field(self, found: _Named, other: NestedField) -> None:
+        if found.field.required and other.optional and not self._is_map_key(found):
+            self.make_optional(found.name)
+        if other.doc is not None and other.doc != found.field.doc:
+            self.update_doc(found.name, other.doc)
+        old = found.field.type
+        if isinstance(old, StructType) and isinstance(other.type, StructType):
+            self._union_struct(other.type, found.name)
+        elif old.is_nested and type(old) is type(other.type):
+            for mine, theirs in zip(child_fields(old), child_fields(other.type), strict=True):
+                self._union_field(_Named(mine, f"{found.name}.{mine.name}", found.field.field_id), theirs)
+        elif not can_promote(other.type, old, self._format_version):
+            self.update_type(found.name, other.type)
