@@ -2,8 +2,9 @@
 
 Three row-level changes, each one Spark job and one commit:
 
-- `nyc.flights`, **merge-on-read** MERGE: diverted flights get their arrival delay, flights that never had a plane are withdrawn, and the
-  flights of carriers that report late are added. Old rows are marked in position delete files; no data file is rewritten.
+- `nyc.flights`, **merge-on-read** MERGE: diverted flights get their arrival delay, flights that never had a plane are withdrawn,
+and
+  the flights of carriers that report late are added. Old rows are marked in position delete files; no data file is rewritten.
 - `nyc.planes`, **copy-on-write** UPDATE: one manufacturer under one name.
 - `nyc.weather`, **copy-on-write** DELETE: readings that can not be (a wind of 1,048 mph at Newark on 12 February 2013).
 
@@ -19,27 +20,10 @@ from airflow.sdk import dag, task
 from iceberg_airflow.operators import IcebergDeleteOperator, IcebergMergeOperator, IcebergUpdateOperator
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 
-COLUMNS = [
-    "time_hour",
-    "carrier",
-    "flight",
-    "origin",
-    "dest",
-    "tailnum",
-    "year",
-    "month",
-    "day",
-    "hour",
-    "minute",
-    "dep_time",
-    "sched_dep_time",
-    "dep_delay",
-    "arr_time",
-    "sched_arr_time",
-    "arr_delay",
-    "air_time",
-    "distance",
-]
+COLUMNS = (
+    *("time_hour", "carrier", "flight", "origin", "dest", "tailnum", "year", "month", "day", "hour", "minute"),
+    *("dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay", "air_time", "distance"),
+)
 KEYS = COLUMNS[:4]
 
 

@@ -61,6 +61,7 @@ def flights_ingest() -> None:
         table="nyc.flights",
         source={"format": "parquet", "paths": landed["paths"]},
         run_key=landed["run_key"],
+        options={"distribution-mode": "none"},
         # One task, and so one data file, for each landed file: small files are what maintenance is shown on.
         spark_conf={"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "65536"},
     )

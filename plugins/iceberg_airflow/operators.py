@@ -94,7 +94,7 @@ class IcebergOpsOperator(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the job. Raises the typed error of the report, AirflowSkipException as asked."""
-        identity = _identity(context)
+        identity = identity_of(context)
         folder = JobFolder.of(identity)
         job = self.job_spec(identity, folder)
         path = folder.write(job)
@@ -222,7 +222,8 @@ class IcebergDeleteOperator(IcebergOpsOperator):
         super().__init__(table=table, where=where, change={"mode": mode}, **kwargs)
 
 
-def _identity(context: Any) -> TryIdentity:
+def identity_of(context: Any) -> TryIdentity:
+    """Which try of which task this is."""
     ti = context["ti"]
     return TryIdentity(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, ti.try_number)
 

@@ -1,0 +1,158 @@
+"""Maintenance DAGs from a policy file: one DAG per schedule the policy names, one mapped task group, one instance per table.
+
+Parsing reads one small YAML file and builds operators; it opens no catalog, reads no table and imports no engine. Which tables
+there are is found when the DAG runs. In a group every step is a pair of tasks, ``plan_STEP`` (a dry run; skipped when nothing is
+due) and ``run_STEP``; steps follow each other within a table and do not wait for other tables; a step that fails stops its table
+only.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, TriggerRule, task, task_group
+
+from iceberg_airflow.hook import DEFAULT_CONNECTION
+from iceberg_airflow.operators import SPARK_CONNECTION
+from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
+from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_ops.config.policy import Policy, Settings, load_policy
+from iceberg_ops.errors import OptionError
+
+_PRESETS = {None: "", "@hourly": "hourly", "@daily": "daily", "@weekly": "weekly", "@monthly": "monthly"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Which connections the tasks use, and how many tables a step works on at once."""
+
+    catalog_conn_id: str = DEFAULT_CONNECTION
+    spark_conn_id: str = SPARK_CONNECTION
+    tables_at_once: int = 2
+
+
+def build_maintenance_dags(policy_file: Path, *, dag_id: str = "table_maintenance", hands: Hands = Hands()) -> dict[str, DAG]:
+    """DAG id -> DAG, to be put into a DAG file's globals. Raises OptionError for a policy that is wrong; Airflow then shows that
+    line as the file's import error, and no DAG of it is changed."""
+    policy = load_policy(policy_file.read_bytes(), policy_file.name)
+    labels = step_order(policy)
+    built = {}
+    for schedule in schedules(policy):
+        name = _dag_id(dag_id, schedule)
+        with _dag(name, schedule, policy, policy_file) as dag:
+            _fill(policy_file, schedule, labels, hands)
+        built[name] = dag
+    return built
+
+
+def schedules(policy: Policy) -> list[str | None]:
+    """Every schedule that a step may run on, None for on demand."""
+    found: set[str | None] = set()
+    for layer in _layers(policy):
+        steps = layer.maintenance or []
+        found.update(step.schedule for step in steps if step.schedule)
+        if layer.schedule:
+            found.add(layer.schedule)
+    everywhere = policy.defaults.schedule is not None
+    return sorted(found | (set() if everywhere else {None}), key=lambda s: s or "")
+
+
+def step_order(policy: Policy) -> list[str]:
+    """Labels of all steps, in an order that agrees with every ``maintenance`` list. Raises OptionError if two lists disagree."""
+    graph: dict[str, list[str]] = {}
+    for layer in _layers(policy):
+        labels = [step.label for step in layer.maintenance or []]
+        for i, label in enumerate(labels):
+            graph.setdefault(label, []).extend(labels[max(0, i - 1) : i])
+    try:
+        return list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as e:
+        raise OptionError(f"policy: maintenance lists disagree on the order of {' and '.join(e.args[1][:-1])}") from None
+
+
+def _fill(policy_file: Path, schedule: str | None, labels: list[str], hands: Hands) -> None:
+    """The tasks of one DAG."""
+    tables = DiscoverTablesOperator(
+        task_id="discover", policy=str(policy_file), schedule=schedule, catalog_conn_id=hands.catalog_conn_id
+    )
+    outputs: dict[str, Any] = {}
+
+    @task_group(group_id="maintain")
+    def maintain(work: Any) -> None:
+        previous: Any = None
+        for label in labels:
+            shared = {"work": work, "step": label, "catalog_conn_id": hands.catalog_conn_id, "spark_conn_id": hands.spark_conn_id}
+            plan = PolicyStepOperator(task_id=f"plan_{label}", plan=True, trigger_rule=TriggerRule.NONE_FAILED, retries=1, **shared)
+            run = PolicyStepOperator(task_id=f"run_{label}", max_active_tis_per_dag=hands.tables_at_once, **shared)
+            if previous is not None:
+                previous >> plan
+            plan >> run
+            outputs[label] = run.output
+            previous = run
+        check = CheckTableOperator(
+            task_id="verify",
+            work=work,
+            catalog_conn_id=hands.catalog_conn_id,
+            trigger_rule=TriggerRule.NONE_FAILED,
+            map_index_template="{{ task.work['table'] }}",
+        )
+        if previous is not None:
+            previous >> check
+
+    @task(trigger_rule=TriggerRule.ALL_DONE)
+    def report(results: dict[str, Any]) -> list[dict[str, Any]]:
+        """What was done to which table, one entry for each step that ran."""
+        done = [entry for step in results.values() for entry in step or [] if entry]
+        for entry in done:
+            size = f"{entry['data-files']} data files, {entry['records']:,} records"
+            print(f"{entry['table']}: {entry['action']}: {entry['status']}, {size}")
+        return done
+
+    group = maintain.expand(work=tables.output)
+    group >> report(outputs)
+
+
+def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path) -> DAG:
+    return DAG(
+        dag_id=name,
+        schedule=schedule,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["iceberg", "maintenance"],
+        default_args={
+            "owner": policy.defaults.owner or "data-platform",
+            "retries": 2,
+            "retry_delay": timedelta(seconds=30),
+            "retry_policy": iceberg_retry_policy(),
+            "execution_timeout": timedelta(hours=6),
+        },
+        doc_md=_documentation(schedule, policy_file, step_order(policy)),
+    )
+
+
+def _documentation(schedule: str | None, policy_file: Path, labels: list[str]) -> str:
+    steps = "\n".join(f"{i}. `{label}`: plan, then run if something is due" for i, label in enumerate(labels, start=1))
+    return (
+        f"### Table maintenance ({schedule or 'on demand'})\n\nBuilt from `{policy_file.name}`. For every table of the catalog "
+        f"that the policy gives work, in this order:\n\n{steps}\n\nthen `verify` checks the table. A table that fails stops alone; "
+        "`discover` logs the verdict for every table, also why there is nothing to do."
+    )
+
+
+def _dag_id(base: str, schedule: str | None) -> str:
+    plain = "".join(c if c.isalnum() else "_" for c in schedule or "").strip("_")
+    suffix = _PRESETS.get(schedule, plain)
+    return f"{base}__{suffix}" if suffix else base
+
+
+def _layers(policy: Policy) -> Iterator[Settings]:
+    yield policy.defaults
+    yield from policy.catalogs.values()
+    yield from policy.namespaces.values()
+    yield from policy.tables
