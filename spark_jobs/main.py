@@ -1,0 +1,55 @@
+"""The ``spark-submit`` entry: ``spark-submit spark_jobs/main.py --job-spec FILE``.
+
+Reads one JobSpec, runs it, writes its ActionReport, and ends with one line: the outcome on standard output, or ``error: CODE:
+message`` on standard error with exit code 1. A dry run that found work exits with 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+ROOT = str(Path(__file__).resolve().parents[1])
+if ROOT not in sys.path:
+    # spark-submit puts this file's own folder on the path; the packages are one level up.
+    sys.path.insert(0, ROOT)
+
+from iceberg_ops.config.document import from_json  # noqa: E402
+from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
+from iceberg_ops.errors import IcebergOpsError, OptionError  # noqa: E402
+from spark_jobs.jobs.dispatch import run  # noqa: E402
+from spark_jobs.session import spark_session  # noqa: E402
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the job of ``--job-spec``; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="spark_jobs", description="Run one iceberg-ops job on Spark.")
+    parser.add_argument("--job-spec", required=True, metavar="FILE", help="a JobSpec document (JSON)")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        job = _job(options.job_spec)
+        session = spark_session(f"iceberg-ops {job.job} {job.table}")
+        try:
+            report = run(session, job)
+        finally:
+            session.stop()
+    except IcebergOpsError as e:
+        print(f"error: {e.code}: {e}", file=sys.stderr, flush=True)
+        return 1
+    print(f"{report.action} {report.table}: {report.status} in {report.duration_ms / 1000:.1f} s", flush=True)
+    return 2 if report.dry_run and report.status == "planned" else 0
+
+
+def _job(path: str) -> JobSpec:
+    try:
+        return from_json(Path(path).read_bytes(), JobSpec, path)
+    except FileNotFoundError:
+        raise OptionError(f"job spec {path}: no such file") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

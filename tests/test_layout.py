@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = sorted(p for top in ("iceberg_ops", "spark_jobs", "plugins", "dags", "demo", "benchmarks") for p in (ROOT / top).rglob("*.py"))
+SOURCES = sorted(
+    p for top in ("iceberg_ops", "spark_jobs", "plugins", "dags", "demo", "benchmarks") for p in (ROOT / top).rglob("*.py")
+)
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 LONGEST = 500
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "tools"}
@@ -30,7 +32,15 @@ def test_a_module_says_what_it_is_for_and_has_a_telling_name(path: Path) -> None
 
 def test_committed_files_name_no_registry_and_no_machine() -> None:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    banned = ["pypi" + ".org", "files.python" + "hosted", "repo1." + "maven", "repo." + "maven", "registry." + "npmjs", "/wo" + "rk/", "/fa" + "rm/"]
+    banned = [
+        "pypi" + ".org",
+        "files.python" + "hosted",
+        "repo1." + "maven",
+        "repo." + "maven",
+        "registry." + "npmjs",
+        "/wo" + "rk/",
+        "/fa" + "rm/",
+    ]
     found = [
         f"{name}: {word}"
         for name in filter(None, listed.split("\0"))
@@ -42,9 +52,7 @@ def test_committed_files_name_no_registry_and_no_machine() -> None:
 
 
 def test_the_floors_hold() -> None:
-    run = subprocess.run(
-        ["lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, env=_environment(), check=False
-    )
+    run = subprocess.run(["lint-imports", "--no-cache"], cwd=ROOT, capture_output=True, text=True, env=_environment(), check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 
 

@@ -1,0 +1,54 @@
+"""From a job spec to the function that does it, and the report it leaves whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from iceberg_ops.actions.report_file import failure_report, write_report
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.errors import DataError, IcebergOpsError, OptionError
+from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_rows import first_line
+
+_ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
+    "append": append.run,
+    "overwrite": overwrite.run,
+    "delete": delete.run,
+    "update": update.run,
+    "merge": merge.run,
+}
+
+
+def run(session: SparkSession, job: JobSpec) -> ActionReport:
+    """Run the job and write its report where the job asks.
+
+    Raises the job's typed error after the report of the failure is written.
+    """
+    if job.job in MAINTENANCE_ACTIONS:
+        return maintenance.run(session, job)
+    started = datetime.now(UTC)
+    try:
+        report = _row_operation(session, job)
+    except IcebergOpsError as e:
+        write_report(job, failure_report(job, e, started, lane="spark"))
+        raise
+    except PySparkException as e:
+        # What Spark finds in the rows themselves: a value that does not fit, a corrupt source file.
+        error = DataError(f"{job.job} {job.table}: {first_line(e)}")
+        write_report(job, failure_report(job, error, started, lane="spark"))
+        raise error from e
+    write_report(job, report)
+    return report
+
+
+def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
+    if job.dry_run:
+        raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
+    run = JobRun.start(session, job)
+    return run.already_committed() or _ROW_OPERATIONS[job.job](run)

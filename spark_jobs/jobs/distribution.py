@@ -1,0 +1,89 @@
+"""How rows to be written are spread over tasks, and ordered inside them (table property ``write.distribution-mode``).
+
+``none`` leaves rows where they are; ``hash`` brings the rows of a partition together; ``range`` also spreads the sort order over
+the tasks. Where the property is unset a sorted table is range distributed, a partitioned one hash distributed, as Iceberg
+documents it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from iceberg_ops.config.properties import DISTRIBUTION_MODE
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder
+from iceberg_ops.spec.transforms import Transform
+from iceberg_ops.spec.types import IcebergType
+from iceberg_ops.table.table import Table
+from spark_jobs.jobs.write_options import WriteOptions
+
+
+def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
+    """``rows`` (with the table's columns by name) spread and sorted for writing."""
+    schema, spec, order = table.schema, table.metadata.spec, table.metadata.sort_order
+    keys = partition_keys(schema, spec)
+    sorts = sort_columns(schema, order)
+    mode = (
+        options.distribution_mode or DISTRIBUTION_MODE.maybe(table.properties) or ("range" if sorts else "hash" if keys else "none")
+    )
+    count = [options.write_tasks] if options.write_tasks else []
+    if mode == "range" and (keys or sorts):
+        rows = rows.repartitionByRange(*count, *keys, *sorts)
+    elif mode == "hash" and keys:
+        rows = rows.repartition(*count, *keys)
+    elif count:
+        rows = rows.repartition(*count)
+    return rows.sortWithinPartitions(*keys, *sorts) if sorts else rows
+
+
+def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:
+    """Columns that differ whenever partitions do. A bucket's rows are told apart by the source value itself, which keeps them
+    together as well as its bucket number would spread them."""
+    keys = []
+    for f in spec.fields:
+        if not f.transform.is_void:
+            source = schema.fields_by_id.get(f.source_id)
+            if source is not None:
+                keys.append(_transformed(_column(schema, f.source_id), f.transform, source.type))
+    return keys
+
+
+def sort_columns(schema: Schema, order: SortOrder) -> list[Column]:
+    """The table's sort order as Spark sort expressions."""
+    found = []
+    for f in order.fields:
+        source = schema.fields_by_id.get(f.source_id)
+        if source is None:
+            continue
+        column = _transformed(_column(schema, f.source_id), f.transform, source.type)
+        first = f.null_order is NullOrder.NULLS_FIRST
+        if f.direction is SortDirection.ASC:
+            found.append(column.asc_nulls_first() if first else column.asc_nulls_last())
+        else:
+            found.append(column.desc_nulls_first() if first else column.desc_nulls_last())
+    return found
+
+
+def _column(schema: Schema, field_id: int) -> Column:
+    column = None
+    for name in schema.names_by_id[field_id].split("."):
+        column = F.col(f"`{name}`") if column is None else column.getField(name)
+    assert column is not None
+    return column
+
+
+def _transformed(column: Column, transform: Transform, source: IcebergType) -> Column:
+    name = getattr(source, "name", "")
+    if transform.name in ("year", "month", "day") and name != "time":
+        return {"year": F.year(column), "month": F.year(column) * 12 + F.month(column), "day": F.to_date(column)}[transform.name]
+    if transform.name == "hour":
+        return F.date_trunc("hour", column)
+    if transform.name == "truncate" and transform.parameter:
+        width = F.lit(transform.parameter)
+        if name == "string":
+            return F.substring(column, 1, transform.parameter)
+        if name in ("int", "long"):
+            return column - F.pmod(column, width)
+    return column

@@ -1,0 +1,102 @@
+"""One run of a job on a table: the catalog, the pinned table, the steps and how long each took, and the report that comes of it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.commit.committer import Committed
+from iceberg_ops.commit.run_keys import find_run_key
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.report import ActionReport, Status, Step
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.state import table_state
+from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class JobRun:
+    """What a job function gets. ``table`` is the state its start is pinned to; ``operation_id`` names every file it stages."""
+
+    session: SparkSession
+    job: JobSpec
+    catalog: Catalog
+    table: Table
+    operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    steps: list[Step] = field(default_factory=list)
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    metrics: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, session: SparkSession, job: JobSpec) -> JobRun:
+        """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError."""
+        catalog = load_catalog(job.catalog)
+        return cls(session, job, catalog, catalog.load_table(tuple(job.table.split(".")[1:])))
+
+    @property
+    def head(self) -> Snapshot | None:
+        """Head of the job's branch at the start."""
+        return self.table.metadata.branch_head(self.job.branch)
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """What goes into the snapshot summary beside the run key."""
+        found = {"engine-name": "spark", "engine-version": self.session.version, "iceberg-ops.action": self.job.job}
+        return found | ({"iceberg-ops.plan-id": self.job.plan_id} if self.job.plan_id else {})
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step; it stands in the report also when it fails."""
+        started = time.monotonic()
+        log.info("%s %s: %s", self.job.job, self.job.table, name)
+        try:
+            yield
+        finally:
+            self.steps.append(Step(name=name, duration_ms=round((time.monotonic() - started) * 1000)))
+
+    def already_committed(self) -> ActionReport | None:
+        """The report to give where an earlier run with this run key has committed."""
+        if self.job.run_key is None:
+            return None
+        found = find_run_key(self.table, self.job.run_key, branch=self.job.branch)
+        if found is None:
+            return None
+        log.info("run key %s was committed before as snapshot %s: nothing to do", self.job.run_key, found)
+        return self.report("already-committed", snapshot_ids=[found])
+
+    def committed(self, result: Committed) -> ActionReport:
+        """The report of a commit."""
+        status: Status = "already-committed" if result.already_committed else "committed"
+        ids = [result.snapshot.snapshot_id] if result.snapshot else []
+        return self.report(status, snapshot_ids=ids, attempts=result.attempts, after=result.table)
+
+    def report(
+        self, status: Status, *, snapshot_ids: list[int] | None = None, attempts: int = 0, after: Table | None = None
+    ) -> ActionReport:
+        """The report so far."""
+        now_table = after or self.table
+        return ActionReport(
+            action=self.job.job, table=self.job.table,
+            status=status, started_at=self.started_at.isoformat(timespec="seconds"),
+            duration_ms=round((datetime.now(UTC) - self.started_at).total_seconds() * 1000),
+            run_key=self.job.run_key, plan_id=self.job.plan_id,
+            lane="spark",
+            dry_run=self.job.dry_run,
+            branch=self.job.branch, starting_snapshot_id=self.head.snapshot_id if self.head else None,
+            snapshot_ids=snapshot_ids or [],
+            attempts=attempts, metrics=self.metrics,
+            before=table_state(self.table, self.head),
+            after=table_state(now_table, now_table.metadata.branch_head(self.job.branch)),
+            steps=self.steps,
+        )

@@ -1,0 +1,23 @@
+"""MERGE INTO table USING source ON condition WHEN ..."""
+
+from __future__ import annotations
+
+from iceberg_ops.config import properties as p
+from iceberg_ops.config.report import ActionReport
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.merge_plan import check_clauses, merged_rows, needs_cardinality_check
+from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.source_rows import source_rows
+
+
+def run(run: JobRun) -> ActionReport:
+    """Merge the source into the table.
+
+    Raises DataError when two source rows match one target row.
+    """
+    change = check_clauses(run.job.change)
+    work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
+    target = work.live_rows()
+    source = source_rows(run.session, run.job.source, target.select(*[f"`{f.name}`" for f in work.schema.fields]))
+    rows = merged_rows(target, source, change, work.schema)
+    return work.apply(rows, writes_rows=True, check_cardinality=needs_cardinality_check(change))

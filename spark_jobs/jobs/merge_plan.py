@@ -1,0 +1,150 @@
+"""MERGE as one DataFrame: which clause applies to each pair of target and source row, and what the row becomes.
+
+The first clause (in the order written) whose kind and condition fit is the one that applies, as SQL asks. A target row matched by
+two source rows is an error of the whole statement; ``runners.changes`` counts matched pairs for that check, so pairs that no
+clause touches are kept too (Iceberg's Spark runtime checks the same pairs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from iceberg_ops.config.job_spec import MergeClause, RowChange
+from iceberg_ops.errors import OptionError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import MISSING
+from spark_jobs.jobs.assignment import check_assignable
+from spark_jobs.jobs.conditions import condition, expression
+from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
+from spark_jobs.runners.spark_schema import spark_schema
+
+_CHANGES = {"update": UPDATE, "delete": DELETE, "insert": INSERT}
+_CLAUSE = "_clause"
+_TARGET, _SOURCE = "_in_target", "_in_source"
+
+
+def check_clauses(change: RowChange | None) -> RowChange:
+    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match can not have."""
+    if change is None or not change.on:
+        raise OptionError("merge needs an ON condition")
+    if not change.clauses:
+        raise OptionError("merge needs at least one WHEN clause")
+    for clause in change.clauses:
+        if (clause.action == "insert") != (clause.when == "not-matched"):
+            raise OptionError(f"merge: WHEN {clause.when.upper()} can not {clause.action.upper()}")
+    return change
+
+
+def needs_cardinality_check(change: RowChange) -> bool:
+    """False only where a second match can not matter: no matched clause, or a single unconditional DELETE."""
+    matched = [c for c in change.clauses if c.when == "matched"]
+    return bool(matched) and not (len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None)
+
+
+def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema) -> DataFrame:
+    """Pairs with ``_file``, ``_pos``, ``_change`` and the table's columns as they will be; pairs that need nothing are left out.
+
+    ``target`` has ``_file``, ``_pos`` and the table's columns. Raises WhereError, SchemaError, OptionError.
+    """
+    left = target.withColumn(_TARGET, F.lit(True)).alias("target")
+    right = source.withColumn(_SOURCE, F.lit(True)).alias("source")
+    both = left.crossJoin(right)
+    kinds = {c.when for c in change.clauses}
+    how = _join_type("not-matched-by-source" in kinds, "not-matched" in kinds)
+    joined = left.join(right, condition(both, change.on or "", "ON"), how)
+    in_target, in_source = F.col(f"target.{_TARGET}").isNotNull(), F.col(f"source.{_SOURCE}").isNotNull()
+    sides = {
+        "matched": in_target & in_source,
+        "not-matched": in_source & ~in_target,
+        "not-matched-by-source": in_target & ~in_source,
+    }
+    which = F.lit(-1)
+    for number, clause in reversed(list(enumerate(change.clauses))):
+        applies = sides[clause.when]
+        if clause.condition is not None:
+            applies = applies & F.coalesce(condition(joined, clause.condition, f"WHEN clause {number + 1}"), F.lit(False))
+        which = F.when(applies, F.lit(number)).otherwise(which)
+    numbered = joined.withColumn(_CLAUSE, which)
+    keep_pairs = F.col(f"target.{_TARGET}").isNotNull() & F.col(f"source.{_SOURCE}").isNotNull()
+    wanted = numbered.filter((F.col(_CLAUSE) >= 0) | keep_pairs)
+    return wanted.select(
+        F.col(f"target.{FILE_COLUMN}").alias(FILE_COLUMN),
+        F.col(f"target.{POSITION_COLUMN}").alias(POSITION_COLUMN),
+        _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
+        *_output_columns(joined, source, change, schema),
+    )
+
+
+def _join_type(keep_target: bool, keep_source: bool) -> str:
+    if keep_target and keep_source:
+        return "full_outer"
+    return "left_outer" if keep_target else "right_outer" if keep_source else "inner"
+
+
+def _by_clause(values: list[Column], otherwise: Column) -> Column:
+    result = otherwise
+    for number, value in reversed(list(enumerate(values))):
+        result = F.when(F.col(_CLAUSE) == number, value).otherwise(result)
+    return result
+
+
+def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, schema: Schema) -> list[Column]:
+    types = {f.name: f.dataType for f in spark_schema(schema).fields}
+    values = [_clause_values(joined, source, clause, schema) for clause in change.clauses]
+    out = []
+    for f in schema.fields:
+        columns = []
+        for clause_values in values:
+            value = clause_values.get(f.name, F.lit(None))
+            check_assignable(f.name, joined.select(value.alias(f.name)).schema[0].dataType, types[f.name])
+            columns.append(value.cast(types[f.name]))
+        out.append(_by_clause(columns, F.lit(None).cast(types[f.name])).alias(f.name))
+    return out
+
+
+def _clause_values(joined: DataFrame, source: DataFrame, clause: MergeClause, schema: Schema) -> Mapping[str, Column]:
+    """Value of each table column under a clause; empty for DELETE."""
+    if clause.action == "delete":
+        return {}
+    if clause.assignments is None:
+        given = {name.lower(): name for name in source.columns}
+        if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
+            raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
+        return {f.name: F.col(f"source.`{given[f.name.lower()]}`") for f in schema.fields}
+    base = {f.name: F.col(f"target.`{f.name}`") for f in schema.fields} if clause.action == "update" else {}
+    if clause.action == "insert":
+        refuse_hidden_defaults(schema, clause.assignments)
+    return {**base, **set_values(joined, schema, clause.assignments, "target.")}
+
+
+def refuse_hidden_defaults(schema: Schema, given: Mapping[str, str]) -> None:
+    """Raise OptionError where an insert leaves out a column with a write default: it must be named."""
+    named = {name.lower() for name in given}
+    for f in schema.fields:
+        if f.name.lower() not in named and f.write_default is not MISSING and f.write_default is not None:
+            raise OptionError(f"merge: insert leaves out {f.name!r}, which has a write default: assign it")
+
+
+def set_values(rows: DataFrame, schema: Schema, assigned: Mapping[str, str], prefix: str = "") -> dict[str, Column]:
+    """SET's expressions by top-level column; ``a.b`` replaces a field inside struct ``a``. Raises WhereError, OptionError."""
+    values: dict[str, Column] = {}
+    for name, text in assigned.items():
+        found = schema.find(name, case_sensitive=False)
+        if found is None:
+            raise OptionError(
+                f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})"
+            )
+        full = schema.names_by_id[found.field_id]
+        root, _, rest = full.partition(".")
+        value = expression(rows, text, f"SET {name} =")
+        if not rest:
+            if root in values:
+                raise OptionError(f"SET assigns {root!r} twice")
+            values[root] = value
+        else:
+            values[root] = values.get(root, F.col(f"{prefix}`{root}`")).withField(rest, value)
+    return values

@@ -1,0 +1,175 @@
+"""Delete, update and merge after Spark has said what is to change: files written, deletes written, one commit.
+
+Merge-on-read commits new rows and position deletes (v2) or deletion vectors (v3) as one ``RowDelta``; copy-on-write replaces the
+touched files with ``OverwriteFiles``. Both are validated against everything committed since the table was read, and retried by the
+committer; on any known failure every staged file is deleted, and on an unknown outcome none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from iceberg_ops.commit.delete_files import DeleteFiles
+from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.overwrite import OverwriteFiles
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.properties import Property
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.delete_writer import write_row_deletes
+from iceberg_ops.data.reader import ReadContext
+from iceberg_ops.data.writer import WriteContext
+from iceberg_ops.errors import DataError
+from iceberg_ops.expressions.evaluators import metrics_all_match
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, column_names, is_exact
+from iceberg_ops.scan.planning import Scan, ScanPlan, plan
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.conditions import pruning_filter
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.staged_commit import commit_staged
+from spark_jobs.jobs.write_options import WriteOptions
+from spark_jobs.runners.changes import Changes, write_changes
+from spark_jobs.runners.copy_on_write import rewrite_without
+from spark_jobs.runners.reading import POSITION_COLUMN, live_rows
+
+
+class RowChangeJob:
+    """One statement on one table: the planned files, the mode and isolation in force, and the way to the commit."""
+
+    def __init__(self, run: JobRun, where: str | None, mode: Property[str], isolation: Property[str]) -> None:
+        """Plan the files that may match ``where``. Raises WhereError, OptionError."""
+        self.run = run
+        self.options = WriteOptions.parse(run.job.job, run.job.options, run.table)
+        self.filter = pruning_filter(where)
+        self.isolation = self.options.isolation or isolation.of(run.table.properties)
+        change = run.job.change
+        self.mode = (change.mode if change else None) or mode.of(run.table.properties)
+        with run.step("plan"):
+            self.plan: ScanPlan = plan(run.table, Scan(ref=run.job.branch, where=self.filter))
+        self.tasks = self._evaluated_by_spark(self.plan.tasks)
+
+    @property
+    def schema(self) -> Schema:
+        return self.run.table.schema
+
+    def _evaluated_by_spark(self, tasks: Iterable[FileScanTask]) -> list[FileScanTask]:
+        """Spark decides which rows match. The reader may drop rows before only where it understands the whole condition."""
+        if is_exact(self.filter):
+            return list(tasks)
+        return [replace(task, residual=ALWAYS_TRUE) for task in tasks]
+
+    def whole_files_match(self) -> bool:
+        """Every planned file matches with all its rows, so that deleting them is a matter of metadata."""
+        return is_exact(self.filter) and all(
+            task.residual == ALWAYS_TRUE or metrics_all_match(self.plan.filter, task.data_file) for task in self.plan.tasks
+        )
+
+    def columns_of(self, where: str) -> Schema:
+        """The columns a condition reads; all of them where its text is not understood here."""
+        if not is_exact(self.filter):
+            return self.schema
+        names = []
+        for name in column_names(self.filter):
+            found = self.schema.find(name, case_sensitive=False)
+            if found is not None:
+                names.append(self.schema.names_by_id[found.field_id].split(".")[0])
+        return self.schema.select([f.name for f in self.schema.fields if f.name in names])
+
+    def live_rows(self, columns: Schema | None = None) -> DataFrame:
+        """Rows that may match, with ``_file`` and ``_pos``."""
+        context = ReadContext.for_table(self.run.table, columns or self.schema, metadata_columns=(POSITION_COLUMN,))
+        return live_rows(self.run.session, self.tasks, context, self.run.table.io.properties)
+
+    def delete_by_metadata(self) -> ActionReport:
+        """Drop whole files; no row is read."""
+        if not self.plan.tasks:
+            return self.run.report("nothing-to-do")
+        self.run.metrics.update({"deleted-data-files": len(self.plan.tasks), "metadata-only": 1})
+        operation = DeleteFiles(
+            filter=self.filter, branch=self.run.job.branch,
+            run_key=self.run.job.run_key, summary=self.run.summary,
+            starting_snapshot_id=self._start,
+        )
+        return commit_staged(self.run, operation, ())
+
+    @property
+    def _start(self) -> int | None:
+        return self.plan.snapshot.snapshot_id if self.plan.snapshot else None
+
+    def apply(self, rows: DataFrame, *, writes_rows: bool, check_cardinality: bool = False) -> ActionReport:
+        """Evaluate ``rows`` (see ``runners.changes``), write, and commit.
+
+        Raises DataError where one target row has two source rows.
+        """
+        run, io = self.run, self.run.table.io
+        write = WriteContext.for_table(run.table, target_file_size=self.options.target_file_size)
+        with run.step("evaluate"):
+            changes = write_changes(rows, write, io.properties, run.operation_id, writes_rows=writes_rows)
+        staged = list(changes.files)
+        try:
+            if check_cardinality and changes.repeated:
+                raise DataError(self._repeated(changes))
+            run.metrics.update({"deleted-records": changes.rows_deleted, "added-records": changes.rows_written})
+            if not changes.deleted and not changes.files:
+                return run.report("nothing-to-do")
+            operation = self._operation(changes, write, staged)
+        except BaseException:
+            io.delete_many([f.file_path for f in staged])
+            raise
+        return commit_staged(self.run, operation, staged)
+
+    def _repeated(self, changes: Changes) -> str:
+        return (
+            f"merge: {changes.repeated} more source rows match target rows that another source row matches already: "
+            "each target row may be matched by one source row (make the source unique by the ON columns)"
+        )
+
+    def _operation(self, changes: Changes, write: WriteContext, staged: list[DataFile]) -> Operation:
+        touched = {self.plan.tasks[i]: positions for i, positions in changes.deleted.items()}
+        if self.mode == "merge-on-read":
+            return self._row_delta(changes, write, touched, staged)
+        return self._overwrite(changes, write, touched, staged)
+
+    def _row_delta(
+        self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
+    ) -> RowDelta:
+        with self.run.step("write deletes"):
+            written = write_row_deletes(
+                self.run.table.io, write,
+                [(task, positions.to_array()) for task, positions in touched.items()],
+                operation_id=self.run.operation_id,
+                granularity=self.options.delete_granularity,
+            )
+            staged.extend(written.added)
+        self.run.metrics["added-delete-files"] = len(written.added)
+        return RowDelta(
+            added_data=tuple(changes.files),
+            added_deletes=tuple(written.added),
+            removed_deletes=tuple(written.replaced),
+            referenced_data_files=tuple(task.file_path for task in touched),
+            conflict_filter=self.filter, isolation=self.isolation,
+            branch=self.run.job.branch, run_key=self.run.job.run_key,
+            summary=self.run.summary, starting_snapshot_id=self._start,
+        )
+
+    def _overwrite(
+        self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
+    ) -> OverwriteFiles:
+        read = ReadContext.for_table(self.run.table, self.schema, metadata_columns=(POSITION_COLUMN,))
+        whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
+        with self.run.step("rewrite files"):
+            rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.operation_id)
+            staged.extend(rewritten)
+        self.run.metrics.update({"rewritten-data-files-count": len(touched), "added-data-files": len(staged)})
+        return OverwriteFiles(
+            added=tuple(staged),
+            removed=tuple(task.data_file for task in touched),
+            conflict_filter=self.filter, isolation=self.isolation,
+            branch=self.run.job.branch, run_key=self.run.job.run_key,
+            summary=self.run.summary, starting_snapshot_id=self._start,
+        )

@@ -1,0 +1,32 @@
+"""UPDATE table SET column = expression WHERE condition."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from iceberg_ops.config import properties as p
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.errors import OptionError
+from spark_jobs.jobs.assignment import assignments
+from spark_jobs.jobs.conditions import condition
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.merge_plan import set_values
+from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.runners.changes import CHANGE_COLUMN, UPDATE
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
+
+
+def run(run: JobRun) -> ActionReport:
+    """Update matching rows. Raises OptionError without SET."""
+    change = run.job.change
+    if change is None or not change.set:
+        raise OptionError("update needs at least one SET column")
+    work = RowChangeJob(run, run.job.where, p.UPDATE_MODE, p.UPDATE_ISOLATION)
+    rows = work.live_rows().alias("target")
+    matched = rows.filter(condition(rows, run.job.where, "WHERE")) if run.job.where else rows
+    matched = matched.alias("target")
+    values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | set_values(matched, work.schema, change.set)
+    changed = matched.select(
+        FILE_COLUMN, POSITION_COLUMN, F.lit(UPDATE).alias(CHANGE_COLUMN), *assignments(matched, work.schema, values)
+    )
+    return work.apply(changed, writes_rows=True)

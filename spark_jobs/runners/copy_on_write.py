@@ -1,0 +1,116 @@
+"""Copy-on-write: files with changed rows, written again without them by Arrow on the executors.
+
+Rows that stay never become Spark rows: each task reads its files with the deletes already there, drops the positions that the
+statement matched, and writes what is left. What it read, dropped and wrote is counted, and the counts must add up before anything
+is committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from iceberg_ops.data.reader import ReadContext, read_task
+from iceberg_ops.data.writer import PartitionedWriter, WriteContext
+from iceberg_ops.errors import IcebergOpsError, VerificationError
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
+from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
+from iceberg_ops.spec.content_files import DataFile
+from spark_jobs.runners.changes import typed_error
+from spark_jobs.runners.reading import POSITION_COLUMN
+from spark_jobs.session import task_slots
+
+
+def rewrite_without(
+    session: SparkSession,
+    tasks: Sequence[tuple[FileScanTask, BitMap64]],
+    read: ReadContext,
+    write: WriteContext,
+    io_properties: Mapping[str, str],
+    operation_id: str,
+) -> list[DataFile]:
+    """New files with the rows of ``tasks`` but for the given positions.
+
+    Raises VerificationError when rows kept plus rows dropped do not equal rows read; staged files are deleted first.
+    """
+    if not tasks:
+        return []
+    bins = _bins(tasks, max(1, min(len(tasks), 2 * task_slots(session))))
+    run = _rewriter(read.to_json(), write.to_json(), dict(io_properties), operation_id)
+    answers = session.sparkContext.parallelize(bins, len(bins)).mapPartitions(run).collect()
+    files = [data_file_from_dict(f) for answer in answers for f in answer.get("files", ())]
+    try:
+        for answer in answers:
+            if "error" in answer:
+                raise typed_error(*answer["error"])
+        _verify(sum(a["read"] for a in answers), sum(a["dropped"] for a in answers), files, tasks)
+    except IcebergOpsError:
+        load_file_io(io_properties).delete_many([f.file_path for f in files])
+        raise
+    return files
+
+
+def _verify(read: int, dropped: int, files: Sequence[DataFile], tasks: Sequence[tuple[FileScanTask, BitMap64]]) -> None:
+    asked = sum(len(positions) for _, positions in tasks)
+    written = sum(f.record_count for f in files)
+    if dropped != asked or read - dropped != written:
+        raise VerificationError(
+            f"copy-on-write: read {read} rows, dropped {dropped} of {asked} matched, wrote {written}: they do not add up"
+        )
+
+
+def _bins(tasks: Sequence[tuple[FileScanTask, BitMap64]], count: int) -> list[str]:
+    bins: list[list[tuple[object, str]]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for task, positions in sorted(tasks, key=lambda t: -t[0].data_file.file_size_in_bytes):
+        least = loads.index(min(loads))
+        bins[least].append((task_to_dict(task), positions.serialize().hex()))
+        loads[least] += task.data_file.file_size_in_bytes
+    return [json.dumps(b) for b in bins if b]
+
+
+def _rewriter(
+    read_json: str, write_json: str, io_properties: dict[str, str], operation_id: str
+) -> Callable[[Iterator[str]], Iterator[dict]]:  # type: ignore[type-arg]
+    def rewrite(works: Iterator[str]) -> Iterator[dict]:  # type: ignore[type-arg]
+        pa.set_cpu_count(1)
+        io = load_file_io(io_properties)
+        context = ReadContext.from_json(read_json)
+        for work in works:
+            attempt = TaskContext.get()
+            task_id = f"{attempt.partitionId():05d}-{attempt.taskAttemptId()}" if attempt else "00000-0"
+            writer = PartitionedWriter(WriteContext.from_json(write_json), io, operation_id=operation_id, task_id=task_id)
+            try:
+                read, dropped = _copy(json.loads(work), context, io, writer)
+                yield {"files": [data_file_to_dict(f) for f in writer.close()], "read": read, "dropped": dropped}
+            except IcebergOpsError as e:
+                writer.abort()
+                yield {"error": [e.code, str(e)]}
+            except BaseException:
+                writer.abort()
+                raise
+
+    return rewrite
+
+
+def _copy(work: list, context: ReadContext, io: object, writer: PartitionedWriter) -> tuple[int, int]:  # type: ignore[type-arg]
+    read = dropped = 0
+    for task, positions_hex in work:
+        positions = BitMap64.deserialize(bytes.fromhex(positions_hex))
+        gone = np.fromiter(positions, dtype=np.int64, count=len(positions))
+        for batch in read_task(task_from_dict(task), context, io):  # type: ignore[arg-type]
+            places = batch.column(POSITION_COLUMN).to_numpy(zero_copy_only=False)
+            keep = ~np.isin(places, gone, assume_unique=True)
+            kept = batch.filter(pa.array(keep)).drop_columns([POSITION_COLUMN])
+            read += batch.num_rows
+            dropped += batch.num_rows - kept.num_rows
+            if kept.num_rows:
+                writer.write(kept)
+    return read, dropped

@@ -1,0 +1,144 @@
+"""Iceberg schemas as Spark schemas, and the few values that travel in another form.
+
+Rows cross between Spark and Arrow in Spark's own Arrow forms: uuid is text, fixed is binary, a timestamp without zone is
+TIMESTAMP_NTZ. Types Spark 4.1 has no exact form for are refused by name rather than read through a lossy one.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+
+_PLAIN: dict[str, spark.DataType] = {
+    "boolean": spark.BooleanType(),
+    "int": spark.IntegerType(),
+    "long": spark.LongType(),
+    "float": spark.FloatType(),
+    "double": spark.DoubleType(),
+    "date": spark.DateType(),
+    "timestamp": spark.TimestampNTZType(),
+    "timestamptz": spark.TimestampType(),
+    "string": spark.StringType(),
+    "uuid": spark.StringType(),
+    "fixed": spark.BinaryType(),
+    "binary": spark.BinaryType(),
+}
+
+
+def spark_schema(schema: Schema) -> spark.StructType:
+    """The Spark schema of an Iceberg schema, every column nullable (Spark checks nothing; the job checks before writing).
+
+    Raises UnsupportedError for a type Spark has no exact form for.
+    """
+    return _struct(schema.struct)
+
+
+def _struct(struct: StructType) -> spark.StructType:
+    return spark.StructType([spark.StructField(f.name, _type(f.type, f), True) for f in struct.fields])
+
+
+def _type(type_: IcebergType, field: NestedField) -> spark.DataType:
+    if isinstance(type_, StructType):
+        return _struct(type_)
+    if isinstance(type_, ListType):
+        return spark.ArrayType(_type(type_.element.type, field), True)
+    if isinstance(type_, MapType):
+        return spark.MapType(_type(type_.key.type, field), _type(type_.value.type, field), True)
+    if isinstance(type_, DecimalType):
+        return spark.DecimalType(type_.precision, type_.scale)
+    plain = _PLAIN.get(getattr(type_, "name", ""))
+    if plain is None:
+        raise UnsupportedError(
+            f"not supported: column {field.name!r} of type {type_} in a Spark job, because Spark SQL has no exact form for it"
+        )
+    return plain
+
+
+def to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """A batch as our reader gives it, in the Arrow forms Spark takes. ``schema``: the batch's leading columns."""
+    arrays, names = [], []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        found = schema.find(name)
+        arrays.append(column if found is None else _array_to_spark(column, found.type))
+        names.append(name)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _array_to_spark(array: pa.Array, type_: IcebergType) -> pa.Array:
+    wanted = _spark_arrow_type(type_)
+    if isinstance(array, pa.DictionaryArray):
+        array = array.dictionary_decode()
+    if getattr(type_, "name", "") == "uuid":
+        return _uuid_text(array)
+    return array if array.type == wanted else array.cast(wanted)
+
+
+def _uuid_text(array: pa.Array) -> pa.Array:
+    storage = array.storage if isinstance(array, pa.ExtensionArray) else array
+    hexed = [None if v is None else v.hex() for v in storage.cast(pa.binary(16)).to_pylist()]
+    return pa.array([None if h is None else f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}" for h in hexed], pa.string())
+
+
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "string": pa.string(),
+    "uuid": pa.string(),
+    "fixed": pa.binary(),
+    "binary": pa.binary(),
+}
+
+
+def _spark_arrow_type(type_: IcebergType) -> pa.DataType:
+    if isinstance(type_, StructType):
+        return pa.struct([pa.field(f.name, _spark_arrow_type(f.type)) for f in type_.fields])
+    if isinstance(type_, ListType):
+        return pa.list_(pa.field("element", _spark_arrow_type(type_.element.type)))
+    if isinstance(type_, MapType):
+        return pa.map_(_spark_arrow_type(type_.key.type), _spark_arrow_type(type_.value.type))
+    if isinstance(type_, DecimalType):
+        return pa.decimal128(type_.precision, type_.scale)
+    return _ARROW[type_.name]  # type: ignore[attr-defined]
+
+
+def refuse_nested_uuid(schema: Schema) -> None:
+    """Raise UnsupportedError for a uuid or fixed inside a struct, list or map: Spark would hand it back as text or binary."""
+    for field_id, f in schema.fields_by_id.items():
+        nested = schema.parents[field_id] is not None
+        if nested and (isinstance(f.type, FixedType) or getattr(f.type, "name", "") == "uuid"):
+            raise UnsupportedError(
+                f"not supported: {schema.names_by_id[field_id]!r} of type {f.type} inside a nested column in a Spark job"
+            )
+
+
+def from_spark(batch: pa.RecordBatch, schema: Schema, arrow: pa.Schema) -> pa.RecordBatch:
+    """A batch as Spark gives it, in the table's canonical Arrow form. ``batch`` has the columns of ``schema``, in order."""
+    arrays = []
+    for f, wanted, column in zip(schema.fields, arrow, batch.columns, strict=True):
+        if getattr(f.type, "name", "") == "uuid":
+            column = _uuid_bytes(column)
+        arrays.append(_conform(column, wanted.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
+
+
+def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if array.type == wanted:
+        return array
+    if isinstance(wanted, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(wanted, _conform(array, wanted.storage_type))
+    return array.cast(wanted)
+
+
+def _uuid_bytes(array: pa.Array) -> pa.Array:
+    values = array.to_pylist()
+    return pa.array([None if v is None else bytes.fromhex(v.replace("-", "")) for v in values], pa.binary(16))
