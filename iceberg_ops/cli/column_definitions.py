@@ -1,0 +1,226 @@
+"""Columns, types, partition terms and sort keys as people write them: Spark SQL's words, Iceberg's where Spark has none.
+
+``timestamp`` is Spark's, which is Iceberg's timestamptz; ``timestamp_ntz`` is Iceberg's timestamp. Field ids given here are
+placeholders that the metadata builder replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeVar
+
+from iceberg_ops.cli.sql_tokens import Tokens
+from iceberg_ops.errors import OptionError
+from iceberg_ops.spec import types
+from iceberg_ops.spec.sorting import NullOrder, SortDirection
+from iceberg_ops.spec.transforms import IDENTITY, Transform, bucket, truncate
+from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, NestedField, StructType, list_of, map_of
+
+T = TypeVar("T")
+
+_PLAIN_TYPES: dict[str, IcebergType] = {
+    "boolean": types.BOOLEAN,
+    "tinyint": types.INT, "byte": types.INT, "smallint": types.INT, "short": types.INT, "int": types.INT, "integer": types.INT,
+    "bigint": types.LONG, "long": types.LONG, "float": types.FLOAT, "real": types.FLOAT, "double": types.DOUBLE,
+    "date": types.DATE, "time": types.TIME,
+    "timestamp": types.TIMESTAMPTZ, "timestamp_ltz": types.TIMESTAMPTZ, "timestamptz": types.TIMESTAMPTZ,
+    "timestamp_ntz": types.TIMESTAMP, "timestamp_ns": types.TIMESTAMP_NS, "timestamptz_ns": types.TIMESTAMPTZ_NS,
+    "string": types.STRING, "uuid": types.UUID, "binary": types.BINARY, "variant": types.VARIANT, "unknown": types.UNKNOWN,
+    "void": types.UNKNOWN, "geometry": types.GeometryType(), "geography": types.GeographyType(),
+}  # fmt: skip
+_TIME_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months": "month", "day": "day", "days": "day", "date": "day",
+                    "hour": "hour", "hours": "hour", "date_hour": "hour"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """``name type [NOT NULL] [DEFAULT literal] [COMMENT 'text']``; ``default`` is the literal's SQL text."""
+
+    name: str
+    type: IcebergType
+    required: bool = False
+    default: str | None = None
+    doc: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TransformTerm:
+    """A transform of a column, with the name given to it, if any."""
+
+    transform: Transform
+    source: str
+    name: str | None = None
+
+    @property
+    def field_name(self) -> str:
+        """The given name, or the one the reference implementation gives in CREATE TABLE."""
+        suffix = {"identity": "", "truncate": "_trunc"}.get(self.transform.name, f"_{self.transform.name}")
+        return self.name or self.source + suffix
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of a sort order."""
+
+    term: TransformTerm
+    direction: SortDirection
+    null_order: NullOrder
+
+
+def parse_columns(text: str) -> list[ColumnDefinition]:
+    """``id bigint NOT NULL, name string COMMENT 'x'``. Raises OptionError."""
+    tokens = Tokens(text)
+    return finished(tokens, comma_separated(tokens, column))
+
+
+def parse_terms(text: str) -> list[TransformTerm]:
+    """``days(ts), bucket(16, id) AS shard, region``. Raises OptionError."""
+    tokens = Tokens(text)
+    return finished(tokens, comma_separated(tokens, named_term))
+
+
+def parse_sort_keys(text: str) -> list[SortKey]:
+    """``a DESC NULLS LAST, bucket(16, id)``. Raises OptionError."""
+    tokens = Tokens(text)
+    return finished(tokens, comma_separated(tokens, sort_key))
+
+
+def finished(tokens: Tokens, value: T) -> T:
+    """The value, after making sure that nothing follows it."""
+    tokens.end()
+    return value
+
+
+def comma_separated(tokens: Tokens, parse: Callable[[Tokens], T]) -> list[T]:
+    found = [parse(tokens)]
+    while tokens.take(","):
+        found.append(parse(tokens))
+    return found
+
+
+def column(tokens: Tokens) -> ColumnDefinition:
+    """One column definition; a dotted name places it inside a struct."""
+    return _definition(tokens, tokens.dotted_name(), count(1))
+
+
+def _definition(tokens: Tokens, name: str, ids: count[int]) -> ColumnDefinition:
+    type_ = data_type(tokens, ids)
+    required, default, doc = False, None, None
+    while True:
+        if tokens.take("NOT", "NULL"):
+            required = True
+        elif tokens.take("DEFAULT"):
+            default = tokens.until(("COMMENT",), ("NOT", "NULL"), ("FIRST",), ("AFTER",), (",",))
+        elif tokens.take("COMMENT"):
+            doc = tokens.text()
+        else:
+            return ColumnDefinition(name, type_, required, default, doc)
+
+
+def data_type(tokens: Tokens, ids: count[int] | None = None) -> IcebergType:
+    """One type. Raises OptionError for an unknown one."""
+    ids = ids or count(1)
+    name = tokens.name().lower()
+    if name in ("decimal", "dec", "numeric"):
+        return _decimal(tokens)
+    if name == "fixed":
+        return _fixed(tokens)
+    if name in ("varchar", "char"):
+        tokens.expect("(")
+        tokens.whole_number()
+        tokens.expect(")")
+        return types.STRING
+    if name in ("array", "list"):
+        tokens.expect("<")
+        return _closed(tokens, list_of(next(ids), data_type(tokens, ids)))
+    if name == "map":
+        tokens.expect("<")
+        key_id, value_id, key = next(ids), next(ids), data_type(tokens, ids)
+        tokens.expect(",")
+        return _closed(tokens, map_of(key_id, key, value_id, data_type(tokens, ids)))
+    if name == "struct":
+        tokens.expect("<")
+        return _closed(tokens, StructType(tuple(comma_separated(tokens, lambda t: _struct_field(t, ids)))))
+    if name not in _PLAIN_TYPES:
+        raise OptionError(f"{tokens.source!r}: unknown type {name!r}")
+    return _PLAIN_TYPES[name]
+
+
+def _closed(tokens: Tokens, type_: IcebergType) -> IcebergType:
+    tokens.expect(">")
+    return type_
+
+
+def _struct_field(tokens: Tokens, ids: count[int]) -> NestedField:
+    field_id, name = next(ids), tokens.name()
+    tokens.take(":")
+    found = _definition(tokens, name, ids)
+    if found.default is not None:
+        raise OptionError(f"{tokens.source!r}: field {name!r} of a struct: a default is set on a column of its own, with ALTER COLUMN")
+    return NestedField(field_id, name, found.type, found.required, found.doc)
+
+
+def _decimal(tokens: Tokens) -> DecimalType:
+    precision, scale = 10, 0
+    if tokens.take("("):
+        precision = tokens.whole_number()
+        scale = tokens.whole_number() if tokens.take(",") else 0
+        tokens.expect(")")
+    return DecimalType(precision=precision, scale=scale)
+
+
+def _fixed(tokens: Tokens) -> FixedType:
+    close = "]" if tokens.take("[") else ")"
+    if close == ")":
+        tokens.expect("(")
+    length = tokens.whole_number()
+    tokens.expect(close)
+    return FixedType(length=length)
+
+
+def named_term(tokens: Tokens) -> TransformTerm:
+    """A term and, after AS, its name."""
+    found = term(tokens)
+    return TransformTerm(found.transform, found.source, tokens.name()) if tokens.take("AS") else found
+
+
+def term(tokens: Tokens) -> TransformTerm:
+    """A column, or a transform of one: ``bucket(16, id)``, ``truncate(4, name)``, ``days(ts)``."""
+    name = tokens.dotted_name()
+    if not tokens.take("("):
+        return TransformTerm(IDENTITY, name)
+    found = _transform_of(tokens, name.lower())
+    tokens.expect(")")
+    return found
+
+
+def _transform_of(tokens: Tokens, name: str) -> TransformTerm:
+    if name in ("bucket", "truncate"):
+        number = tokens.whole_number()
+        tokens.expect(",")
+        make = bucket if name == "bucket" else truncate
+        if number < 1:
+            raise OptionError(f"{tokens.source!r}: {name} takes a number above 0, not {number}")
+        return TransformTerm(make(number), tokens.dotted_name())
+    if name == "identity":
+        return TransformTerm(IDENTITY, tokens.dotted_name())
+    if name not in _TIME_TRANSFORMS:
+        known = ", ".join(["bucket", "truncate", "identity", "years", "months", "days", "hours"])
+        raise OptionError(f"{tokens.source!r}: unknown transform {name!r}: must be one of {known}")
+    return TransformTerm(Transform(_TIME_TRANSFORMS[name]), tokens.dotted_name())
+
+
+def sort_key(tokens: Tokens) -> SortKey:
+    """A term with its direction and null order; nulls come first ascending and last descending unless said otherwise."""
+    found = term(tokens)
+    descending = tokens.take("DESC")
+    if not descending:
+        tokens.take("ASC")
+    nulls = NullOrder.NULLS_LAST if descending else NullOrder.NULLS_FIRST
+    if tokens.take("NULLS"):
+        nulls = NullOrder.NULLS_FIRST if tokens.take("FIRST") else NullOrder.NULLS_LAST
+        if nulls is NullOrder.NULLS_LAST:
+            tokens.expect("LAST")
+    return SortKey(found, SortDirection.DESC if descending else SortDirection.ASC, nulls)

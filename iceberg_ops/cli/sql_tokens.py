@@ -1,0 +1,136 @@
+"""Words of the table-definition clauses that ``create`` and ``evolve`` take (Spark's and Iceberg's ALTER TABLE).
+
+Only words and punctuation are told apart here; what they mean is in ``column_definitions`` and ``alterations``. Every refusal is an
+OptionError that shows the text and the place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NoReturn
+
+from iceberg_ops.errors import OptionError
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<text>'(?:[^'\\]|\\.|'')*')
+      | (?P<quoted>`(?:[^`]|``)+`)
+      | (?P<number>-?\d+(?:\.\d+)?)(?![\w])
+      | (?P<word>[^\W\d]\w*|\d+[^\W\d]\w*)
+      | (?P<mark>[(),<>:.\[\]=-])
+    )""",
+    re.VERBOSE,
+)
+
+
+class Token(NamedTuple):
+    kind: str
+    value: str
+    position: int
+
+
+class Tokens:
+    """The tokens of one clause, read from left to right."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self._tokens: list[Token] = []
+        self._next = 0
+        at, end = 0, len(source.rstrip())
+        while at < end:
+            m = _TOKEN.match(source, at)
+            if m is None:
+                raise OptionError(f"{source!r}: nothing readable at {source[at:].strip()!r}")
+            kind = str(m.lastgroup)
+            self._tokens.append(Token(kind, _plain(kind, m[kind]), m.start(kind)))
+            at = m.end()
+
+    @property
+    def done(self) -> bool:
+        return self._next == len(self._tokens)
+
+    @property
+    def rest(self) -> str:
+        return "" if self.done else self.source[self._tokens[self._next].position :].strip()
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Raises OptionError that says what was expected where."""
+        found = f"at {self.rest!r}" if not self.done else "at the end"
+        raise OptionError(f"{self.source!r}: expected {wanted} {found}")
+
+    def peek(self, *words: str) -> bool:
+        """Whether the next tokens are these words (or marks), without regard to case."""
+        ahead = self._tokens[self._next : self._next + len(words)]
+        return len(ahead) == len(words) and all(
+            t.kind in ("word", "mark") and t.value.upper() == w.upper() for t, w in zip(ahead, words, strict=True)
+        )
+
+    def take(self, *words: str) -> bool:
+        """Step over these words if they are next."""
+        found = self.peek(*words)
+        self._next += len(words) if found else 0
+        return found
+
+    def expect(self, *words: str) -> None:
+        if not self.take(*words):
+            self.fail(" ".join(words))
+
+    def _of(self, *kinds: str) -> str | None:
+        if self.done or self._tokens[self._next].kind not in kinds:
+            return None
+        self._next += 1
+        return self._tokens[self._next - 1].value
+
+    def name(self) -> str:
+        """One identifier, back-quoted or plain."""
+        found = self._of("word", "quoted")
+        return found if found is not None else self.fail("a name")
+
+    def dotted_name(self) -> str:
+        """An identifier with dots between its parts."""
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        return ".".join(parts)
+
+    def text(self) -> str:
+        """A text in single quotes."""
+        found = self._of("text")
+        return found if found is not None else self.fail("a text in single quotes")
+
+    def whole_number(self) -> int:
+        found = self._of("number")
+        if found is None or not found.isdigit():
+            self.fail("a whole number")
+        return int(found)
+
+    def end(self) -> None:
+        """Raises OptionError if anything is left."""
+        if not self.done:
+            self.fail("nothing more")
+
+    def until(self, *stops: tuple[str, ...]) -> str:
+        """The source up to one of the stop phrases outside brackets, or to the end; stepped over."""
+        start, depth = self._next, 0
+        while not self.done:
+            token = self._tokens[self._next]
+            if depth == 0 and any(self.peek(*stop) for stop in stops):
+                break
+            if token.kind == "mark":
+                depth += token.value in "(<["
+                depth -= token.value in ")>]"
+                if depth < 0:
+                    break
+            self._next += 1
+        if start == self._next:
+            self.fail("a value")
+        stop = len(self.source) if self.done else self._tokens[self._next].position
+        return self.source[self._tokens[start].position : stop].strip()
+
+
+def _plain(kind: str, found: str) -> str:
+    if kind == "text":
+        return re.sub(r"\\(.)", r"\1", found[1:-1].replace("''", "'"))
+    if kind == "quoted":
+        return found[1:-1].replace("``", "`")
+    return found

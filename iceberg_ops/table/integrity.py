@@ -1,0 +1,256 @@
+"""Whether a table is whole: everything it refers to exists and parses, and its counts add up.
+
+Metadata, manifest lists, manifests and the presence of every live file are checked here; what is inside data files is checked by
+``iceberg_ops.data.deep_check``. Nothing is repaired, and one broken file never hides the next: each finding is a value.
+
+An ``error`` breaks a rule that readers rely on. A ``warning`` breaks a rule whose breach costs no rows (a recorded length that differs, a
+previous metadata file that is gone, a dangling delete).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import Table
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken rule: where (a location, or the table's), what, and since which snapshot where one is concerned."""
+
+    severity: Severity
+    rule: str
+    location: str
+    detail: str
+    snapshot_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How much was looked at."""
+
+    snapshots: int = 0
+    manifests: int = 0
+    files: int = 0
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What one manifest holds live, summed once and used for every snapshot that lists it."""
+
+    live: list[DataFile] = field(default_factory=list)
+    totals: Counter[str] = field(default_factory=Counter)
+
+
+class IntegrityCheck:
+    """One run over a table. Iterate ``findings()`` once; ``checked`` and ``live_files`` are filled meanwhile."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._io: FileIO = table.io
+        self._identity = identity_under(table.io)
+        self._contents: dict[str, _Contents | None] = {}
+        self._checked = Counter[str]()
+        self.live_files: dict[str, DataFile] = {}
+        """Every live file of every snapshot that exists, by path."""
+
+    @property
+    def checked(self) -> Checked:
+        return Checked(self._checked["snapshots"], self._checked["manifests"], self._checked["files"])
+
+    def findings(self) -> Iterator[Finding]:
+        """Everything that is wrong, metadata first, then snapshot by snapshot."""
+        metadata = self._table.metadata
+        yield from metadata_findings(metadata)
+        yield from self._named_files(metadata)
+        for snapshot in metadata.snapshots:
+            self._checked["snapshots"] += 1
+            yield from self._snapshot(snapshot)
+
+    def _named_files(self, metadata: TableMetadata) -> Iterator[Finding]:
+        for entry in metadata.metadata_log:
+            yield from self._missing(entry.metadata_file, "previous-metadata", "warning")
+        for statistics in (*metadata.statistics, *metadata.partition_statistics):
+            yield from self._missing(statistics.statistics_path, "statistics", "error", statistics.snapshot_id)
+
+    def _missing(self, location: str, what: str, severity: Severity, snapshot_id: int | None = None) -> Iterator[Finding]:
+        try:
+            if self._io.exists(location):
+                return
+            detail = "does not exist"
+        except IcebergOpsError as e:
+            detail = str(e)
+        yield Finding(severity, f"{what}-file-exists", location, detail, snapshot_id)
+
+    def _snapshot(self, snapshot: Snapshot) -> Iterator[Finding]:
+        place = snapshot.manifest_list or self._table.metadata.location
+        try:
+            manifests = manifests_of(self._table, snapshot)
+        except (IcebergOpsError, FileNotFoundError) as e:
+            yield Finding("error", "manifest-list-reads", place, _reason(e), snapshot.snapshot_id)
+            return
+        complete = True
+        for manifest in manifests:
+            if manifest.manifest_path not in self._contents:
+                yield from self._manifest(manifest, snapshot)
+            complete = complete and self._contents[manifest.manifest_path] is not None
+        if complete:
+            contents = [c for m in manifests if (c := self._contents[m.manifest_path]) is not None]
+            yield from _duplicates(contents, snapshot)
+            yield from _summary(snapshot, contents, place)
+            yield from self._vectors(contents, snapshot)
+
+    def _manifest(self, manifest: ManifestFile, snapshot: Snapshot) -> Iterator[Finding]:
+        self._checked["manifests"] += 1
+        self._contents[manifest.manifest_path] = None
+        if manifest.partition_spec_id not in self._table.metadata.specs_by_id:
+            yield _of(manifest, "manifest-spec", f"partition spec {manifest.partition_spec_id} is not in the metadata", snapshot)
+            return
+        try:
+            entries = entries_of(self._table, manifest)
+        except (IcebergOpsError, FileNotFoundError) as e:
+            yield _of(manifest, "manifest-reads", _reason(e), snapshot)
+            return
+        found = self._contents[manifest.manifest_path] = _Contents()
+        yield from _counts(manifest, entries, snapshot)
+        for entry in entries:
+            if entry.is_live:
+                found.live.append(entry.data_file)
+                found.totals.update(_totals(entry.data_file))
+                yield from self._live_file(manifest, entry, snapshot)
+        length = self._io.length(manifest.manifest_path)
+        if length != manifest.manifest_length:
+            yield _of(manifest, "manifest-length", f"has {length} bytes, recorded are {manifest.manifest_length}", snapshot, "warning")
+
+    def _live_file(self, manifest: ManifestFile, entry: ManifestEntry, snapshot: Snapshot) -> Iterator[Finding]:
+        file = entry.data_file
+        if (file.content is FileContent.DATA) != (manifest.content is ManifestContent.DATA):
+            yield Finding("error", "manifest-content", file.file_path, f"is listed in a manifest of {manifest.content.name.lower()}", snapshot.snapshot_id)
+        if manifest.sequence_number and (entry.sequence_number or 0) < manifest.min_sequence_number:
+            detail = f"holds a file of sequence number {entry.sequence_number}, recorded minimum is {manifest.min_sequence_number}"
+            yield _of(manifest, "manifest-min-sequence-number", detail, snapshot)
+        if unknown := [i for i in file.equality_ids or () if i not in self._table.metadata.all_fields_by_id]:
+            yield Finding("error", "equality-ids", file.file_path, f"deletes by field {unknown[0]}, which is in no schema", snapshot.snapshot_id)
+        if file.file_path in self.live_files:
+            return
+        self._checked["files"] += 1
+        missing = list(self._missing(file.file_path, "data" if file.content is FileContent.DATA else "delete", "error", snapshot.snapshot_id))
+        yield from missing
+        if missing:
+            return
+        self.live_files[file.file_path] = file
+        if (length := self._io.length(file.file_path)) != file.file_size_in_bytes:
+            detail = f"has {length} bytes, recorded are {file.file_size_in_bytes}"
+            yield Finding("warning", "file-length", file.file_path, detail, snapshot.snapshot_id)
+
+    def _vectors(self, contents: list[_Contents], snapshot: Snapshot) -> Iterator[Finding]:
+        vectors = [f for c in contents for f in c.live if f.is_deletion_vector]
+        if not vectors:
+            return
+        data = {self._identity(f.file_path) for c in contents for f in c.live if f.content is FileContent.DATA}
+        seen: dict[str, DataFile] = {}
+        for file in vectors:
+            if file.referenced_data_file is None:
+                yield Finding("error", "deletion-vector", file.file_path, "does not name its data file", snapshot.snapshot_id)
+                continue
+            target = self._identity(file.referenced_data_file)
+            if (other := seen.setdefault(target, file)) is not file:
+                detail = f"data file {file.referenced_data_file} has another deletion vector in {other.file_path}"
+                yield Finding("error", "deletion-vector", file.file_path, detail, snapshot.snapshot_id)
+            if target not in data:
+                detail = f"belongs to {file.referenced_data_file}, which is not live"
+                yield Finding("warning", "dangling-deletion-vector", file.file_path, detail, snapshot.snapshot_id)
+
+
+def metadata_findings(metadata: TableMetadata) -> Iterator[Finding]:
+    """Rules inside the metadata file itself."""
+
+    def broken(rule: str, detail: str, snapshot_id: int | None = None) -> Finding:
+        return Finding("error", rule, metadata.location, detail, snapshot_id)
+
+    for what, known, wanted in (
+        ("schema", metadata.schemas_by_id, metadata.current_schema_id),
+        ("partition spec", metadata.specs_by_id, metadata.default_spec_id),
+        ("sort order", metadata.sort_orders_by_id, metadata.default_sort_order_id),
+    ):
+        if wanted not in known:
+            yield broken("metadata-ids", f"{what} {wanted} is not in the metadata")
+    if metadata.current_snapshot_id is not None and metadata.current_snapshot_id not in metadata.snapshots_by_id:
+        yield broken("current-snapshot", f"snapshot {metadata.current_snapshot_id} is not in the metadata")
+    for name, ref in metadata.refs.items():
+        if ref.snapshot_id not in metadata.snapshots_by_id:
+            yield broken("refs", f"{ref.type} {name!r} names snapshot {ref.snapshot_id}, which is not in the metadata")
+        elif name == MAIN_BRANCH and ref.snapshot_id != metadata.current_snapshot_id:
+            yield broken("refs", f"main is at {ref.snapshot_id}, the current snapshot is {metadata.current_snapshot_id}")
+    highest = max((s.highest_field_id for s in metadata.schemas), default=0)
+    if highest > metadata.last_column_id:
+        yield broken("last-column-id", f"is {metadata.last_column_id}, but field {highest} exists")
+    for snapshot in metadata.snapshots:
+        if snapshot.sequence_number > metadata.last_sequence_number:
+            detail = f"sequence number {snapshot.sequence_number} is above the table's {metadata.last_sequence_number}"
+            yield broken("last-sequence-number", detail, snapshot.snapshot_id)
+        if snapshot.schema_id is not None and snapshot.schema_id not in metadata.schemas_by_id:
+            yield broken("snapshot-schema", f"schema {snapshot.schema_id} is not in the metadata", snapshot.snapshot_id)
+
+
+def _counts(manifest: ManifestFile, entries: Iterable[ManifestEntry], snapshot: Snapshot) -> Iterator[Finding]:
+    files, rows = Counter[EntryStatus](), Counter[EntryStatus]()
+    for entry in entries:
+        files[entry.status] += 1
+        rows[entry.status] += entry.data_file.record_count
+    added, existing, deleted = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
+    for name, recorded, counted in (
+        ("added files", manifest.added_files_count, files[added]),
+        ("existing files", manifest.existing_files_count, files[existing]),
+        ("deleted files", manifest.deleted_files_count, files[deleted]),
+        ("added rows", manifest.added_rows_count, rows[added]),
+        ("existing rows", manifest.existing_rows_count, rows[existing]),
+        ("deleted rows", manifest.deleted_rows_count, rows[deleted]),
+    ):
+        if recorded is not None and recorded != counted:
+            yield _of(manifest, "manifest-counts", f"has {counted} {name}, the manifest list says {recorded}", snapshot)
+
+
+def _totals(file: DataFile) -> Mapping[str, int]:
+    if file.content is FileContent.DATA:
+        return {"total-data-files": 1, "total-records": file.record_count}
+    kind = "total-equality-deletes" if file.content is FileContent.EQUALITY_DELETES else "total-position-deletes"
+    return {"total-delete-files": 1, kind: file.record_count}
+
+
+def _summary(snapshot: Snapshot, contents: list[_Contents], place: str) -> Iterator[Finding]:
+    counted = sum((c.totals for c in contents), Counter[str]())
+    for name in ("total-data-files", "total-delete-files", "total-records", "total-position-deletes", "total-equality-deletes"):
+        text = snapshot.summary.get(name)
+        if text is not None and text != str(counted[name]):
+            yield Finding("error", "summary-totals", place, f"{name} is {text} in the summary, {counted[name]} in the manifests", snapshot.snapshot_id)
+
+
+def _duplicates(contents: list[_Contents], snapshot: Snapshot) -> Iterator[Finding]:
+    times = Counter((f.file_path, f.content_offset) for c in contents for f in c.live)
+    for (path, _), n in times.items():
+        if n > 1:
+            yield Finding("error", "live-once", path, f"is live {n} times in one snapshot", snapshot.snapshot_id)
+
+
+def _of(manifest: ManifestFile, rule: str, detail: str, snapshot: Snapshot, severity: Severity = "error") -> Finding:
+    return Finding(severity, rule, manifest.manifest_path, detail, snapshot.snapshot_id)
+
+
+def _reason(error: Exception) -> str:
+    return "does not exist" if isinstance(error, FileNotFoundError) else str(error)
+
+
