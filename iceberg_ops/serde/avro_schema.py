@@ -16,7 +16,11 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.manifest_fields import ANY, READ_AS_REQUIRED, Column
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_FITS: Mapping[str, frozenset[str]] = {"long": frozenset({"int", "long"}), "bytes": frozenset({"bytes", "fixed"})}
+_FITS: Mapping[str, frozenset[str]] = {
+    "int": frozenset({"int", "long"}),
+    "long": frozenset({"int", "long"}),
+    "bytes": frozenset({"bytes", "fixed"}),
+}
 _MOST_NODES = 20_000
 _DEEPEST = 40
 
