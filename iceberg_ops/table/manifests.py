@@ -1,0 +1,228 @@
+"""Manifests of one table: which a snapshot has, what is in them, and writing new ones.
+
+The bytes are ``serde``'s; here are locations, rolling at the target size, the process-wide cache of decoded manifests, and the
+counts that old lists do not record. Lengths that lists record are never trusted for reading.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from iceberg_ops.config import properties
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.serde.avro_container import codec_of_property
+from iceberg_ops.serde.manifest_avro import ManifestEncoder, read_manifest, read_manifest_header
+from iceberg_ops.serde.manifest_list_avro import assign_inherited, read_manifest_list
+from iceberg_ops.serde.manifest_list_avro import write_manifest_list as encode_manifest_list
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.entry_cache import EntryCache
+from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.table import Table, partition_type, spec_of
+
+CACHE = EntryCache()
+"""Decoded manifests of this process."""
+
+
+def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
+    """The snapshot's manifests in list order; none for no snapshot. Raises CorruptTableError, also for a missing file.
+
+    A v1 snapshot with embedded manifests (SNAP-27) gives rows made from the manifests' own headers: counts unknown.
+    """
+    if snapshot is None:
+        return []
+    if snapshot.manifest_list is not None:
+        return read_manifest_list(_read(table.io, snapshot.manifest_list, "manifest list"), snapshot.manifest_list)
+    return [_embedded(table.io, path, snapshot) for path in snapshot.manifests or ()]
+
+
+def entries_of(table: Table, manifest: ManifestFile, *, live_only: bool = False) -> list[ManifestEntry]:
+    """A manifest's entries in file order, inheritance resolved; cached in this process. Raises CorruptTableError."""
+    entries = cached_entries(table.metadata, table.io, manifest)
+    return [e for e in entries if e.is_live] if live_only else list(entries)
+
+
+def cached_entries(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Sequence[ManifestEntry]:
+    """Like ``entries_of``, for who has no Table at hand; the result is shared, so it must not be changed."""
+    m = manifest
+    type_ = partition_type(metadata, m.partition_spec_id)
+    storage = tuple(sorted(io.properties.items()))
+    key = (m.manifest_path, storage, m.sequence_number, m.first_row_id, m.added_snapshot_id, m.partition_spec_id, m.content, type_)
+    return CACHE.get(key, lambda: read_manifest(_read(io, m.manifest_path, "manifest"), m, type_))
+
+
+def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
+    """Like ``entries_of``, but always from storage (for checks of what is there now)."""
+    data = _read(table.io, manifest.manifest_path, "manifest")
+    return read_manifest(data, manifest, table.partition_type(manifest.partition_spec_id))
+
+
+class ManifestWriter:
+    """Writes entries of one spec and one content into manifests of about ``target_size`` bytes.
+
+    ``snapshot_id`` is the snapshot that the manifests are written for. Manifests do not depend on the commit attempt: their
+    sequence number and first row id are left to the manifest list. File names start with a fresh UUID unless ``name`` is given.
+    """
+
+    def __init__(
+        self,
+        metadata: TableMetadata,
+        io: FileIO,
+        *,
+        spec_id: int,
+        content: ManifestContent,
+        snapshot_id: int,
+        target_size: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._metadata, self._io = metadata, io
+        self._spec_id, self._content, self._snapshot_id = spec_id, content, snapshot_id
+        self._target = target_size or properties.MANIFEST_TARGET_SIZE_BYTES.of(metadata.properties)
+        self._codec = codec_of_property(properties.MANIFEST_COMPRESSION.of(metadata.properties))
+        self._name = name or str(uuid.uuid4())
+        self._folder = metadata_folder(metadata)
+        self._encoder: ManifestEncoder | None = None
+        self._written: list[ManifestFile] = []
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Locations written so far: what an abandoned commit has to delete."""
+        return tuple(m.manifest_path for m in self._written)
+
+    def add(self, entry: ManifestEntry | DataFile, *, sequence_number: int | None = None) -> None:
+        """A new file. Its data sequence number is the commit's, unless entry or ``sequence_number`` keep an older one (SEQ-06)."""
+        if isinstance(entry, ManifestEntry):
+            sequence_number = entry.sequence_number if sequence_number is None else sequence_number
+            entry = entry.data_file
+        self._append(ManifestEntry(EntryStatus.ADDED, self._snapshot_id, sequence_number, None, entry))
+
+    def existing(self, entry: ManifestEntry) -> None:
+        """A file carried over from another manifest, with its own snapshot id and numbers."""
+        self._append(replace(entry, status=EntryStatus.EXISTING))
+
+    def deleted(self, entry: ManifestEntry) -> None:
+        """A file that this snapshot removes."""
+        self._append(replace(entry, status=EntryStatus.DELETED, snapshot_id=self._snapshot_id))
+
+    def copy(self, entry: ManifestEntry) -> None:
+        """An entry exactly as it is."""
+        self._append(entry)
+
+    def close(self) -> list[ManifestFile]:
+        """Write what is pending; returns all manifests written."""
+        if self._encoder is not None and self._encoder.entry_count:
+            self._write(self._encoder)
+        self._encoder = None
+        return list(self._written)
+
+    def _append(self, entry: ManifestEntry) -> None:
+        if self._encoder is None:
+            self._encoder = self._new_encoder()
+        self._encoder.add(entry)
+        if self._encoder.size >= self._target:
+            self._write(self._encoder)
+            self._encoder = None
+
+    def _new_encoder(self) -> ManifestEncoder:
+        return ManifestEncoder(
+            spec=spec_of(self._metadata, self._spec_id),
+            schema=self._metadata.schema,
+            partition_type=partition_type(self._metadata, self._spec_id),
+            format_version=self._metadata.format_version,
+            content=self._content,
+            snapshot_id=self._snapshot_id,
+            compression=self._codec,
+        )
+
+    def _write(self, encoder: ManifestEncoder) -> None:
+        data, manifest = encoder.finish(f"{self._folder}/{self._name}-m{len(self._written)}.avro")
+        self._io.write(manifest.manifest_path, data)
+        self._written.append(manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenManifestList:
+    """A manifest list in storage: its rows as written, and (v3) the next free row id after it."""
+
+    location: str
+    manifests: tuple[ManifestFile, ...]
+    next_row_id: int | None = None
+
+
+def write_manifest_list(
+    metadata: TableMetadata,
+    io: FileIO,
+    manifests: Iterable[ManifestFile],
+    *,
+    snapshot_id: int,
+    parent_snapshot_id: int | None,
+    sequence_number: int,
+    attempt: int = 1,
+) -> WrittenManifestList:
+    """Write one commit attempt's manifest list under a fresh name ``snap-<id>-<attempt>-<uuid>.avro``.
+
+    New manifests get the sequence number, and in v3 tables row ids from the table's ``next-row-id``; unknown counts are filled in.
+    """
+    version = metadata.format_version
+    first_row_id = (metadata.next_row_id or 0) if version >= 3 else None
+    counted = [m if version == 1 or _is_counted(m) else _counted(metadata, io, m) for m in manifests]
+    rows, next_row_id = assign_inherited(counted, sequence_number=sequence_number if version > 1 else 0, first_row_id=first_row_id)
+    data = encode_manifest_list(
+        rows,
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_snapshot_id,
+        sequence_number=sequence_number,
+        format_version=version,
+        first_row_id=first_row_id,
+        compression=codec_of_property(properties.MANIFEST_COMPRESSION.of(metadata.properties)),
+    )
+    location = f"{metadata_folder(metadata)}/snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
+    io.write(location, data)
+    return WrittenManifestList(location, tuple(rows), next_row_id)
+
+
+def _is_counted(m: ManifestFile) -> bool:
+    counts = (m.added_files_count, m.existing_files_count, m.deleted_files_count)
+    return None not in counts and None not in (m.added_rows_count, m.existing_rows_count, m.deleted_rows_count)
+
+
+def _counted(metadata: TableMetadata, io: FileIO, m: ManifestFile) -> ManifestFile:
+    """The manifest with the counts that its old list did not record (required since v2)."""
+    files, rows = [0, 0, 0], [0, 0, 0]
+    for entry in cached_entries(metadata, io, m):
+        files[entry.status] += 1
+        rows[entry.status] += entry.data_file.record_count
+    added, existing, deleted = EntryStatus.ADDED, EntryStatus.EXISTING, EntryStatus.DELETED
+    return replace(
+        m,
+        added_files_count=files[added],
+        existing_files_count=files[existing],
+        deleted_files_count=files[deleted],
+        added_rows_count=rows[added],
+        existing_rows_count=rows[existing],
+        deleted_rows_count=rows[deleted],
+    )
+
+
+def _embedded(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
+    data = _read(io, path, "manifest")
+    header = read_manifest_header(data, path)
+    return ManifestFile(
+        manifest_path=path,
+        manifest_length=len(data),
+        partition_spec_id=header.partition_spec_id or 0,
+        content=header.content,
+        added_snapshot_id=snapshot.snapshot_id,
+    )
+
+
+def _read(io: FileIO, location: str, what: str) -> bytes:
+    try:
+        return io.read(location)
+    except FileNotFoundError:
+        raise CorruptTableError(f"{what} {location} does not exist") from None

@@ -1,0 +1,131 @@
+"""Table metadata files: where they lie, what they are called, reading and writing them, and finding the newest of a folder.
+
+Names: ``<V>-<uuid>.metadata.json`` for tables of a catalog (COMMIT-21), ``v<V>.metadata.json`` for file-system tables (COMMIT-20);
+``.gz`` before ``.metadata.json`` or after it where the JSON is compressed (META-36). Which file is current is a catalog's to say;
+``table_from_path`` is for folders without one, and gives a table that can not be written.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from iceberg_ops.config import properties
+from iceberg_ops.errors import CorruptTableError, NoSuchTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.read_only import ReadOnlyFileIO
+from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.table import Table
+
+VERSION_HINT = "version-hint.text"
+_SUFFIX = re.compile(r"(\.gz)?\.metadata\.json(\.gz)?$")
+_HADOOP = re.compile(r"v(\d+)$")
+_CATALOG = re.compile(r"(\d+)-.+$")
+
+
+def metadata_folder(metadata: TableMetadata) -> str:
+    """Where metadata files, manifests and manifest lists go: ``write.metadata.path`` or ``<location>/metadata`` (COMMIT-22)."""
+    return _below(metadata.location, properties.METADATA_PATH.maybe(metadata.properties) or "metadata")
+
+
+def data_folder(metadata: TableMetadata) -> str:
+    """Where data files go: ``write.data.path`` or ``<location>/data``."""
+    return _below(metadata.location, properties.DATA_PATH.maybe(metadata.properties) or "data")
+
+
+def is_metadata_file(location: str) -> bool:
+    """Whether a location is named as metadata files are."""
+    return _SUFFIX.search(location) is not None
+
+
+def version_of(location: str) -> int | None:
+    """The version in a metadata file's name; None where it has none."""
+    stem = _SUFFIX.sub("", location.rsplit("/", 1)[-1])
+    found = _HADOOP.match(stem) or _CATALOG.match(stem)
+    return int(found[1]) if found else None
+
+
+def new_metadata_location(metadata: TableMetadata, version: int) -> str:
+    """A fresh location for version ``version``, compressed or not as ``write.metadata.compression-codec`` says."""
+    return f"{metadata_folder(metadata)}/{version:05d}-{uuid.uuid4()}{metadata_suffix(metadata)}"
+
+
+def metadata_suffix(metadata: TableMetadata) -> str:
+    """``.metadata.json`` or ``.gz.metadata.json``."""
+    return ".gz.metadata.json" if properties.METADATA_COMPRESSION.of(metadata.properties) == "gzip" else ".metadata.json"
+
+
+def read_metadata(io: FileIO, location: str) -> TableMetadata:
+    """Raises CorruptTableError where the file is missing or breaks the spec."""
+    try:
+        data = io.read(location)
+    except FileNotFoundError:
+        raise CorruptTableError(f"metadata file {location} does not exist") from None
+    return metadata_from_json(data, location)
+
+
+def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
+    """Create the file; its name decides on compression. Raises FileExistsError."""
+    found = _SUFFIX.search(location)
+    io.write(location, metadata_to_json(metadata, compress=bool(found and (found[1] or found[2]))))
+
+
+def table_from_path(path: str, io: FileIO) -> Table:
+    """The table of a metadata file, of a table folder or of its metadata folder, read-only.
+
+    In a folder the version hint is followed, and onward while the next version exists; without one the highest version wins, among
+    equals the metadata updated last. Raises NoSuchTableError where the path holds no metadata.
+    """
+    path = path.rstrip("/") or path
+    read_only = io if isinstance(io, ReadOnlyFileIO) else ReadOnlyFileIO(io)
+    location = path if is_metadata_file(path) else _newest(path, io)
+    if not io.exists(location):
+        raise NoSuchTableError(f"there is no metadata file {location}")
+    folder = path if not is_metadata_file(path) else path.rsplit("/", 1)[0]
+    name = folder.removesuffix("/metadata").rsplit("/", 1)[-1]
+    return Table(("path", name), read_metadata(io, location), location, read_only)
+
+
+def _newest(path: str, io: FileIO) -> str:
+    for folder in (f"{path}/metadata", path):
+        found = _metadata_files(folder, io)
+        if found:
+            return _hinted(folder, found, io) or _highest(found, io)
+    raise NoSuchTableError(f"{path} holds no table: there is no metadata file in it or in its metadata folder")
+
+
+def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
+    """File name without suffix -> location, for the files right in ``folder``."""
+    found = {}
+    for file in io.list_prefix(folder):
+        name = file.location[len(folder) + 1 :]
+        if "/" not in name and is_metadata_file(name) and not name.startswith("."):
+            found[_SUFFIX.sub("", name)] = file.location
+    return found
+
+
+def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
+    try:
+        hint = io.read(f"{folder}/{VERSION_HINT}").decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return None
+    if not hint.isdigit():
+        return found.get(hint) or found.get(_SUFFIX.sub("", hint))
+    version = int(hint)
+    while f"v{version + 1}" in found:
+        version += 1
+    return found.get(f"v{version}")
+
+
+def _highest(found: dict[str, str], io: FileIO) -> str:
+    best = max(version_of(location) or 0 for location in found.values())
+    candidates = sorted(location for location in found.values() if (version_of(location) or 0) == best)
+    if len(candidates) == 1:
+        return candidates[0]
+    return max(candidates, key=lambda location: (read_metadata(io, location).last_updated_ms, location))
+
+
+def _below(location: str, path: str) -> str:
+    path = path.rstrip("/")
+    return path if path.startswith("/") or ":" in path else f"{location.rstrip('/')}/{path}"

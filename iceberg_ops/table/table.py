@@ -1,0 +1,69 @@
+"""One table as it was at one moment: its metadata, where that came from, and the storage behind it.
+
+A Table has no catalog and never changes; a refresh is a new Table from the catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``identifier`` is (catalog, *namespace, name); ``metadata_location`` the metadata file that ``metadata`` was read from."""
+
+    identifier: tuple[str, ...]
+    metadata: TableMetadata
+    metadata_location: str
+    io: FileIO = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The identifier with dots."""
+        return ".".join(self.identifier)
+
+    @property
+    def location(self) -> str:
+        return self.metadata.location
+
+    @property
+    def schema(self) -> Schema:
+        """The current schema."""
+        return self.metadata.schema
+
+    @property
+    def spec(self) -> PartitionSpec:
+        """The default partition spec."""
+        return self.metadata.spec
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.properties
+
+    def partition_type(self, spec_id: int) -> StructType:
+        """Struct type of a spec's partition tuples. Raises CorruptTableError for an unknown spec."""
+        return partition_type(self.metadata, spec_id)
+
+
+def spec_of(metadata: TableMetadata, spec_id: int) -> PartitionSpec:
+    """The partition spec of that id. Raises CorruptTableError."""
+    try:
+        return metadata.specs_by_id[spec_id]
+    except KeyError:
+        known = sorted(metadata.specs_by_id)
+        raise CorruptTableError(
+            f"table {metadata.location}: partition spec {spec_id} is not in the metadata (it has {known})"
+        ) from None
+
+
+def partition_type(metadata: TableMetadata, spec_id: int) -> StructType:
+    """Struct type of a spec's partition tuples. Raises CorruptTableError for an unknown spec."""
+    return spec_of(metadata, spec_id).partition_type(metadata.all_fields_by_id)
