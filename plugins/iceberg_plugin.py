@@ -1,1 +1,15 @@
-"""Registers the plugin with Airflow."""
+"""Registers the plugin with Airflow.
+
+Operators, hook and DAG builder need no registration: DAG files import ``iceberg_airflow`` from the plugins folder. The plugin is what
+`airflow plugins` lists, and where views and links are added.
+"""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+
+class IcebergPlugin(AirflowPlugin):
+    """iceberg-ops."""
+
+    name = "iceberg_ops"

@@ -1,0 +1,55 @@
+# The single door. Needs Python 3.11 or newer, Java 17 or newer (for Spark) and make; everything else goes into .venv and build/.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := iceberg_ops spark_jobs plugins dags demo tests
+ONLY ?=
+DAYS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down test lint types bench fmt clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
+
+setup: $(STAMP)  ## create .venv with pinned versions (once; again when the pins change)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "error: no python3 on the PATH: install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"error: Python 3.11 or newer is needed, $(PYTHON) is {v[0]}.{v[1]}")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip -c constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fast,spark,airflow,demo,oracles,dev]'
+	@touch $@
+
+demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
+	@$(BIN)/python -m demo run $(if $(DAYS),--days $(DAYS))
+
+up: $(STAMP)  ## start Airflow on what the demo left, to look around in its UI
+	@$(BIN)/python -m demo up
+
+down: $(STAMP)  ## stop what up (or an interrupted demo) left running
+	@$(BIN)/python -m demo down
+
+test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## style, formatting, floors
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	PYTHONPATH=.:plugins $(BIN)/lint-imports --no-cache
+
+types: $(STAMP)  ## mypy, strict
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## us and a peer in one run (make bench ONLY=name)
+	$(BIN)/python -m benchmarks $(ONLY)
+
+fmt: $(STAMP)  ## format, and fix what ruff can fix
+	$(BIN)/ruff check --fix --quiet $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+clean: ## remove what was built (.venv stays)
+	@test ! -x $(BIN)/python || $(BIN)/python -m demo down
+	rm -rf build dist *.egg-info
