@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iceberg_ops.errors import SchemaError, WhereError
-from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal
+from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import (
     ALWAYS_FALSE,
@@ -40,6 +40,7 @@ from iceberg_ops.spec.types import DATE, DecimalType, IcebergType, PrimitiveType
 
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
+_PERIODS = frozenset({"year", "month", "day", "hour"})
 
 
 def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False) -> Expression:
@@ -96,10 +97,13 @@ def _bind_term(schema: Schema, leaf: Predicate, case_sensitive: bool) -> BoundTe
 
 
 def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
-    """One leaf over an already bound term. Raises WhereError."""
+    """One leaf over an already bound term. Raises WhereError.
+
+    A comparison of a year, month, day or hour becomes the range of the column itself, which bounds and partitions can prune by.
+    """
     op = leaf.op
     if op in (Op.IS_NULL, Op.NOT_NULL):
-        return BoundPredicate(op, term)
+        return BoundPredicate(op, term.reference)
     type_ = term.type
     if not isinstance(type_, PrimitiveType) or type_.name in _INCOMPARABLE:
         raise WhereError(f"column {term.name!r} of type {type_} takes only IS NULL and IS NOT NULL, not {op.value}")
@@ -110,6 +114,9 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
         return _bind_text(op, term, type_, leaf.literals[0])
     places = [_place(term.name, type_, value) for value in leaf.literals]
+    if isinstance(term, BoundTransform) and term.transform.name in _PERIODS:
+        places = [source_interval(term.transform, term.reference.type, place) for place in places]
+        term = term.reference
     if op.is_set:
         return _bind_set(op, term, places)
     return _COMPARE[op](term, places[0])

@@ -28,7 +28,8 @@ from iceberg_ops.expressions.literal_text import (
     whole_from_text,
 )
 from iceberg_ops.expressions.predicates import Literal, one_nan
-from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
+from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY, days_from_civil
+from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import (
     BINARY,
     BOOLEAN,
@@ -42,6 +43,7 @@ from iceberg_ops.spec.types import (
     TIMESTAMPTZ,
     DecimalType,
     FixedType,
+    IcebergType,
     PrimitiveType,
 )
 from iceberg_ops.spec.types import UUID as UUID_TYPE
@@ -218,6 +220,26 @@ def _fixed(length: int, value: bytes) -> Interval:
     low, high = (floor, floor - 1) if len(value) < length else (floor + 1, floor)
     ends = (None if end < 0 or end >= 256**length else end.to_bytes(length, "big") for end in (low, high))
     return Interval(*ends)
+
+
+def source_interval(transform: Transform, source: IcebergType, place: Interval) -> Interval:
+    """The interval of source values whose year, month, day or hour lies in ``place``."""
+    assert isinstance(source, PrimitiveType)
+    lowest, highest = INT_RANGE if source.name == "date" else LONG_RANGE
+    low = None if place.low is None else _start(transform.name, source, place.low)
+    high = None if place.high is None else _start(transform.name, source, place.high + 1) - 1
+    return Interval(
+        None if low is None or low > highest else max(low, lowest), None if high is None or high < lowest else min(high, highest)
+    )
+
+
+def _start(period: str, source: PrimitiveType, count: int) -> int:
+    """The first value of the ``count``-th period from 1970."""
+    if period == "hour":
+        return count * 3600 * _TICKS_PER_SECOND[source.name]
+    year, month = {"year": (count, 0), "month": divmod(count, 12)}.get(period, (0, 0))
+    days = count if period == "day" else days_from_civil(1970 + year, month + 1, 1)
+    return days if source.name == "date" else days * SECONDS_PER_DAY * _TICKS_PER_SECOND[source.name]
 
 
 def plain_literal(column: PrimitiveType, value: Any) -> Literal:

@@ -1,7 +1,7 @@
 """SQL WHERE text to an expression, in Spark SQL's dialect and with Spark's meaning.
 
 Everything people write over columns and literals is exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
-FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare boolean columns,
+FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare booleans,
 dates of timestamps (``CAST(ts AS DATE)``, ``year(ts)``) and Iceberg's ``system.bucket(16, id)``. Anything else that Spark could
 evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. Text that Spark would
 refuse, and subqueries, raise WhereError.
@@ -53,7 +53,7 @@ class _Dialect(Spark):
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
-        HEX_STRINGS: ClassVar[list[tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
 
 
 class Want(Enum):
