@@ -1,8 +1,8 @@
 """What is known of one column's values: over a file from its metrics, over a manifest from a partition summary.
 
 The rule (requirements MANIFEST-53, MANIFEST-55, SCAN-06, SCAN-07): a count or bound that is absent, unreadable or at odds with
-another is unknown, and what is unknown is assumed to be anything. Bounds leave NaN out, so a float column may reach above its upper bound
-unless its NaN count says otherwise. Bounds need not be values; they only enclose them.
+another is unknown, and what is unknown is assumed to be anything. Bounds leave NaN out, so a float column may reach above its
+upper bound unless its NaN count says otherwise. Bounds need not be values; they only enclose them.
 """
 
 from __future__ import annotations

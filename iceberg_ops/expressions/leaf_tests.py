@@ -1,8 +1,8 @@
 """One leaf against one value, or against what is known of a column's values.
 
 ``value_test`` answers for a value; ``may_match`` whether some row may match, given ColumnFacts; ``must_match`` whether every row
-must. Each returns a function, compiled once per leaf. With bounds [lower, upper] that enclose all values, NaN included as the greatest,
-the three read off the same comparisons.
+must. Each returns a function, compiled once per leaf. With bounds [lower, upper] that enclose all values, NaN included as the
+greatest, the three read off the same comparisons.
 
 Bounds of uuid columns are in one of two orders, by writer (signed halves or unsigned bytes, requirement TYPE-35): they only exclude
 what lies outside in both. Bounds of text and bytes may be truncated, so equal ends prove nothing (SCAN-06).

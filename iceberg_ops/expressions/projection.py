@@ -1,8 +1,8 @@
 """Projection: a predicate on rows to a predicate on partition values (spec: "Scan Planning", "Partition Transforms").
 
 *Inclusive*: if a row matches, its partition value does. It prunes. *Strict*: if a partition value matches, every row of the
-partition does. It decides metadata-only deletes and lets residuals drop a leaf. Both want an expression without ``Not`` (``bind`` gives one),
-and both read partition tuples by position, so an expression belongs to the one spec it was projected for.
+partition does. It decides metadata-only deletes and lets residuals drop a leaf. Both want an expression without ``Not`` (``bind``
+gives one), and both read partition tuples by position, so an expression belongs to the one spec it was projected for.
 
 Order-preserving transforms (identity, truncate, year, month, day, hour) project ranges; bucket only equality; every known transform
 but void keeps null apart from values. Void and transforms this version does not know say nothing: inclusive true, strict false.
