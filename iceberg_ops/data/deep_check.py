@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from iceberg_ops.data.deletion_vectors import read_deletion_vector
 from iceberg_ops.data.file_columns import ColumnIds

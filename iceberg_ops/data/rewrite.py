@@ -90,6 +90,4 @@ class GroupResult:
     @property
     def is_balanced(self) -> bool:
         """The certificate holds: rows and nulls agree on both sides."""
-        return self.rows_in == self.rows_out and all(
-            self.null_counts_out.get(i, n) == n for i, n in self.null_counts_in.items()
-        )
+        return self.rows_in == self.rows_out and all(self.null_counts_out.get(i, n) == n for i, n in self.null_counts_in.items())

@@ -1,0 +1,202 @@
+"""One Avro data file being written (spec: "Avro").
+
+Optional is a union with null, null first; ids are on fields, elements, keys and values; a map whose keys are not strings is an array
+of key-value records. Values are handed to Avro as the integers and bytes they are. Metrics are a row count only, as the format keeps
+no statistics (Java writes none either); blocks are not split offsets.
+"""
+
+from __future__ import annotations
+
+import io as memory
+from collections.abc import Sequence
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from iceberg_ops.config.properties import AVRO_COMPRESSION
+from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.errors import OptionError, UnsupportedError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import (
+    STRING,
+    UNKNOWN,
+    VARIANT,
+    DecimalType,
+    FixedType,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+)
+from iceberg_ops.spec.values import unscaled
+
+_CODECS = {"gzip": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null", "none": "null"}
+_PLAIN: dict[str, Any] = {
+    "boolean": "boolean", "int": "int", "long": "long", "float": "float", "double": "double", "string": "string", "binary": "bytes",
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    "timestamp_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    "timestamptz_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+}  # fmt: skip
+_MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
+
+
+class AvroFileWriter:
+    """See ``writer.FileWriter``. Rows are encoded as they come; the encoded file is held in memory until it is complete."""
+
+    def __init__(self, context: WriteContext, io: FileIO, location: str, partition: Sequence[Any], target_size: int) -> None:
+        self.location = location
+        self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
+        self._fields = context.file_schema.fields
+        self._buffer = memory.BytesIO()
+        self._writer = _writer(self._buffer, context)
+        self._rows = 0
+        self.buffered_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._buffer.tell() >= self._target
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        columns = [
+            [to_avro(f.type, v) for v in values_of(f.type, c)]
+            for f, c in zip(self._fields, batch.columns, strict=True)
+            if f.type != UNKNOWN
+        ]
+        names = [avro_name(f.name) for f in self._fields if f.type != UNKNOWN]
+        for row in zip(*columns, strict=True):
+            self._writer.write(dict(zip(names, row, strict=True)))
+        self._rows += batch.num_rows
+        self.buffered_bytes = self._buffer.tell()
+
+    def flush(self) -> None:
+        self._writer.flush()
+
+    def close(self) -> DataFile | None:
+        """Complete the file. None where no row was written."""
+        if not self._rows:
+            return None
+        self._writer.flush()
+        data = self._buffer.getvalue()
+        self._io.write(self.location, data)
+        return DataFile(
+            content=FileContent.DATA,
+            file_path=self.location,
+            file_format=FileFormat.AVRO,
+            spec_id=self._context.spec.spec_id,
+            partition=self._partition,
+            record_count=self._rows,
+            file_size_in_bytes=len(data),
+            sort_order_id=self._context.sort_order_id,
+        )
+
+
+def _writer(sink: memory.BytesIO, context: WriteContext) -> Any:
+    from fastavro.write import Writer
+
+    stated = AVRO_COMPRESSION.of(context.properties)
+    if stated not in _CODECS:
+        raise OptionError(f"table property {AVRO_COMPRESSION.name} = {stated!r}: must be one of {', '.join(_CODECS)}")
+    return Writer(sink, fastavro.parse_schema(avro_schema(context.file_schema)), codec=_CODECS[stated])
+
+
+def avro_schema(schema: Schema, name: str = "table") -> dict[str, Any]:
+    """The Avro schema of a data file."""
+    return _record(schema.struct, name)
+
+
+def avro_name(name: str) -> str:
+    """A name Avro accepts (Java: AvroSchemaUtil.sanitize); readers match by id."""
+    made = "".join(c if (c.isascii() and c.isalnum()) or c == "_" else f"_x{ord(c):X}" for c in name)
+    return "_" + made if made[:1].isdigit() else made
+
+
+def _record(type_: StructType, name: str) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [_field(f) for f in type_.fields if f.type != UNKNOWN]}
+
+
+def _field(f: NestedField) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": avro_name(f.name), "field-id": f.field_id}
+    if made["name"] != f.name:
+        made["iceberg-field-name"] = f.name
+    inner = _avro_type(f)
+    if f.required:
+        return made | {"type": inner}
+    return made | {"type": ["null", inner], "default": None}
+
+
+def _avro_type(f: NestedField) -> Any:
+    type_ = f.type
+    if isinstance(type_, StructType):
+        return _record(type_, f"r{f.field_id}")
+    if isinstance(type_, ListType):
+        return {"type": "array", "items": _part(type_.element), "element-id": type_.element.field_id}
+    if isinstance(type_, MapType):
+        return _map(type_)
+    if isinstance(type_, DecimalType):
+        size = _MIN_BYTES[type_.precision - 1]
+        name = f"decimal_{f.field_id}"
+        return {
+            "type": "fixed",
+            "name": name,
+            "size": size,
+            "logicalType": "decimal",
+            "precision": type_.precision,
+            "scale": type_.scale,
+        }
+    if isinstance(type_, FixedType):
+        return {"type": "fixed", "name": f"fixed_{f.field_id}", "size": type_.length}
+    if isinstance(type_, GeometryType | GeographyType):
+        return "bytes"
+    if type_ == VARIANT:
+        parts = [{"name": n, "type": "bytes"} for n in ("metadata", "value")]
+        return {"type": "record", "name": f"r{f.field_id}", "logicalType": "variant", "fields": parts}
+    if isinstance(type_, PrimitiveType) and type_.name == "uuid":
+        return {"type": "fixed", "name": f"uuid_{f.field_id}", "size": 16, "logicalType": "uuid"}
+    if isinstance(type_, PrimitiveType) and type_.name in _PLAIN:
+        return _PLAIN[type_.name]
+    raise UnsupportedError(f"not supported: type {type_} in Avro data files, because no Avro form is defined for it")
+
+
+def _part(f: NestedField) -> Any:
+    return _avro_type(f) if f.required else ["null", _avro_type(f)]
+
+
+def _map(type_: MapType) -> dict[str, Any]:
+    key, value = type_.key, type_.value
+    if key.type == STRING:
+        return {"type": "map", "values": _part(value), "key-id": key.field_id, "value-id": value.field_id}
+    fields = [
+        {"name": "key", "type": _avro_type(key), "field-id": key.field_id},
+        {"name": "value", "type": _part(value), "field-id": value.field_id, **({} if value.required else {"default": None})},
+    ]
+    record = {"type": "record", "name": f"k{key.field_id}_v{value.field_id}", "fields": fields}
+    return {"type": "array", "items": record, "logicalType": "map"}
+
+
+def to_avro(type_: IcebergType, value: Any) -> Any:
+    """A canonical value as fastavro takes it."""
+    if value is None:
+        return None
+    if isinstance(type_, StructType):
+        return {avro_name(f.name): to_avro(f.type, v) for f, v in zip(type_.fields, value, strict=True) if f.type != UNKNOWN}
+    if isinstance(type_, ListType):
+        return [to_avro(type_.element.type, v) for v in value]
+    if isinstance(type_, MapType):
+        pairs = [(to_avro(type_.key.type, k), to_avro(type_.value.type, v)) for k, v in value]
+        return dict(pairs) if type_.key.type == STRING else [{"key": k, "value": v} for k, v in pairs]
+    if isinstance(type_, DecimalType):
+        return unscaled(value).to_bytes(_MIN_BYTES[type_.precision - 1], "big", signed=True)
+    if isinstance(type_, PrimitiveType) and type_.name == "uuid":
+        return value.bytes
+    return value

@@ -1,0 +1,69 @@
+"""Rows that someone hands in, as the canonical batch of a schema.
+
+Columns are matched by field id where the batch carries ids, else by name (exact, then without regard to case). A column that is not
+given gets its write default, else null; a required one without default is an error (DEFAULT-02), and so are a null in a required
+column and a column the table does not have. Values are only ever widened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from iceberg_ops.data.arrow_schema import arrow_schema
+from iceberg_ops.data.file_columns import ColumnIds
+from iceberg_ops.data.projection import project
+from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.spec.name_mapping import create_name_mapping
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import MISSING, NestedField
+
+
+def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = False) -> pa.RecordBatch:
+    """``batch`` as the canonical batch of ``schema``. Raises DataError."""
+    columns = ColumnIds(mapping=create_name_mapping(schema)).columns(batch.schema)
+    known = {f.field_id for f in schema.fields}
+    if extra := [c.name for c in columns if c.field_id not in known]:
+        raise DataError(f"column {extra[0]!r} is not in the table: its columns are {', '.join(f.name for f in schema.fields)}")
+    try:
+        made = project(batch, columns, schema.fields, _write_defaults(schema), keep_dictionaries=keep_dictionaries)
+    except (CorruptTableError, pa.ArrowInvalid) as e:
+        raise DataError(str(e).replace("the file stores", "the rows hold")) from None
+    check_required(made, schema)
+    return made
+
+
+def check_required(batch: pa.RecordBatch, schema: Schema) -> None:
+    """Raise DataError for a null in a required column; inside structs, for a null under a struct that is there."""
+    for f, array in zip(schema.fields, batch.columns, strict=True):
+        _check(f, array, f.name)
+
+
+def _check(f: NestedField, array: pa.Array, name: str) -> None:
+    if f.required and array.null_count:
+        raise DataError(f"column {name} is required, but {array.null_count} of {len(array)} rows have no value")
+    if pa.types.is_struct(array.type) and f.type.is_nested:
+        present = array.drop_null() if array.null_count else array
+        for child, part in zip(f.type, present.flatten(), strict=True):  # type: ignore[call-overload]
+            _check(child, part, f"{name}.{child.name}")
+    elif pa.types.is_list(array.type):
+        _check(f.type.element, array.flatten(), f"{name}.element")  # type: ignore[attr-defined]
+    elif pa.types.is_map(array.type) and f.type.value.required:  # type: ignore[attr-defined]
+        present = array.drop_null() if array.null_count else array
+        _check(f.type.value, present.items, f"{name}.value")  # type: ignore[attr-defined]
+
+
+def _write_defaults(schema: Schema) -> dict[int, Any]:
+    found: dict[int, Any] = {}
+    for f in schema.fields:
+        if f.write_default is not MISSING:
+            found[f.field_id] = f.write_default
+        elif not f.required:
+            found[f.field_id] = None
+    return found
+
+
+def empty(schema: Schema) -> pa.Table:
+    """No rows of that schema."""
+    return arrow_schema(schema).empty_table()

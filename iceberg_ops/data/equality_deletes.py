@@ -1,0 +1,119 @@
+"""Equality deletes: which rows equal a deleted key (spec: "Equality Delete Files").
+
+A row is deleted if on every column of the delete file's ``equality_ids`` it equals one delete row: null equals null, NaN equals NaN,
+0.0 does not equal -0.0 (as Java compares). Values are compared after promotion to the widest type a column has had, and delete
+columns that have left the table are still found, by their ids in the schema history. Delete files with different ids act apart.
+
+Keys are matched column-wise: every column's values become their number among the distinct delete values (or none), the numbers of
+the columns so far become the number of that combination (or none), and so on. No row becomes a Python object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Columns = Callable[[int], pa.Array]
+"""Gives the column of a field id in its comparison type."""
+Codes = npt.NDArray[np.int64]
+_WIDEST_LOOKUP = 1 << 26
+"""Whole-number keys within this range are looked up in a table of one byte per value (64 MiB at most) instead of a hash table."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One key column: its distinct delete values, and the known combinations of it with the columns before (None for the first)."""
+
+    values: pa.Array
+    known: Codes | None
+    lookup: tuple[int, npt.NDArray[np.bool_]] | None = None
+
+
+@dataclass(frozen=True)
+class EqualityKeys:
+    """The distinct delete keys of one set of ``equality_ids``, ready to be looked up."""
+
+    equality_ids: tuple[int, ...]
+    steps: tuple[_Step, ...]
+
+    def matches(self, columns: Columns) -> npt.NDArray[np.bool_]:
+        """True for every row that equals a delete key."""
+        if len(self.steps) == 1 and (lookup := self.steps[0].lookup) is not None:
+            return _looked_up(columns(self.equality_ids[0]), lookup)
+        codes: Codes | None = None
+        for field_id, step in zip(self.equality_ids, self.steps, strict=True):
+            found = _numbers(columns(field_id), step.values)
+            codes = found if codes is None or step.known is None else _combined(codes, found, step)
+        assert codes is not None
+        return codes >= 0
+
+
+def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Array]]) -> EqualityKeys | None:
+    """Keys from delete rows: each batch holds one array per id, in comparison types. None where there are no rows."""
+    parts = [batch for batch in batches if len(batch[0])]
+    if not parts:
+        return None
+    columns = [pa.chunked_array([plain(part[i]) for part in parts]).combine_chunks() for i in range(len(equality_ids))]
+    steps: list[_Step] = []
+    codes: Codes | None = None
+    for column in columns:
+        values = column.unique()
+        found = _numbers(column, values)
+        if codes is None:
+            codes = found
+            steps.append(_Step(values, None, _lookup(values) if len(columns) == 1 else None))
+            continue
+        paired = codes * len(values) + found
+        known = np.unique(paired)
+        codes = np.searchsorted(known, paired).astype(np.int64)
+        steps.append(_Step(values, known))
+    return EqualityKeys(tuple(equality_ids), tuple(steps))
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Without dictionary."""
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+
+
+def _numbers(column: pa.Array, values: pa.Array) -> Codes:
+    """Each value's place among ``values``, -1 where it is not there. Null finds null, NaN finds NaN, -0.0 does not find 0.0."""
+    if isinstance(column, pa.DictionaryArray) and column.null_count == 0 and column.dictionary.null_count == 0:
+        inner = _numbers(column.dictionary, values)
+        return inner[np.asarray(column.indices)]
+    found = pc.index_in(plain(column), value_set=values)
+    return np.asarray(found.fill_null(-1)).astype(np.int64)
+
+
+def _combined(codes: Codes, found: Codes, step: _Step) -> Codes:
+    known = step.known
+    assert known is not None
+    paired = np.where((codes >= 0) & (found >= 0), codes * len(step.values) + found, -1)
+    places = np.searchsorted(known, paired)
+    places[places == len(known)] = 0
+    return np.where((paired >= 0) & (known[places] == paired), places, -1)
+
+
+def _lookup(values: pa.Array) -> tuple[int, npt.NDArray[np.bool_]] | None:
+    if not (pa.types.is_int32(values.type) or pa.types.is_int64(values.type)) or values.null_count:
+        return None
+    keys = np.asarray(values).astype(np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= _WIDEST_LOOKUP:
+        return None
+    table = np.zeros(high - low + 1, dtype=bool)
+    table[keys - low] = True
+    return low, table
+
+
+def _looked_up(column: pa.Array, lookup: tuple[int, npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    low, table = lookup
+    filled = column.fill_null(low) if column.null_count else column
+    values = np.asarray(filled).astype(np.int64, copy=False)
+    inside = (values >= low) & (values < low + len(table))
+    found = inside & table[np.where(inside, values - low, 0)]
+    return found & np.asarray(column.is_valid()) if column.null_count else found

@@ -1,0 +1,139 @@
+"""Which column of a data file has which field id.
+
+Columns are found by field id only (spec: "Column Projection"). Ids come from the file itself (``PARQUET:field_id`` or
+``iceberg.id``); where a file carries none at all, from the table's name mapping (spec: "Name Mapping Serialization"); and where
+the table has none either, from the names of the table's own columns, as Java does for ORC and Avro. Java reads such Parquet files
+by position; a file whose names match no column at all is read by position here too, so that migrated tables keep their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from iceberg_ops.data.arrow_schema import FIELD_ID
+from iceberg_ops.spec.name_mapping import MappedField, NameMapping, create_name_mapping
+from iceberg_ops.spec.schema import Schema
+
+ORC_ID = b"iceberg.id"
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumn:
+    """A column of a file or a part of one. ``index`` is its place among its siblings; ``leaves`` are the numbers of its primitive
+    leaves, counted over the whole file. ``children`` are struct fields, (element,) or (key, value)."""
+
+    field_id: int | None
+    name: str
+    type: pa.DataType
+    index: int
+    leaves: tuple[int, ...]
+    children: tuple[FileColumn, ...] = ()
+
+    def child(self, field_id: int) -> FileColumn | None:
+        return next((c for c in self.children if c.field_id == field_id), None)
+
+
+def find_column(columns: Sequence[FileColumn], field_id: int) -> FileColumn | None:
+    """The column of that id among siblings."""
+    return next((c for c in columns if c.field_id == field_id), None)
+
+
+def child_arrow_fields(type_: pa.DataType) -> list[pa.Field]:
+    """Direct children of an Arrow type: struct fields, the element, or key and value."""
+    if pa.types.is_struct(type_):
+        return [type_.field(i) for i in range(type_.num_fields)]
+    if pa.types.is_map(type_):
+        return [type_.key_field, type_.item_field]
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return [type_.value_field]
+    return []
+
+
+@dataclass(frozen=True)
+class ColumnIds:
+    """How ids are found: the table's mapping, and its schema for files of tables without one."""
+
+    mapping: NameMapping | None = None
+    schema: Schema | None = None
+
+    def columns(self, source: pa.Schema) -> tuple[FileColumn, ...]:
+        """The file's columns with ids. The same call on a schema pruned to some columns gives these the same ids, except where
+        ids come from positions: resolve the whole file first, then ``pruned``."""
+        fields = list(source)
+        if _any_ids(fields):
+            return _numbered(fields, None, children_mapped=False)
+        mapping = self.mapping
+        if mapping is None and self.schema is not None:
+            if not any(self.schema.find(f.name, case_sensitive=False) for f in fields):
+                return _by_position(fields)
+            mapping = create_name_mapping(self.schema)
+        return _numbered(fields, _lookup(mapping.fields if mapping else ()), children_mapped=True)
+
+
+def pruned(columns: Sequence[FileColumn], source: pa.Schema | pa.DataType) -> tuple[FileColumn, ...]:
+    """``columns`` as they appear in a batch that holds only some of them: the ids stay, the places change."""
+    fields = list(source) if isinstance(source, pa.Schema) else child_arrow_fields(source)
+    named = isinstance(source, pa.Schema) or pa.types.is_struct(source)
+    by_name = {c.name: c for c in columns}
+    found = []
+    for place, f in enumerate(fields):
+        whole = by_name[f.name] if named else columns[place]
+        found.append(FileColumn(whole.field_id, f.name, f.type, place, whole.leaves, pruned(whole.children, f.type)))
+    return tuple(found)
+
+
+def _id_of(f: pa.Field) -> int | None:
+    for key in (FIELD_ID, ORC_ID):
+        text = (f.metadata or {}).get(key)
+        if text is not None and int(text) >= 0:
+            return int(text)
+    return None
+
+
+def _any_ids(fields: Sequence[pa.Field]) -> bool:
+    return any(_id_of(f) is not None or _any_ids(child_arrow_fields(f.type)) for f in fields)
+
+
+def _lookup(fields: Sequence[MappedField]) -> dict[str, MappedField]:
+    """By every name; an exact name wins over one that differs in case (Hive lower-cases the names in its files)."""
+    exact = {name: f for f in fields for name in f.names}
+    lowered = {name.lower(): f for f in fields for name in f.names}
+    return {**lowered, **exact}
+
+
+def _numbered(
+    fields: Sequence[pa.Field], mapping: dict[str, MappedField] | None, *, children_mapped: bool
+) -> tuple[FileColumn, ...]:
+    leaf = iter(range(1 << 31))
+    return tuple(_column(f, i, leaf, mapping, children_mapped) for i, f in enumerate(fields))
+
+
+def _column(
+    f: pa.Field, index: int, leaf: Iterator[int], mapping: dict[str, MappedField] | None, mapped: bool, role: str | None = None
+) -> FileColumn:
+    entry = None
+    if mapped and mapping is not None:
+        entry = mapping.get(role or f.name) or (mapping.get(f.name.lower()) if role is None else None)
+    field_id = (entry.field_id if entry else None) if mapped else _id_of(f)
+    inner = child_arrow_fields(f.type)
+    inside = _lookup(entry.fields) if entry else {}
+    roles = _roles(f.type)
+    children = tuple(_column(c, i, leaf, inside, mapped, roles[i] if roles else None) for i, c in enumerate(inner))
+    leaves = tuple(n for c in children for n in c.leaves) if inner else (next(leaf),)
+    return FileColumn(field_id, f.name, f.type, index, leaves, children)
+
+
+def _roles(type_: pa.DataType) -> tuple[str, ...] | None:
+    if pa.types.is_map(type_):
+        return ("key", "value")
+    if pa.types.is_struct(type_) or not child_arrow_fields(type_):
+        return None
+    return ("element",)
+
+
+def _by_position(fields: Sequence[pa.Field]) -> tuple[FileColumn, ...]:
+    plain = _numbered(fields, None, children_mapped=True)
+    return tuple(FileColumn(c.index + 1, c.name, c.type, c.index, c.leaves, c.children) for c in plain)

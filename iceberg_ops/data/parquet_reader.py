@@ -1,0 +1,116 @@
+"""Parquet files as Arrow batches.
+
+Only the leaves asked for are decoded. A part of a file is the row groups whose first byte lies in it (spec: splits at row-group
+offsets). INT96 timestamps are read in microseconds. Local files are memory-mapped; others are read through the FileIO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.data.arrow_values import bare_batch
+from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+
+DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
+
+
+class ParquetDataFile:
+    """One open Parquet file (see ``formats.OpenFile``)."""
+
+    def __init__(self, io: FileIO, location: str, ids: ColumnIds, keep_dictionaries: bool = False) -> None:
+        self.location = location
+        self._file = _open(io, location, None)
+        if keep_dictionaries and (names := dictionary_columns(self._file.metadata)):
+            metadata = self._file.metadata
+            self._file = _open(io, location, names, metadata)
+        self.columns: tuple[FileColumn, ...] = ids.columns(self._file.schema_arrow)
+
+    @property
+    def metadata(self) -> pq.FileMetaData:
+        return self._file.metadata
+
+    def close(self) -> None:
+        self._file.close(force=True)
+
+    def batches(
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int
+    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+        groups, position = row_groups_in(self._file.metadata, start, length)
+        if not groups:
+            return
+        if not leaves:
+            yield from _bare_rows(self._file.metadata, groups, position, batch_rows)
+            return
+        paths = [self._file.schema.column(n).path for n in sorted(leaves)]
+        columns = None
+        try:
+            for batch in self._file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=paths, use_threads=True):
+                columns = columns or pruned(self.columns, batch.schema)
+                yield position, batch, columns
+                position += batch.num_rows
+        except (pa.ArrowInvalid, OSError) as e:
+            raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+
+
+def _open(io: FileIO, location: str, dictionaries: Sequence[str] | None, metadata: Any = None) -> pq.ParquetFile:
+    local = io.local_path(location)
+    options = {"coerce_int96_timestamp_unit": "us", "read_dictionary": dictionaries, "metadata": metadata}
+    if local is not None:
+        return pq.ParquetFile(local, memory_map=True, pre_buffer=False, **options)
+    return pq.ParquetFile(pa.PythonFile(io.open_input(location), "r"), pre_buffer=True, **options)
+
+
+def row_groups_in(metadata: pq.FileMetaData, start: int, length: int | None) -> tuple[list[int], int]:
+    """Row groups that begin in ``[start, start + length)``, and the position of the first one's first row."""
+    groups: list[int] = []
+    position = first = 0
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        offset = group_offset(group)
+        if offset >= start and (length is None or offset < start + length):
+            first = first if groups else position
+            groups.append(i)
+        position += group.num_rows
+    return groups, first
+
+
+def group_offset(group: pq.RowGroupMetaData) -> int:
+    """First byte of a row group (a file without columns has none: 4, after the magic)."""
+    if not group.num_columns:
+        return 4
+    column = group.column(0)
+    dictionary = column.dictionary_page_offset
+    return int(dictionary if dictionary is not None and 0 < dictionary < column.data_page_offset else column.data_page_offset)
+
+
+def dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
+    """Top-level text columns whose every chunk has a dictionary: reading them as dictionaries keeps the work off their values."""
+    found = []
+    for c in range(metadata.num_columns):
+        column = metadata.schema.column(c)
+        if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level or "." in column.path or not metadata.num_row_groups:
+            continue
+        if str(column.logical_type.type) not in ("STRING", "NONE"):
+            continue
+        chunks = (metadata.row_group(g).column(c) for g in range(metadata.num_row_groups))
+        if all(chunk.has_dictionary_page and DICTIONARY_ENCODINGS & set(chunk.encodings) for chunk in chunks):
+            found.append(column.path)
+    return found
+
+
+def _bare_rows(
+    metadata: pq.FileMetaData, groups: Sequence[int], position: int, batch_rows: int
+) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+    """Rows without columns: the number of rows is all that is asked for."""
+    left = sum(metadata.row_group(i).num_rows for i in groups)
+    while left > 0:
+        rows = min(left, batch_rows)
+        yield position, bare_batch(rows), ()
+        position += rows
+        left -= rows

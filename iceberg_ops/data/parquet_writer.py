@@ -1,0 +1,181 @@
+"""One Parquet file being written.
+
+Row groups are cut by rows, by Arrow bytes, and by what is left of the file's target size; how many encoded bytes a row takes is
+learned from the row groups already written. Local or not, bytes go through the FileIO, which makes the file visible only when it is
+complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.config.properties import PARQUET_ROW_GROUP_SIZE_BYTES
+from iceberg_ops.data.arrow_schema import stored_schema
+from iceberg_ops.data.metrics import Observer, file_metrics
+from iceberg_ops.data.parquet_options import EncodingHints, writer_options
+from iceberg_ops.data.parquet_reader import group_offset
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
+
+ROW_GROUP_ROWS = 1 << 20
+_FIRST_GUESS = 0.25
+"""Encoded bytes per Arrow byte before the first row group is known; lineitem under zstd is near 0.2."""
+_CLOSE_ENOUGH = 0.95
+
+
+class ParquetFileWriter:
+    """See ``writer.FileWriter``. The file is opened with the first row group; without rows there is no file."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        io: FileIO,
+        location: str,
+        partition: Sequence[Any],
+        target_size: int,
+        hints: EncodingHints | None = None,
+    ) -> None:
+        self.location = location
+        self._context, self._io, self._hints = context, io, hints
+        self._partition, self._target = tuple(partition), target_size
+        self._group_bytes = PARQUET_ROW_GROUP_SIZE_BYTES.of(context.properties)
+        self._schema = stored_schema(context.file_schema)
+        self._observer = Observer(context.file_schema)
+        self._rows: list[pa.RecordBatch] = []
+        self._buffered_rows = 0
+        self.buffered_bytes = 0
+        self._arrow_bytes = self._groups = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._sink: Any = None
+        self._footers: list[pq.FileMetaData] = []
+
+    @property
+    def written_bytes(self) -> int:
+        return 0 if self._sink is None else int(self._sink.tell())
+
+    @property
+    def is_full(self) -> bool:
+        """The target is reached, counting what is buffered at the ratio seen so far."""
+        return self.written_bytes + self.buffered_bytes * self._ratio >= self._target * _CLOSE_ENOUGH
+
+    @property
+    def _ratio(self) -> float:
+        return self.written_bytes / self._arrow_bytes if self._arrow_bytes else _FIRST_GUESS
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._rows.append(batch)
+        self._buffered_rows += batch.num_rows
+        self.buffered_bytes += batch.nbytes
+        if self._buffered_rows >= ROW_GROUP_ROWS or self.buffered_bytes * self._ratio >= self._group_bytes:
+            self.flush()
+        elif not self._arrow_bytes and self.is_full:
+            self.flush()  # the first guess may be far off: learn the true ratio before calling the file full
+
+    def flush(self) -> None:
+        """Write the buffered rows as one row group."""
+        if not self._buffered_rows:
+            return
+        table = _one_type(self._rows)
+        self._observer.observe(table, self._groups)
+        table = _compact_dictionaries(table)
+        self._ensure_open(table.schema)
+        assert self._writer is not None
+        self._writer.write_table(_stored(table, self._schema), row_group_size=table.num_rows)
+        self._groups += 1
+        self._arrow_bytes += self.buffered_bytes
+        self._rows, self._buffered_rows, self.buffered_bytes = [], 0, 0
+
+    def close(self) -> DataFile | None:
+        """Complete the file. None where no row was written."""
+        self.flush()
+        if self._writer is None:
+            return None
+        self._writer.close()
+        size = int(self._sink.tell())
+        self._sink.close()
+        return self._data_file(self._footers[0], size)
+
+    def _ensure_open(self, schema: pa.Schema) -> None:
+        if self._writer is None:
+            self._schema = _with_dictionaries(self._schema, schema)
+            options = writer_options(self._context.properties, self._context.file_schema, self._hints)
+            self._sink = self._io.open_output(self.location)
+            self._writer = pq.ParquetWriter(self._sink, self._schema, metadata_collector=self._footers, **options)
+
+    def _data_file(self, footer: pq.FileMetaData, size: int) -> DataFile:
+        offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
+        found = file_metrics(footer, self._context.file_schema, self._context.metrics, self._observer, offsets)
+        return DataFile(
+            content=FileContent.DATA,
+            file_path=self.location,
+            file_format=FileFormat.PARQUET,
+            spec_id=self._context.spec.spec_id,
+            partition=self._partition,
+            record_count=found.record_count,
+            file_size_in_bytes=size,
+            column_sizes=found.column_sizes,
+            value_counts=found.value_counts,
+            null_value_counts=found.null_value_counts,
+            nan_value_counts=found.nan_value_counts,
+            lower_bounds=found.lower_bounds,
+            upper_bounds=found.upper_bounds,
+            split_offsets=found.split_offsets,
+            sort_order_id=self._context.sort_order_id,
+        )
+
+
+def _one_type(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Batches whose text may be plain or in dictionaries, as one table: a column is a dictionary only if it is one everywhere."""
+    first = batches[0].schema
+    if all(b.schema.equals(first) for b in batches):
+        return pa.Table.from_batches(batches)
+    fields = []
+    for i, f in enumerate(first):
+        types = [b.schema.field(i).type for b in batches]
+        fields.append(f if all(t == f.type for t in types) else f.with_type(_value_type(f.type)))
+    schema = pa.schema(fields)
+    return pa.Table.from_batches([_cast(b, schema) for b in batches], schema)
+
+
+def _value_type(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if isinstance(type_, pa.DictionaryType) else type_
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        c.dictionary_decode() if isinstance(c, pa.DictionaryArray) and not isinstance(f.type, pa.DictionaryType) else c
+        for c, f in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _compact_dictionaries(table: pa.Table) -> pa.Table:
+    """One dictionary per column, and only where it has fewer values than the column has rows: Arrow writes unused values too."""
+    if not any(pa.types.is_dictionary(f.type) for f in table.schema):
+        return table
+    table = table.unify_dictionaries()
+    for i, f in enumerate(table.schema):
+        if pa.types.is_dictionary(f.type) and len(table.column(i).chunk(0).dictionary) > table.num_rows // 2:
+            table = table.set_column(i, f.with_type(f.type.value_type), table.column(i).cast(f.type.value_type))
+    return table
+
+
+def _with_dictionaries(stored: pa.Schema, rows: pa.Schema) -> pa.Schema:
+    """The stored schema, with the dictionary columns of the first row group: Arrow then writes indices instead of values."""
+    return pa.schema([f.with_type(t) if pa.types.is_dictionary(t := rows.field(f.name).type) else f for f in stored])
+
+
+def _stored(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The canonical table in stored form: uuids as uuids, unknown left out, text as the file's first row group had it."""
+    columns = []
+    for f in schema:
+        column = table.column(f.name)
+        if pa.types.is_dictionary(f.type) and not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        columns.append(column if column.type == f.type else column.cast(f.type))
+    return pa.Table.from_arrays(columns, schema=schema)

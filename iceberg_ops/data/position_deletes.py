@@ -1,0 +1,117 @@
+"""Position deletes: reading delete files as positions per data file (spec: "Position Delete Files").
+
+Columns are found by their reserved ids. Paths are compared by identity, after the mapping of the FileIO (writers of one table do not
+always record a path the same way). Unsorted files and duplicate positions are read as they are meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_ops.data.deletion_vectors import read_deletion_vector
+from iceberg_ops.data.file_columns import ColumnIds
+from iceberg_ops.data.formats import BATCH_ROWS, open_file
+from iceberg_ops.data.projection import needed_leaves, project
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.scan.tasks import DeleteFile
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS
+from iceberg_ops.spec.schema import Schema
+
+Positions = dict[str, np.ndarray]
+DELETE_SCHEMA = Schema.of(DELETE_FILE_PATH, DELETE_FILE_POS)
+EMPTY = np.empty(0, np.int64)
+_CACHED_POSITIONS = 64
+
+
+def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str) -> np.ndarray:
+    """Positions of the data file's rows that deletion vectors or position deletes remove: ascending, distinct, int64.
+
+    A deletion vector replaces position delete files (DV-04). Equality deletes are left to ``equality_deletes``.
+    """
+    vectors = [d for d in deletes if d.is_deletion_vector]
+    if vectors:
+        found = [read_deletion_vector(io, d.data_file) for d in vectors]
+    else:
+        wanted = identity_under(io)(file_path)
+        files = [d.data_file for d in deletes if not d.is_equality]
+        found = [positions_in(io, f).get(wanted, EMPTY) for f in files]
+    found = [p for p in found if len(p)]
+    if not found:
+        return EMPTY
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+
+def positions_in(io: FileIO, file: DataFile) -> Positions:
+    """Everything a position delete file deletes, by the identity of the data file's path. Files are immutable: kept in a small cache."""
+    key = (file.file_path, tuple(sorted(io.properties.items())))
+    return _cached(key, _Load(io, file))
+
+
+class _Load:
+    """How to read the file; not part of the cache's key."""
+
+    def __init__(self, io: FileIO, file: DataFile) -> None:
+        self.io, self.file = io, file
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Load)
+
+
+@lru_cache(maxsize=_CACHED_POSITIONS)
+def _cached(key: tuple[str, tuple[tuple[str, str], ...]], load: _Load) -> Positions:
+    return read_positions(load.io, load.file)
+
+
+def read_positions(io: FileIO, file: DataFile) -> Positions:
+    """Read a position delete file. Raises CorruptTableError."""
+    identity = identity_under(io)
+    parts: dict[str, list[np.ndarray]] = {}
+    for batch in delete_rows(io, file):
+        for path, positions in _grouped(batch, identity):
+            parts.setdefault(path, []).append(positions)
+    return {path: np.unique(np.concatenate(found)) for path, found in parts.items()}
+
+
+def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:
+    """The (file_path, pos) rows of a position delete file in any format, as recorded."""
+    opened = open_file(io, file.file_path, file.file_format, ColumnIds(schema=DELETE_SCHEMA), keep_dictionaries=True)
+    try:
+        leaves = needed_leaves(DELETE_SCHEMA.fields, opened.columns)
+        for _, batch, columns in opened.batches(leaves, 0, None, BATCH_ROWS):
+            yield project(batch, columns, DELETE_SCHEMA.fields, {}, keep_dictionaries=True)
+    finally:
+        opened.close()
+
+
+def _grouped(batch: pa.RecordBatch, identity: Callable[[str], str]) -> Iterator[tuple[str, np.ndarray]]:
+    paths = batch.column(0)
+    if not isinstance(paths, pa.DictionaryArray):
+        paths = paths.dictionary_encode()
+    codes = np.asarray(paths.indices)
+    positions = np.asarray(batch.column(1))
+    order = np.argsort(codes, kind="stable")
+    codes, positions = codes[order], positions[order]
+    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]])) if len(codes) else []
+    names = paths.dictionary.to_pylist()
+    for i, start in enumerate(starts):
+        end = starts[i + 1] if i + 1 < len(starts) else len(codes)
+        yield identity(names[codes[start]]), positions[start:end]
+
+
+def kept(deleted: np.ndarray, position: int, rows: int) -> np.ndarray | None:
+    """Which of the ``rows`` rows from ``position`` on are left; None where all are."""
+    low, high = np.searchsorted(deleted, [position, position + rows])
+    if low == high:
+        return None
+    mask = np.ones(rows, dtype=bool)
+    mask[deleted[low:high] - position] = False
+    return mask

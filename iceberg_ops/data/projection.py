@@ -1,0 +1,166 @@
+"""A file's batch as the read schema asks for it (spec: "Column Projection").
+
+Columns are matched by id at every depth, so renames, moves and drops cost nothing. What the file lacks is filled: at the top with
+the file's identity partition value, then with the field's initial default, then null; inside a struct with the default or null. A
+required field that has none of these makes the file unreadable. A null struct, list or map stays null; a struct none of whose
+fields is in the file keeps its own nulls (and is not null, as Java would have it), because its presence is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_ops.data.arrow_schema import arrow_field, arrow_type
+from iceberg_ops.data.arrow_values import bare_batch, default_of, repeated
+from iceberg_ops.data.file_columns import FileColumn, find_column
+from iceberg_ops.data.promotion import promote
+from iceberg_ops.data.variant import read_variant
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.spec.types import MISSING, UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType
+
+
+def needed_leaves(fields: Sequence[NestedField], columns: Sequence[FileColumn]) -> set[int]:
+    """Numbers of the file's leaves to read for those fields. Of a struct without any wanted leaf one is read: it tells nulls."""
+    wanted: set[int] = set()
+    for f in fields:
+        column = find_column(columns, f.field_id)
+        if column is None or f.type == UNKNOWN:
+            continue
+        wanted |= _leaves_of(f, column)
+    return wanted
+
+
+def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:
+    if not column.children or f.type == VARIANT or not f.type.is_nested:
+        return set(column.leaves)
+    if isinstance(f.type, StructType):
+        return needed_leaves(f.type.fields, column.children) or set(_cheapest(column))
+    if isinstance(f.type, ListType):
+        return _leaves_of(f.type.element, column.children[0])
+    assert isinstance(f.type, MapType)
+    return set(column.children[0].leaves) | _leaves_of(f.type.value, column.children[1])
+
+
+def _cheapest(column: FileColumn) -> Sequence[int]:
+    flat = [c for c in column.children if not c.children]
+    return (flat[0] if flat else column.children[0]).leaves[:1] if column.children else column.leaves[:1]
+
+
+def project(
+    batch: pa.RecordBatch,
+    columns: Sequence[FileColumn],
+    fields: Sequence[NestedField],
+    constants: Mapping[int, Any],
+    *,
+    keep_dictionaries: bool = False,
+) -> pa.RecordBatch:
+    """``batch`` (whose columns are ``columns``) as ``fields``. ``constants`` are canonical values for top-level ids the file lacks.
+
+    Raises CorruptTableError for a type that can not be read as asked, or a required field that is nowhere.
+    """
+    arrays, out = [], []
+    for f in fields:
+        column = find_column(columns, f.field_id)
+        array = None if column is None else batch.column(column.index)
+        made = _field(array, column, f, batch.num_rows, constants, keep_dictionaries)
+        arrays.append(made)
+        target = arrow_field(f)
+        out.append(target if made.type.equals(target.type) else target.with_type(made.type))
+    if not arrays:
+        return bare_batch(batch.num_rows)
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(out))
+
+
+def _field(
+    array: pa.Array | None,
+    column: FileColumn | None,
+    f: NestedField,
+    rows: int,
+    constants: Mapping[int, Any],
+    keep: bool = False,
+) -> pa.Array:
+    if f.type == UNKNOWN:
+        return pa.nulls(rows)
+    if array is None or column is None:
+        return _filled(f, rows, constants)
+    if keep and isinstance(column.type, pa.DictionaryType) and column.type.value_type == arrow_type(f.type):
+        return array
+    return _convert(array, column, f)
+
+
+def _filled(f: NestedField, rows: int, constants: Mapping[int, Any]) -> pa.Array:
+    if f.field_id in constants:
+        return repeated(f.type, constants[f.field_id], rows)
+    value = default_of(f)
+    if value is None and f.required and f.initial_default is MISSING and rows:
+        raise CorruptTableError(f"required column {f.name} (id {f.field_id}) is not in the data file and has no default")
+    return repeated(f.type, value, rows)
+
+
+def _convert(array: pa.Array, column: FileColumn, f: NestedField) -> pa.Array:
+    if f.type == VARIANT:
+        return read_variant(array, f.name)
+    if not f.type.is_nested:
+        if column.children:
+            raise CorruptTableError(f"column {f.name}: the file stores {column.type}, which can not be read as {f.type}")
+        return promote(array, arrow_type(f.type), f.name)
+    _check_shape(column, f)
+    if isinstance(f.type, StructType):
+        return _struct(array, column, f.type)
+    if isinstance(f.type, ListType):
+        return _list(array, column, f.type)
+    assert isinstance(f.type, MapType)
+    return _map(array, column, f.type)
+
+
+def _check_shape(column: FileColumn, f: NestedField) -> None:
+    type_ = column.type
+    fits = (
+        (isinstance(f.type, StructType) and pa.types.is_struct(type_))
+        or (isinstance(f.type, ListType) and bool(column.children) and not pa.types.is_struct(type_) and not pa.types.is_map(type_))
+        or (isinstance(f.type, MapType) and pa.types.is_map(type_))
+    )
+    if not fits:
+        raise CorruptTableError(f"column {f.name}: the file stores {type_}, which can not be read as {f.type}")
+
+
+def _struct(array: pa.Array, column: FileColumn, type_: StructType) -> pa.Array:
+    children = []
+    for f in type_.fields:
+        child = find_column(column.children, f.field_id)
+        inner = None if child is None else array.field(child.index)
+        if child is None and f.required and array.null_count == len(array):
+            children.append(pa.nulls(len(array), arrow_type(f.type)))
+        else:
+            children.append(_field(inner, child, f, len(array), {}))
+    if not children:
+        return pa.array([None if n else {} for n in array.is_null().to_pylist()], pa.struct([]))
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(arrow_type(type_)), mask=mask)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Offsets from 0 of a list's or map's entries, null ones empty."""
+    lengths = np.asarray(array.value_lengths().fill_null(0))
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def _list(array: pa.Array, column: FileColumn, type_: ListType) -> pa.Array:
+    element = column.children[0]
+    values = _convert(array.flatten(), element, type_.element)
+    mask = array.is_null() if array.null_count else None
+    return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(type_), mask=mask)
+
+
+def _map(array: pa.Array, column: FileColumn, type_: MapType) -> pa.Array:
+    pair = pa.struct([pa.field("key", array.type.key_type, False), pa.field("value", array.type.item_type)])
+    lists = array.cast(pa.list_(pair))
+    pairs = lists.flatten()
+    keys = _convert(pairs.field(0), column.children[0], type_.key)
+    values = _convert(pairs.field(1), column.children[1], type_.value)
+    mask = array.is_null() if array.null_count else None
+    return pa.MapArray.from_arrays(_offsets(lists), keys, values, type=arrow_type(type_), mask=mask)

@@ -1,0 +1,178 @@
+"""Reading rows: a task's file, minus its deletes, filtered, as the read schema asks for it.
+
+The order is the spec's (SCAN-16): physical rows get their positions; deletion vectors or position deletes, then equality deletes,
+then the residual take rows away; what is left is projected. Columns that only deletes or the residual need are read and dropped. A
+file is streamed: one batch is in memory at a time.
+
+Which files and deletes a scan has is planned in ``iceberg_ops.scan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from iceberg_ops.data.arrow_schema import arrow_schema
+from iceberg_ops.data.delete_keys import descend, keys_of
+from iceberg_ops.data.equality_deletes import EqualityKeys
+from iceberg_ops.data.file_columns import FileColumn
+from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
+from iceberg_ops.data.metadata_values import lineage_fields, with_metadata_columns
+from iceberg_ops.data.position_deletes import deleted_positions, kept
+from iceberg_ops.data.projection import needed_leaves, project
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.row_filter import matching
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicate, field_ids, leaves
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.types import NestedField
+from iceberg_ops.table.table import Table
+
+
+@dataclass(slots=True)
+class ReadCounts:
+    """What became of a task's rows: ``physical`` in the part read, ``deleted`` by deletes, ``filtered`` out by the residual."""
+
+    physical: int = 0
+    deleted: int = 0
+    filtered: int = 0
+    deleted_by_equality: int = field(default=0)
+
+
+def read_task(
+    task: FileScanTask,
+    context: ReadContext,
+    io: FileIO,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    keep_dictionaries: bool = False,
+    counts: ReadCounts | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The task's live rows that match its residual, as ``context.projected``; empty batches are left out.
+
+    ``keep_dictionaries`` hands dictionary-encoded text columns out as dictionaries (batches of one file may then differ in type).
+    Raises CorruptTableError, UnsupportedError, WhereError.
+    """
+    counts = counts if counts is not None else ReadCounts()
+    reading = _Reading(task, context, io, keep_dictionaries)
+    opened = open_file(io, task.file_path, task.data_file.file_format, context.column_ids, keep_dictionaries=keep_dictionaries)
+    try:
+        wanted = reading.leaves(opened)
+        for position, batch, columns in opened.batches(wanted, task.start, task.length, batch_rows):
+            counts.physical += batch.num_rows
+            out = reading.rows(position, batch, columns, counts)
+            if out.num_rows:
+                yield out
+    finally:
+        opened.close()
+
+
+class _Reading:
+    """One task being read: its deletes loaded, its filter bound."""
+
+    def __init__(self, task: FileScanTask, context: ReadContext, io: FileIO, keep_dictionaries: bool) -> None:
+        self.task, self.context, self.keep = task, context, keep_dictionaries
+        self.residual = _bound(task.residual, context)
+        self.positions = deleted_positions(io, task.deletes, task.file_path)
+        self.keys: tuple[EqualityKeys, ...] = keys_of(io, task.deletes, context)
+        ids = {i for keys in self.keys for i in keys.equality_ids} | field_ids(self.residual)
+        self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(ids)}
+        self.filter_paths = {i: _path_in_read_schema(context, i) for i in field_ids(self.residual)}
+        self.constants = partition_constants(task, context)
+        self.lineage = lineage_fields(context.projected)
+
+    def leaves(self, opened: OpenFile) -> set[int]:
+        fields = [*self.context.data_fields, *self.paths.values(), *self.lineage]
+        return needed_leaves(fields, opened.columns)
+
+    def rows(self, position: int, batch: pa.RecordBatch, columns: Sequence[FileColumn], counts: ReadCounts) -> pa.RecordBatch:
+        mask = kept(self.positions, position, batch.num_rows)
+        positions: npt.NDArray[np.int64] | None = None
+        if self.context.projected.fields != self.context.data_fields:
+            positions = np.arange(position, position + batch.num_rows)
+        before = batch.num_rows
+        batch, positions = _filtered(batch, positions, mask)
+        for keys in self.keys:
+            if not batch.num_rows:
+                break
+            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i]))  # noqa: B023
+            counts.deleted_by_equality += int(found.sum())
+            batch, positions = _filtered(batch, positions, ~found if found.any() else None)
+        counts.deleted += before - batch.num_rows
+        before = batch.num_rows
+        if self.residual != ALWAYS_TRUE and batch.num_rows:
+            arrays = {i: self._leaf(batch, columns, f) for i, f in self.filter_paths.items()}
+            found = np.asarray(matching(self.residual, arrays, batch.num_rows))
+            batch, positions = _filtered(batch, positions, None if found.all() else found)
+        counts.filtered += before - batch.num_rows
+        return self._projected(batch, columns, positions)
+
+    def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField) -> pa.Array:
+        """The values of the field at the end of a path; a null struct on the way is a null value."""
+        array = project(batch, columns, (path,), self.constants, keep_dictionaries=True).column(0)
+        return descend(array)
+
+    def _projected(
+        self, batch: pa.RecordBatch, columns: Sequence[FileColumn], positions: npt.NDArray[np.int64] | None
+    ) -> pa.RecordBatch:
+        fields = self.context.data_fields
+        data = project(batch, columns, fields, self.constants, keep_dictionaries=self.keep)
+        if positions is None:
+            return data
+        stored = project(batch, columns, self.lineage, {})
+        return with_metadata_columns(data, stored, positions, self.task, self.context)
+
+
+def _filtered(
+    batch: pa.RecordBatch, positions: npt.NDArray[np.int64] | None, mask: npt.NDArray[np.bool_] | None
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
+    if mask is None:
+        return batch, positions
+    return batch.filter(pa.array(mask)), None if positions is None else positions[mask]
+
+
+def _bound(residual: Expression, context: ReadContext) -> Expression:
+    if any(isinstance(leaf, Predicate) for leaf in leaves(residual)):
+        return bind(context.table_schema, residual)
+    return residual
+
+
+def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
+    """A filter compares in the read schema's type, where deletes compare in the widest one."""
+    return ReadContext(table_schema=context.table_schema, projected=context.projected).path_to(field_id)
+
+
+def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, Any]:
+    """Values of identity-partition source columns, for columns the file lacks (SCHEMA-12)."""
+    spec = context.specs.get(task.spec_id)
+    if spec is None:
+        return {}
+    found: dict[int, Any] = {}
+    for f, value in zip(spec.fields, task.data_file.partition, strict=False):
+        if f.transform.is_identity:
+            found[f.source_id] = value
+    return found
+
+
+def scan_batches(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all)."""
+    planned = plan(table, scan or Scan())
+    context = ReadContext.for_table(table.metadata, schema=planned.schema, columns=columns)
+    for task in planned.tasks:
+        yield from read_task(task, context, table.io)
+
+
+def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a scan as one Arrow table. Raises as ``scan_batches`` does."""
+    planned = plan(table, scan or Scan())
+    context = ReadContext.for_table(table.metadata, schema=planned.schema, columns=columns)
+    schema = arrow_schema(context.projected)
+    batches = [b for task in planned.tasks for b in read_task(task, context, table.io)]
+    return pa.Table.from_batches([b.cast(schema) if b.schema != schema else b for b in batches], schema)

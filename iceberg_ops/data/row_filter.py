@@ -1,0 +1,133 @@
+"""A bound expression over Arrow columns.
+
+Meaning is Spark SQL's, as in ``iceberg_ops.expressions.predicates``: three-valued logic, NaN equal to itself and greater than every
+other value, -0.0 equal to 0.0. Columns are handed in by field id, so a filter may read columns that are not projected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.data.arrow_schema import arrow_type
+from iceberg_ops.data.arrow_values import array_of
+from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.errors import WhereError
+from iceberg_ops.expressions.predicates import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BoundPredicate,
+    BoundTransform,
+    Expression,
+    MayMatch,
+    Not,
+    Op,
+    Or,
+    Predicate,
+)
+from iceberg_ops.spec.types import DOUBLE, FLOAT, IcebergType
+
+Columns = Mapping[int, pa.Array]
+
+
+def matching(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
+    """Which rows an expression keeps: true where it is true, false where it is false or unknown."""
+    return evaluate(expression, columns, rows).fill_null(False)
+
+
+def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
+    """True, false or null (unknown) for every row. Raises WhereError for what can not be evaluated."""
+    if isinstance(expression, AlwaysTrue | AlwaysFalse):
+        return pa.repeat(pa.scalar(isinstance(expression, AlwaysTrue)), rows)
+    if isinstance(expression, And):
+        return pc.and_kleene(evaluate(expression.left, columns, rows), evaluate(expression.right, columns, rows))
+    if isinstance(expression, Or):
+        return pc.or_kleene(evaluate(expression.left, columns, rows), evaluate(expression.right, columns, rows))
+    if isinstance(expression, Not):
+        return pc.invert(evaluate(expression.child, columns, rows))
+    if isinstance(expression, BoundPredicate):
+        return _leaf(expression, columns[expression.field_id])
+    if isinstance(expression, MayMatch):
+        raise WhereError(f"can not evaluate {expression.construct!r} on rows")
+    name = expression.term.name if isinstance(expression, Predicate) else repr(expression)
+    raise WhereError(f"can not evaluate an unbound predicate on {name!r}")
+
+
+def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    source = leaf.term.reference.type
+    if isinstance(leaf.term, BoundTransform):
+        array = transformed(leaf.term.transform, source, array)
+    if leaf.op is Op.IS_NULL:
+        return array.is_null()
+    if leaf.op is Op.NOT_NULL:
+        return array.is_valid()
+    if isinstance(array, pa.DictionaryArray):
+        if leaf.op in (Op.IS_NAN, Op.NOT_NAN):
+            return pa.repeat(pa.scalar(leaf.op is Op.NOT_NAN), len(array))
+        return _compare(leaf, array.dictionary).take(array.indices)
+    return _compare(leaf, array)
+
+
+def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    if leaf.op in (Op.IS_NAN, Op.NOT_NAN):
+        nan = pc.is_nan(array).fill_null(False) if leaf.type in (FLOAT, DOUBLE) else pa.repeat(pa.scalar(False), len(array))
+        return nan if leaf.op is Op.IS_NAN else pc.invert(nan)
+    if leaf.op.is_set:
+        found = _is_in(leaf, array)
+        return pc.invert(found) if leaf.op is Op.NOT_IN else found
+    if leaf.op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
+        found = _starts_with(array, leaf.literal)
+        return pc.invert(found) if leaf.op is Op.NOT_STARTS_WITH else found
+    if leaf.op in (Op.LIKE, Op.NOT_LIKE):
+        found = pc.match_like(array, leaf.literal)
+        return pc.invert(found) if leaf.op is Op.NOT_LIKE else found
+    return _ordered(leaf.op, leaf.type, array, leaf.literal)
+
+
+_NUMERIC: Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    Op.LT: pc.less,
+    Op.LT_EQ: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GT_EQ: pc.greater_equal,
+    Op.EQ: pc.equal,
+    Op.NOT_EQ: pc.not_equal,
+}
+
+
+def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: object) -> pa.BooleanArray:
+    scalar = array_of(type_, [literal])[0]
+    if pa.types.is_fixed_size_binary(array.type):
+        array, scalar = array.cast(pa.binary()), scalar.cast(pa.binary())
+    if type_ not in (FLOAT, DOUBLE):
+        return _NUMERIC[op](array, scalar)
+    nan = pc.is_nan(array)
+    if literal != literal:  # NaN: nothing is greater, everything else is less
+        if op in (Op.EQ, Op.GT_EQ):
+            return nan
+        if op in (Op.NOT_EQ, Op.LT):
+            return pc.invert(nan)
+        constant = pa.repeat(pa.scalar(op is Op.LT_EQ), len(array))
+        return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), constant)
+    plain = _NUMERIC[op](array, scalar)
+    if op in (Op.GT, Op.GT_EQ, Op.NOT_EQ):
+        return pc.or_kleene(plain, nan)
+    return plain
+
+
+def _is_in(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    if leaf.type in (FLOAT, DOUBLE):
+        found = pa.repeat(pa.scalar(False), len(array))
+        for literal in leaf.literals:
+            found = pc.or_kleene(found, _ordered(Op.EQ, leaf.type, array, literal))
+        return found
+    found = pc.is_in(array, value_set=array_of(leaf.type, list(leaf.literals)).cast(arrow_type(leaf.type)))
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), found)
+
+
+def _starts_with(array: pa.Array, prefix: str | bytes) -> pa.BooleanArray:
+    if isinstance(prefix, str):
+        return pc.starts_with(array, prefix)
+    return pc.equal(pc.binary_slice(array.cast(pa.binary()), 0, len(prefix)), pa.scalar(prefix, pa.binary()))

@@ -1,0 +1,260 @@
+"""Writing data files: rolling at a target size, one writer per partition.
+
+Rows are buffered to row groups of about a million rows (or ``write.parquet.row-group-size-bytes`` of Arrow data) and cut so that files
+come out near the target. Files get Java's names: ``<partition path>/<task>-<operation id>-<n>.parquet``. What was written is on record
+only once ``close`` returned it; ``abort`` deletes it.
+
+Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), and every column of the table is in every file
+(DEFAULT-03).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES
+from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.avro_writer import AvroFileWriter
+from iceberg_ops.data.conform import conform
+from iceberg_ops.data.parquet_options import EncodingHints
+from iceberg_ops.data.parquet_writer import ParquetFileWriter
+from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.errors import DataError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.content_files import DataFile, FileFormat
+
+MOST_BUFFERED_BYTES = 512 << 20
+"""Fan-out writes out its largest buffer when all buffers together hold more than this."""
+
+
+class FileWriter(Protocol):
+    """One file being written."""
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def is_full(self) -> bool: ...
+
+    @property
+    def buffered_bytes(self) -> int: ...
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> DataFile | None: ...
+
+
+class FileNames:
+    """Names of one task's files: ``<task>-<operation id>-<5 digits>.<format>``, counted over all partitions."""
+
+    def __init__(self, task_id: str, operation_id: str) -> None:
+        self._prefix = f"{task_id}-{operation_id}"
+        self._count = 0
+
+    def next(self, suffix: str) -> str:
+        self._count += 1
+        return f"{self._prefix}-{self._count:05d}{suffix}"
+
+
+class RollingWriter:
+    """Files of one partition tuple, a new one whenever the last reached ``target_size`` bytes."""
+
+    def __init__(
+        self,
+        context: WriteContext,
+        io: FileIO,
+        *,
+        partition: Sequence[Any] = (),
+        names: FileNames | None = None,
+        file_name_prefix: str | None = None,
+        target_size: int | None = None,
+        hints: EncodingHints | None = None,
+    ) -> None:
+        self._context, self._io, self._hints = context, io, hints
+        self._partition = tuple(partition)
+        self._names = names or FileNames("00000", file_name_prefix or "data")
+        self._target = target_size or TARGET_FILE_SIZE_BYTES.of(context.properties)
+        self._current: FileWriter | None = None
+        self._done: list[DataFile] = []
+
+    @property
+    def buffered_bytes(self) -> int:
+        return 0 if self._current is None else self._current.buffered_bytes
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; columns in any order, missing ones filled (see ``conform``). Raises DataError."""
+        self.write_canonical(conform(batch, self._context.file_schema, keep_dictionaries=True))
+
+    def write_canonical(self, batch: pa.RecordBatch) -> None:
+        """Add rows that already have the canonical form of ``context.file_schema`` (text may be dictionaries)."""
+        if not batch.num_rows:
+            return
+        if self._current is None:
+            self._current = self._open()
+        self._current.write(batch)
+        if self._current.is_full:
+            self._finish()
+
+    def flush(self) -> None:
+        """Write out what is buffered, as a row group of its own."""
+        if self._current is not None:
+            self._current.flush()
+
+    def close(self) -> list[DataFile]:
+        """Complete the last file; everything written, in order."""
+        self._finish()
+        return self._done
+
+    def abort(self) -> None:
+        """Give up: delete what was written."""
+        self._finish()
+        self._io.delete_many(f.file_path for f in self._done)
+        self._done = []
+
+    def _finish(self) -> None:
+        if self._current is not None:
+            file = self._current.close()
+            self._current = None
+            if file is not None:
+                self._done.append(file)
+
+    def _open(self) -> FileWriter:
+        form = self._context.file_format
+        location = self._context.location_of(self._partition, self._names.next(f".{form.value}"))
+        if form is FileFormat.AVRO:
+            return AvroFileWriter(self._context, self._io, location, self._partition, self._target)
+        return ParquetFileWriter(self._context, self._io, location, self._partition, self._target, self._hints)
+
+
+class PartitionedWriter:
+    """Rows of any partitions: each goes to the writer of its partition tuple.
+
+    ``fanout`` keeps a writer open per partition; without it rows must come clustered by partition, each partition's files are closed
+    when the next begins, and a partition that comes again is a DataError.
+    """
+
+    def __init__(
+        self,
+        context: WriteContext,
+        io: FileIO,
+        *,
+        operation_id: str,
+        task_id: str = "00000",
+        fanout: bool = True,
+        target_size: int | None = None,
+        hints: EncodingHints | None = None,
+    ) -> None:
+        self._context, self._io, self._fanout = context, io, fanout
+        self._target, self._hints = target_size, hints
+        self._names = FileNames(task_id, operation_id)
+        self._writers: dict[tuple[Any, ...], RollingWriter] = {}
+        self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows. Raises DataError for rows that do not fit the table."""
+        self.write_canonical(conform(batch, self._context.file_schema, keep_dictionaries=True))
+
+    def write_canonical(self, batch: pa.RecordBatch) -> None:
+        """Add rows that already have the canonical form of ``context.file_schema``."""
+        for partition, rows in split_by_partition(batch, self._context):
+            self._writer(partition).write_canonical(rows)
+        if sum(w.buffered_bytes for w in self._writers.values()) > MOST_BUFFERED_BYTES:
+            max(self._writers.values(), key=lambda w: w.buffered_bytes).flush()
+
+    def close(self) -> list[DataFile]:
+        """Complete all files; everything written."""
+        files = [f for done in self._closed.values() for f in done]
+        for writer in self._writers.values():
+            files.extend(writer.close())
+        self._writers = {}
+        return files
+
+    def abort(self) -> None:
+        """Give up: delete what was written."""
+        self._io.delete_many(f.file_path for f in self.close())
+
+    def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
+        key = tuple(identity_of(v) for v in partition)
+        found = self._writers.get(key)
+        if found is not None:
+            return found
+        if key in self._closed:
+            raise DataError(f"rows are not clustered by partition: {partition} comes again after another one")
+        if not self._fanout:
+            for done, writer in self._writers.items():
+                self._closed[done] = writer.close()
+            self._writers = {}
+        made = RollingWriter(
+            self._context, self._io, partition=partition, names=self._names, target_size=self._target, hints=self._hints
+        )
+        self._writers[key] = made
+        return made
+
+
+def identity_of(value: Any) -> Any:
+    """What tells partition values apart: NaN equals NaN, -0.0 is not 0.0 (PART-15)."""
+    if isinstance(value, float):
+        return ("nan",) if value != value else (value.hex(),)
+    return value
+
+
+def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
+    """A canonical batch cut by partition tuple; rows of one partition keep their order."""
+    spec = context.spec
+    if not spec.fields:
+        return [((), batch)]
+    columns = _partition_columns(batch, context)
+    codes = _codes(columns, batch.num_rows)
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    firsts = pa.array(order[starts])
+    types = [f.type for f in context.partition_type.fields]
+    tuples = list(zip(*(values_of(t, c.take(firsts)) for t, c in zip(types, columns, strict=True)), strict=True))
+    if len(starts) == 1:
+        return [(tuples[0], batch)]
+    sorted_rows = batch.take(pa.array(order))
+    ends = [*starts[1:], batch.num_rows]
+    return [(t, sorted_rows.slice(s, e - s)) for t, s, e in zip(tuples, starts, ends, strict=True)]
+
+
+def _partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
+    return [
+        transformed(f.transform, context.schema.field(f.source_id).type, source_column(batch, context, f.source_id))
+        for f in context.spec.fields
+    ]
+
+
+def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -> pa.Array:
+    """A column of a canonical batch by field id, through structs (a null struct on the way is a null value)."""
+    chain = [field_id]
+    while (parent := context.schema.parents[chain[0]]) is not None:
+        chain.insert(0, parent)
+    place = next(i for i, f in enumerate(context.file_schema.fields) if f.field_id == chain[0])
+    array, type_ = batch.column(place), context.schema.field(chain[0]).type
+    for step in chain[1:]:
+        index = next(i for i, f in enumerate(type_.fields) if f.field_id == step)  # type: ignore[attr-defined]
+        array, type_ = array.flatten()[index], context.schema.field(step).type
+    return array
+
+
+def _codes(columns: Sequence[pa.Array], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    codes = np.zeros(rows, np.int64)
+    for column in columns:
+        encoded = column if isinstance(column, pa.DictionaryArray) else _encodable(column).dictionary_encode("encode")
+        if isinstance(column, pa.DictionaryArray):
+            encoded = column.dictionary_decode().dictionary_encode("encode")
+        _, codes = np.unique(codes * len(encoded.dictionary) + np.asarray(encoded.indices), return_inverse=True)
+    return codes
+
+
+def _encodable(column: pa.Array) -> pa.Array:
+    return pc.cast(column, pa.int8()) if pa.types.is_boolean(column.type) else column
