@@ -6,13 +6,12 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.commit.append import AppendFiles
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.writer import WriteContext
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.distribution import distributed
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.write_options import WriteOptions
+from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, write_changes
 
 
@@ -27,7 +26,7 @@ def run(run: JobRun) -> ActionReport:
         rows = assign_by_name(source_rows(run.session, run.job.source), schema)
     with run.step("write"):
         placed = distributed(rows, run.table, options).withColumn(CHANGE_COLUMN, F.lit(INSERT))
-        context = WriteContext.for_table(run.table, target_file_size=options.target_file_size)
+        context = write_context(run.table, options, in_table_order=True)
         changes = write_changes(placed, context, run.table.io.properties, run.operation_id)
     run.metrics.update({"added-records": changes.rows_written, "added-data-files": len(changes.files)})
     if not changes.files:

@@ -2,7 +2,7 @@
 
 Columns are matched by name without regard to case. A cast that could lose something (a double into an int, text into a date) is
 refused with the column and both types before anything runs; one that may overflow fails the job at the row, because ANSI mode is
-on. NULL in a required column is a DataError that names the column.
+on. NULL in a required column is found by the writer.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from iceberg_ops.errors import DataError, SchemaError
+from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING
 from spark_jobs.runners.spark_schema import spark_schema
@@ -37,14 +36,11 @@ def assign_by_name(rows: DataFrame, schema: Schema) -> DataFrame:
     columns: list[Column] = []
     for f, target in zip(schema.fields, wanted.fields, strict=True):
         name = given.get(f.name.lower())
-        if name is None and f.required and f.write_default is MISSING:
-            raise SchemaError(f"required column {f.name!r} is not in the source")
-        if name is None and f.write_default is not MISSING and f.write_default is not None:
-            raise SchemaError(f"column {f.name!r} has a write default and is not in the source: name it in the source")
-        value = F.lit(None) if name is None else rows[f"`{name}`"]
         if name is not None:
             check_assignable(f.name, rows.schema[name].dataType, target.dataType)
-        columns.append(value.cast(target.dataType).alias(f.name))
+            columns.append(rows[f"`{name}`"].cast(target.dataType).alias(f.name))
+        elif f.required and f.write_default is MISSING:
+            raise SchemaError(f"required column {f.name!r} is not in the source")
     return rows.select(*columns)
 
 
@@ -84,10 +80,3 @@ def _assignable(given: spark.DataType, wanted: spark.DataType) -> bool:
         pairs = list(itertools.zip_longest(given.fields, wanted.fields))
         return all(g and w and g.name.lower() == w.name.lower() and _assignable(g.dataType, w.dataType) for g, w in pairs)
     return False
-
-
-def require_not_null(null_counts: Mapping[str, int], schema: Schema) -> None:
-    """Raise DataError when a required top-level column received NULLs. ``null_counts``: by column name, from the written files."""
-    for f in schema.fields:
-        if f.required and null_counts.get(f.name, 0) > 0:
-            raise DataError(f"column {f.name!r} is required and {null_counts[f.name]} rows have NULL in it")

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.committer import Committed
-from iceberg_ops.commit.run_keys import find_run_key
+from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
 from iceberg_ops.spec.snapshots import Snapshot
@@ -67,13 +67,11 @@ class JobRun:
 
     def already_committed(self) -> ActionReport | None:
         """The report to give where an earlier run with this run key has committed."""
-        if self.job.run_key is None:
-            return None
-        found = find_run_key(self.table, self.job.run_key, branch=self.job.branch)
+        found = find_run(self.table.metadata, self.job.run_key)
         if found is None:
             return None
-        log.info("run key %s was committed before as snapshot %s: nothing to do", self.job.run_key, found)
-        return self.report("already-committed", snapshot_ids=[found])
+        log.info("run key %s was committed before, as snapshot %s: nothing to do", self.job.run_key, found.snapshot_id)
+        return self.report("already-committed", snapshot_ids=[] if found.snapshot_id is None else [found.snapshot_id])
 
     def committed(self, result: Committed) -> ActionReport:
         """The report of a commit."""
@@ -87,15 +85,20 @@ class JobRun:
         """The report so far."""
         now_table = after or self.table
         return ActionReport(
-            action=self.job.job, table=self.job.table,
-            status=status, started_at=self.started_at.isoformat(timespec="seconds"),
+            action=self.job.job,
+            table=self.job.table,
+            status=status,
+            started_at=self.started_at.isoformat(timespec="seconds"),
             duration_ms=round((datetime.now(UTC) - self.started_at).total_seconds() * 1000),
-            run_key=self.job.run_key, plan_id=self.job.plan_id,
+            run_key=self.job.run_key,
+            plan_id=self.job.plan_id,
             lane="spark",
             dry_run=self.job.dry_run,
-            branch=self.job.branch, starting_snapshot_id=self.head.snapshot_id if self.head else None,
+            branch=self.job.branch,
+            starting_snapshot_id=self.head.snapshot_id if self.head else None,
             snapshot_ids=snapshot_ids or [],
-            attempts=attempts, metrics=self.metrics,
+            attempts=attempts,
+            metrics=self.metrics,
             before=table_state(self.table, self.head),
             after=table_state(now_table, now_table.metadata.branch_head(self.job.branch)),
             steps=self.steps,

@@ -8,7 +8,6 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.writer import WriteContext
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.conditions import pruning_filter
@@ -16,7 +15,7 @@ from spark_jobs.jobs.distribution import distributed
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.write_options import WriteOptions
+from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, write_changes
 
 
@@ -27,7 +26,7 @@ def run(run: JobRun) -> ActionReport:
         rows = assign_by_name(source_rows(run.session, run.job.source), run.table.schema)
     with run.step("write"):
         placed = distributed(rows, run.table, options).withColumn(CHANGE_COLUMN, F.lit(INSERT))
-        context = WriteContext.for_table(run.table, target_file_size=options.target_file_size)
+        context = write_context(run.table, options, in_table_order=True)
         changes = write_changes(placed, context, run.table.io.properties, run.operation_id)
     run.metrics.update({"added-records": changes.rows_written, "added-data-files": len(changes.files)})
     return commit_staged(run, _operation(run, changes.files, options.isolation), changes.files)
@@ -39,13 +38,17 @@ def _operation(run: JobRun, files: list[DataFile], isolation: str | None) -> Ope
         return ReplacePartitions(
             added=tuple(files),
             isolation=isolation,
-            branch=run.job.branch, run_key=run.job.run_key,
-            summary=run.summary, starting_snapshot_id=start,
+            branch=run.job.branch,
+            run_key=run.job.run_key,
+            summary=run.summary,
+            starting_snapshot_id=start,
         )
     return OverwriteFiles(
         added=tuple(files),
         overwrite_filter=pruning_filter(run.job.where),
-        isolation=isolation, branch=run.job.branch,
-        run_key=run.job.run_key, summary=run.summary,
+        isolation=isolation,
+        branch=run.job.branch,
+        run_key=run.job.run_key,
+        summary=run.summary,
         starting_snapshot_id=start,
     )

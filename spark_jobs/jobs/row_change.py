@@ -20,8 +20,8 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.delete_writer import write_row_deletes
-from iceberg_ops.data.reader import ReadContext
-from iceberg_ops.data.writer import WriteContext
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.evaluators import metrics_all_match
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, column_names, is_exact
@@ -32,7 +32,7 @@ from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.write_options import WriteOptions
+from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import Changes, write_changes
 from spark_jobs.runners.copy_on_write import rewrite_without
 from spark_jobs.runners.reading import POSITION_COLUMN, live_rows
@@ -82,7 +82,7 @@ class RowChangeJob:
 
     def live_rows(self, columns: Schema | None = None) -> DataFrame:
         """Rows that may match, with ``_file`` and ``_pos``."""
-        context = ReadContext.for_table(self.run.table, columns or self.schema, metadata_columns=(POSITION_COLUMN,))
+        context = ReadContext.for_table(self.run.table.metadata, columns=[*_names(columns or self.schema), POSITION_COLUMN])
         return live_rows(self.run.session, self.tasks, context, self.run.table.io.properties)
 
     def delete_by_metadata(self) -> ActionReport:
@@ -91,8 +91,10 @@ class RowChangeJob:
             return self.run.report("nothing-to-do")
         self.run.metrics.update({"deleted-data-files": len(self.plan.tasks), "metadata-only": 1})
         operation = DeleteFiles(
-            filter=self.filter, branch=self.run.job.branch,
-            run_key=self.run.job.run_key, summary=self.run.summary,
+            filter=self.filter,
+            branch=self.run.job.branch,
+            run_key=self.run.job.run_key,
+            summary=self.run.summary,
             starting_snapshot_id=self._start,
         )
         return commit_staged(self.run, operation, ())
@@ -107,7 +109,7 @@ class RowChangeJob:
         Raises DataError where one target row has two source rows.
         """
         run, io = self.run, self.run.table.io
-        write = WriteContext.for_table(run.table, target_file_size=self.options.target_file_size)
+        write = write_context(run.table, self.options)
         with run.step("evaluate"):
             changes = write_changes(rows, write, io.properties, run.operation_id, writes_rows=writes_rows)
         staged = list(changes.files)
@@ -140,7 +142,8 @@ class RowChangeJob:
     ) -> RowDelta:
         with self.run.step("write deletes"):
             written = write_row_deletes(
-                self.run.table.io, write,
+                self.run.table.io,
+                write,
                 [(task, positions.to_array()) for task, positions in touched.items()],
                 operation_id=self.run.operation_id,
                 granularity=self.options.delete_granularity,
@@ -152,15 +155,18 @@ class RowChangeJob:
             added_deletes=tuple(written.added),
             removed_deletes=tuple(written.replaced),
             referenced_data_files=tuple(task.file_path for task in touched),
-            conflict_filter=self.filter, isolation=self.isolation,
-            branch=self.run.job.branch, run_key=self.run.job.run_key,
-            summary=self.run.summary, starting_snapshot_id=self._start,
+            conflict_filter=self.filter,
+            isolation=self.isolation,
+            branch=self.run.job.branch,
+            run_key=self.run.job.run_key,
+            summary=self.run.summary,
+            starting_snapshot_id=self._start,
         )
 
     def _overwrite(
         self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
     ) -> OverwriteFiles:
-        read = ReadContext.for_table(self.run.table, self.schema, metadata_columns=(POSITION_COLUMN,))
+        read = ReadContext.for_table(self.run.table.metadata, columns=[*_names(self.schema), POSITION_COLUMN])
         whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
         with self.run.step("rewrite files"):
             rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.operation_id)
@@ -169,7 +175,14 @@ class RowChangeJob:
         return OverwriteFiles(
             added=tuple(staged),
             removed=tuple(task.data_file for task in touched),
-            conflict_filter=self.filter, isolation=self.isolation,
-            branch=self.run.job.branch, run_key=self.run.job.run_key,
-            summary=self.run.summary, starting_snapshot_id=self._start,
+            conflict_filter=self.filter,
+            isolation=self.isolation,
+            branch=self.run.job.branch,
+            run_key=self.run.job.run_key,
+            summary=self.run.summary,
+            starting_snapshot_id=self._start,
         )
+
+
+def _names(schema: Schema) -> list[str]:
+    return [f.name for f in schema.fields]

@@ -12,10 +12,11 @@ delete-granularity         file or partition: scope of position delete files (de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iceberg_ops.config.option_parsing import OptionReader, at_least, choice
 from iceberg_ops.config.properties import DELETE_GRANULARITY, TARGET_FILE_SIZE_BYTES
+from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError
 from iceberg_ops.table.table import Table
 
@@ -46,3 +47,12 @@ class WriteOptions:
             read("isolation-level", choice("serializable", "snapshot"), None),
             read("delete-granularity", choice("file", "partition"), DELETE_GRANULARITY.of(table.properties)),
         )
+
+
+def write_context(table: Table, options: WriteOptions, *, in_table_order: bool = False) -> WriteContext:
+    """How files of this job are written; ``in_table_order`` says that each file's rows are in the table's sort order."""
+    order = table.metadata.sort_order
+    context = WriteContext.for_table(
+        table.metadata, sort_order_id=order.order_id if in_table_order and not order.is_unsorted else None
+    )
+    return replace(context, properties={**context.properties, TARGET_FILE_SIZE_BYTES.name: str(options.target_file_size)})

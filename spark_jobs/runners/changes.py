@@ -27,8 +27,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from iceberg_ops import errors
-from iceberg_ops.data.arrow_schema import arrow_schema
-from iceberg_ops.data.writer import PartitionedWriter, WriteContext
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
@@ -69,9 +69,14 @@ class Changes:
         return self.seen - sum(len(b) for b in self.matched.values())
 
 
-def write_changes(rows: DataFrame, context: WriteContext, io_properties: Mapping[str, str], operation_id: str) -> Changes:
-    """Run ``rows`` and gather what was written. On a task's typed error every staged file of the answered tasks is deleted."""
-    answers = rows.mapInArrow(_writer(context.to_json(), dict(io_properties), operation_id), _ANSWER).collect()
+def write_changes(
+    rows: DataFrame, context: WriteContext, io_properties: Mapping[str, str], operation_id: str, *, writes_rows: bool = True
+) -> Changes:
+    """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
+
+    On a task's typed error every staged file of the answered tasks is deleted, and the error raised.
+    """
+    answers = rows.mapInArrow(_writer(context.to_json(), dict(io_properties), operation_id, writes_rows), _ANSWER).collect()
     changes = Changes()
     failure: tuple[str, str] | None = None
     for kind, number, payload, counted in answers:
@@ -101,11 +106,11 @@ def typed_error(code: str, message: str) -> errors.IcebergOpsError:
 
 
 def _writer(
-    context_json: str, io_properties: dict[str, str], operation_id: str
+    context_json: str, io_properties: dict[str, str], operation_id: str, writes_rows: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
-        task = _TaskChanges(WriteContext.from_json(context_json), io_properties, operation_id)
+        task = _TaskChanges(WriteContext.from_json(context_json), io_properties, operation_id, writes_rows)
         try:
             for batch in batches:
                 task.add(batch)
@@ -129,21 +134,21 @@ def _answer_batch(answers: list[tuple[str, int, bytes, int]]) -> pa.RecordBatch:
             pa.array(numbers, pa.int32()),
             pa.array(payloads, pa.binary()),
             pa.array(counts, pa.int64()),
-        ], names=["kind", "number", "payload", "counted"],
+        ],
+        names=["kind", "number", "payload", "counted"],
     )
 
 
 class _TaskChanges:
     """One task attempt's writer and bitmaps."""
 
-    def __init__(self, context: WriteContext, io_properties: dict[str, str], operation_id: str) -> None:
+    def __init__(self, context: WriteContext, io_properties: dict[str, str], operation_id: str, writes_rows: bool) -> None:
+        self._writes_rows = writes_rows
         self._schema: Schema = context.schema
-        self._arrow = arrow_schema(context.schema)
         attempt = TaskContext.get()
         # The attempt number is part of the name: a speculative twin never writes to the same path.
         task_id = f"{attempt.partitionId():05d}-{attempt.taskAttemptId()}" if attempt else "00000-0"
         self._writer = PartitionedWriter(context, load_file_io(io_properties), operation_id=operation_id, task_id=task_id)
-        self._wrote = False
         self._bitmaps: dict[tuple[str, int], BitMap64] = {}
         self._counts: dict[tuple[str, int], int] = {}
 
@@ -153,14 +158,11 @@ class _TaskChanges:
             placed = batch.filter(pc.not_equal(change, INSERT))
             self._place("matched", placed)
             self._place("deleted", placed.filter(pc.not_equal(placed.column(CHANGE_COLUMN), KEEP)), counted=False)
-        if not self._schema.fields:
+        if not self._writes_rows:
             return
         written = batch.filter(pc.greater_equal(change, UPDATE))
         if written.num_rows:
-            rows = from_spark(written.select([f.name for f in self._schema.fields]), self._schema, self._arrow)
-            self._require(rows)
-            self._writer.write(rows)
-            self._wrote = True
+            self._writer.write(from_spark(written, self._schema))
 
     def _place(self, kind: str, rows: pa.RecordBatch, *, counted: bool = True) -> None:
         if not rows.num_rows:
@@ -172,11 +174,6 @@ class _TaskChanges:
             bitmap.update(positions.to_numpy(zero_copy_only=False))
             if counted:
                 self._counts[kind, number] = self._counts.get((kind, number), 0) + len(positions)
-
-    def _require(self, rows: pa.RecordBatch) -> None:
-        for f in self._schema.fields:
-            if f.required and (nulls := rows.column(f.name).null_count):
-                raise errors.DataError(f"column {f.name!r} is required and {nulls} rows have NULL in it")
 
     def finish(self) -> list[tuple[str, int, bytes, int]]:
         answers: list[tuple[str, int, bytes, int]] = [

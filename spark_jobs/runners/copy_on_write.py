@@ -16,8 +16,10 @@ from pyroaring import BitMap64
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.reader import ReadContext, read_task
-from iceberg_ops.data.writer import PartitionedWriter, WriteContext
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError, VerificationError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict

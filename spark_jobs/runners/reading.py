@@ -15,9 +15,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from iceberg_ops.data.reader import ReadContext, read_task
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import read_task
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import StructType
 from spark_jobs.runners.spark_schema import spark_schema, to_spark
 from spark_jobs.session import task_slots
 
@@ -33,15 +36,15 @@ def live_rows(
     context: ReadContext,
     io_properties: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of ``tasks`` in the columns of ``context.projected``, led by ``_file`` (int) and ``_pos`` (long).
+    """The rows of ``tasks`` in the data columns of ``context``, led by ``_file`` (int) and ``_pos`` (long).
 
-    ``context`` must ask the reader for ``_pos`` as its last column.
+    ``context`` must ask the reader for ``_pos`` beside them.
     """
     shape = spark.StructType(
         [
             spark.StructField(FILE_COLUMN, spark.IntegerType()),
             spark.StructField(POSITION_COLUMN, spark.LongType()),
-            *spark_schema(context.projected).fields,
+            *spark_schema(Schema(StructType(context.data_fields))).fields,
         ]
     )
     bins = _bins(tasks, task_slots(session))
@@ -79,10 +82,10 @@ def _reader(context_json: str, io_properties: dict[str, str]) -> Callable[[Itera
 
 def _placed(rows: pa.RecordBatch, index: int, context: ReadContext) -> pa.RecordBatch:
     columns = to_spark(rows, context.projected)
-    names = [FILE_COLUMN, POSITION_COLUMN] + [f.name for f in context.projected.fields]
+    names = [FILE_COLUMN, POSITION_COLUMN] + [f.name for f in context.data_fields]
     file_index = (
         pa.array([index], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int32())) if rows.num_rows else pa.array([], pa.int32())
     )
     by_name = dict(zip(columns.schema.names, columns.columns, strict=True))
-    arrays = [file_index, by_name[POSITION_COLUMN].cast(pa.int64())] + [by_name[f.name] for f in context.projected.fields]
+    arrays = [file_index, by_name[POSITION_COLUMN].cast(pa.int64())] + [by_name[f.name] for f in context.data_fields]
     return pa.RecordBatch.from_arrays(arrays, names=names)

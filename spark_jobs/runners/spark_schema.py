@@ -121,22 +121,24 @@ def refuse_nested_uuid(schema: Schema) -> None:
             )
 
 
-def from_spark(batch: pa.RecordBatch, schema: Schema, arrow: pa.Schema) -> pa.RecordBatch:
-    """A batch as Spark gives it, in the table's canonical Arrow form. ``batch`` has the columns of ``schema``, in order."""
-    arrays = []
-    for f, wanted, column in zip(schema.fields, arrow, batch.columns, strict=True):
+def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """A batch as Spark gives it, without what only Spark holds otherwise (uuid as text, fixed as binary); the writer conforms the
+    rest.
+
+    Columns that the table does not have (places, changes) are left out.
+    """
+    arrays, names = [], []
+    for f in schema.fields:
+        if f.name not in batch.schema.names:
+            continue
+        column = batch.column(f.name)
         if getattr(f.type, "name", "") == "uuid":
             column = _uuid_bytes(column)
-        arrays.append(_conform(column, wanted.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow)
-
-
-def _conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    if array.type == wanted:
-        return array
-    if isinstance(wanted, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(wanted, _conform(array, wanted.storage_type))
-    return array.cast(wanted)
+        elif isinstance(f.type, FixedType):
+            column = column.cast(pa.binary(f.type.length))
+        arrays.append(column)
+        names.append(f.name)
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def _uuid_bytes(array: pa.Array) -> pa.Array:
