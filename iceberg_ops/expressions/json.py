@@ -1,0 +1,194 @@
+"""Expressions as Iceberg's expression JSON, both ways (the form of REST scan planning and of our own task files).
+
+A bound leaf is written by column name with its literals as JSON single values; reading gives an unbound leaf whose plain literals
+``bind`` converts by the column's type, so that bind, write, read, bind is a round trip. Beyond Iceberg's form there are: ``like`` and
+``not-like``; ``{"type": "may-match", "construct": ..., "columns": [...]}`` for what can not be evaluated; and a ``data-type`` beside
+the value of an unbound SQL literal. Only same-version processes are shown these.
+
+In documents of Iceberg Java, not-eq, not-in and not-starts-with also hold for null; here they do not (see ``predicates``).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from iceberg_ops.errors import SchemaError, WhereError
+from iceberg_ops.expressions.comparisons import interval, plain_literal
+from iceberg_ops.expressions.predicates import (
+    ALWAYS_FALSE,
+    ALWAYS_TRUE,
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BoundPredicate,
+    BoundTransform,
+    Expression,
+    Literal,
+    MayMatch,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    Reference,
+    Term,
+    TransformTerm,
+)
+from iceberg_ops.spec.epoch import NANOS_PER_SECOND, iso_date, iso_time, iso_timestamp
+from iceberg_ops.spec.transforms import transform_from_text
+from iceberg_ops.spec.types import IcebergType, PrimitiveType, primitive_from_name
+
+_TEMPORAL: dict[str, Callable[[int], str]] = {
+    "date": iso_date,
+    "time": iso_time,
+    "timestamp": iso_timestamp,
+    "timestamptz": lambda v: iso_timestamp(v, utc=True),
+    "timestamp_ns": lambda v: iso_timestamp(v, NANOS_PER_SECOND),
+    "timestamptz_ns": lambda v: iso_timestamp(v, NANOS_PER_SECOND, utc=True),
+}
+_OPS = {op.value: op for op in Op}
+
+
+def expression_to_json(expression: Expression) -> Any:
+    """A JSON-ready value: a boolean for the constants, else a mapping."""
+    if isinstance(expression, AlwaysTrue):
+        return True
+    if isinstance(expression, AlwaysFalse):
+        return False
+    if isinstance(expression, And | Or):
+        kind = "and" if isinstance(expression, And) else "or"
+        return {"type": kind, "left": expression_to_json(expression.left), "right": expression_to_json(expression.right)}
+    if isinstance(expression, Not):
+        return {"type": "not", "child": expression_to_json(expression.child)}
+    if isinstance(expression, MayMatch):
+        return {"type": "may-match", "construct": expression.construct, "columns": list(expression.columns)}
+    if isinstance(expression, BoundPredicate):
+        return _leaf(expression.op, _bound_term(expression), [_typed_value(expression.type, v) for v in expression.literals])
+    if isinstance(expression, Predicate):
+        return _leaf(expression.op, _term(expression.term), [_plain_value(v) for v in expression.literals])
+    raise TypeError(f"{type(expression).__name__} is no expression")
+
+
+def _leaf(op: Op, term: Any, values: list[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": op.value, "term": term}
+    if op.is_set:
+        found["values"] = values
+    elif values:
+        found["value"] = values[0]
+    return found
+
+
+def _bound_term(leaf: BoundPredicate) -> Any:
+    name = leaf.term.reference.name
+    if isinstance(leaf.term, BoundTransform):
+        return {"type": "transform", "transform": str(leaf.term.transform), "term": name}
+    return name
+
+
+def _term(term: Term) -> Any:
+    if isinstance(term, TransformTerm):
+        return {"type": "transform", "transform": str(term.transform), "term": term.reference.name}
+    return term.name
+
+
+def _typed_value(type_: IcebergType, value: Any) -> Any:
+    """The JSON single value of a canonical value."""
+    write = _TEMPORAL.get(type_.name) if isinstance(type_, PrimitiveType) else None
+    return write(value) if write is not None else _plain_value(value)
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, Literal):
+        return {"type": "literal", "value": _typed_value(value.type, value.value), "data-type": str(value.type)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return value
+
+
+def expression_from_json(found: Any) -> Expression:
+    """The unbound expression that a parsed JSON value says. Raises WhereError."""
+    if isinstance(found, bool):
+        return ALWAYS_TRUE if found else ALWAYS_FALSE
+    if not isinstance(found, Mapping):
+        raise WhereError(f"expression JSON must be a boolean or an object, not {found!r}")
+    kind = found.get("type")
+    if kind == "literal" and isinstance(found.get("value"), bool):
+        return ALWAYS_TRUE if found["value"] else ALWAYS_FALSE
+    if kind == "and":
+        return And(expression_from_json(_part(found, "left")), expression_from_json(_part(found, "right")))
+    if kind == "or":
+        return Or(expression_from_json(_part(found, "left")), expression_from_json(_part(found, "right")))
+    if kind == "not":
+        return Not(expression_from_json(_part(found, "child")))
+    if kind == "may-match":
+        return MayMatch(str(_part(found, "construct")), tuple(found.get("columns", ())))
+    op = _OPS.get(kind) if isinstance(kind, str) else None
+    if op is None:
+        raise WhereError(f"expression JSON has the unknown type {kind!r}: it must be one of and, or, not, {', '.join(_OPS)}")
+    return Predicate(op, _read_term(_part(found, "term")), _read_values(op, found))
+
+
+def _part(found: Mapping[str, Any], key: str) -> Any:
+    if key not in found:
+        raise WhereError(f"expression JSON of type {found.get('type')!r} lacks {key!r}")
+    return found[key]
+
+
+def _read_term(found: Any) -> Term:
+    if isinstance(found, str):
+        return Reference(found)
+    kind = found.get("type") if isinstance(found, Mapping) else None
+    if kind == "reference":
+        return _read_reference(_part(found, "term"))
+    if kind == "transform":
+        return TransformTerm(transform_from_text(str(_part(found, "transform"))), _read_reference(_part(found, "term")))
+    raise WhereError(f"expression JSON term must be a name, a reference or a transform, not {found!r}")
+
+
+def _read_reference(found: Any) -> Reference:
+    if isinstance(found, str):
+        return Reference(found)
+    if isinstance(found, Mapping) and found.get("type") == "reference":
+        return _read_reference(_part(found, "term"))
+    raise WhereError(f"expression JSON reference must be a name, not {found!r}")
+
+
+def _read_values(op: Op, found: Mapping[str, Any]) -> tuple[Any, ...]:
+    wanted = "values" if op.is_set else "value"
+    wrong = {"value", "values"} - (set() if op.is_unary else {wanted})
+    for key in sorted(wrong & set(found)):
+        raise WhereError(f"expression JSON of type {op.value!r} must not have {key!r}")
+    if op.is_unary:
+        return ()
+    given = _part(found, wanted)
+    if op.is_set and not isinstance(given, list | tuple):
+        raise WhereError(f"expression JSON of type {op.value!r}: 'values' must be a list, not {given!r}")
+    return tuple(_read_value(op, v) for v in (given if op.is_set else [given]))
+
+
+def _read_value(op: Op, given: Any) -> Any:
+    if isinstance(given, Mapping) and given.get("type") == "literal":
+        value = _part(given, "value")
+        return _read_literal(op, str(given["data-type"]), value) if "data-type" in given else _read_value(op, value)
+    if isinstance(given, bool | int | float | str):
+        return given
+    raise WhereError(f"expression JSON of type {op.value!r}: {given!r} is no literal")
+
+
+def _read_literal(op: Op, type_name: str, value: Any) -> Literal:
+    # Binding knows how to read a JSON single value against a column; here the literal's own type serves as the column.
+    try:
+        type_ = primitive_from_name(type_name)
+        return Literal(interval(type_, plain_literal(type_, value)).low, type_)
+    except (ValueError, TypeError, ArithmeticError, SchemaError) as e:
+        raise WhereError(f"expression JSON of type {op.value!r}: {value!r} is no {type_name} literal: {e}") from None
