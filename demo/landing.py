@@ -74,7 +74,9 @@ def arrival_delay(arrived: pa.ChunkedArray, scheduled: pa.ChunkedArray) -> pa.Ch
     raw = pc.subtract(_minutes(arrived), _minutes(scheduled))
     # A flight due 23:50 that lands 00:20 is 30 minutes late, not 23.5 hours early; one due 00:10 that lands 23:50 is early.
     wrapped = pc.if_else(pc.less(raw, -_HALF_DAY_MINUTES), pc.add(raw, 2 * _HALF_DAY_MINUTES), raw)
-    return pc.if_else(pc.greater(wrapped, _HALF_DAY_MINUTES), pc.subtract(wrapped, 2 * _HALF_DAY_MINUTES), wrapped).cast(pa.int32())
+    return pc.if_else(pc.greater_equal(wrapped, _HALF_DAY_MINUTES), pc.subtract(wrapped, 2 * _HALF_DAY_MINUTES), wrapped).cast(
+        pa.int32()
+    )
 
 
 def _minutes(hhmm: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -55,6 +55,11 @@ def arrow_schema(dataset: Dataset) -> pa.Schema:
     return pa.schema([pa.field(c.name, _TYPES[c.type], nullable=not c.key) for c in dataset.columns])
 
 
+def dataset_schema(name: str) -> pa.Schema:
+    """``arrow_schema`` of the dataset of that name, every column nullable, to compare what readers give."""
+    return pa.schema([f.with_nullable(True) for f in arrow_schema(DATASETS[name])])
+
+
 def _conversion(dataset: Dataset) -> csv.ConvertOptions:
     # Whole numbers are read as such: a fraction in the source would fail here, not be cut off.
     return csv.ConvertOptions(

@@ -1,0 +1,101 @@
+"""What the demo shows while it works and at the end: a live line on a terminal, plain lines elsewhere (a log, CI)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.status import Status
+from rich.table import Table
+
+from demo.processes import DemoError
+
+_QUIET_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Step:
+    """A running step: ``show`` replaces its live text, ``note`` leaves a line."""
+
+    name: str
+    printer: Printer
+    detail: str = ""
+    _shown: str = ""
+    _shown_at: float = 0.0
+
+    def show(self, text: str) -> None:
+        """What is going on now. Off a terminal the same text is not repeated, and nothing more often than every ten seconds."""
+        status = self.printer.status
+        if status is not None:
+            status.update(f"[bold]{self.name}[/] [dim]{text}")
+        elif text != self._shown and time.monotonic() - self._shown_at > _QUIET_SECONDS:
+            self.printer.console.print(f"    {text}", highlight=False, markup=False)
+            self._shown, self._shown_at = text, time.monotonic()
+
+    def note(self, text: str) -> None:
+        self.printer.console.print(f"    {text}", highlight=False, markup=False)
+
+
+@dataclass(slots=True)
+class Printer:
+    """Steps in order, with the time each took."""
+
+    console: Console = field(default_factory=Console)
+    timings: list[tuple[str, float]] = field(default_factory=list)
+    status: Status | None = None
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Step]:
+        """Run a step; an error leaves with the step's name in it, so that a failure says where."""
+        step = Step(name, self)
+        started = time.monotonic()
+        if self.console.is_terminal:
+            self.status = self.console.status(f"[bold]{name}")
+            self.status.start()
+        else:
+            self.console.print(f"... {name}", highlight=False, markup=False)
+        try:
+            yield step
+        except DemoError as e:
+            e.add_note(name)
+            raise
+        finally:
+            if self.status is not None:
+                self.status.stop()
+                self.status = None
+        seconds = time.monotonic() - started
+        self.timings.append((name, seconds))
+        self.console.print(f"[green]ok[/]  {name} [dim]{seconds:.1f} s[/] {step.detail}", highlight=False)
+
+    def failure(self, error: DemoError) -> None:
+        """Which step failed, why, where to look, what to try."""
+        step = (getattr(error, "__notes__", None) or ["the demo"])[0]
+        lines = [str(error)]
+        if error.log is not None:
+            lines.append(f"log: {error.log}")
+        lines.append(f"next: {error.next_step or 'read the log, then run make demo again (it starts from scratch)'}")
+        self.console.print(Panel("\n".join(lines), title=f"failed: {step}", border_style="red", title_align="left"))
+
+
+def comparison(title: str, columns: list[str], rows: list[list[str]]) -> Table:
+    """A table whose first column is text and the others figures."""
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def size(count: int) -> str:
+    """Bytes in words."""
+    value = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} GiB"

@@ -1,0 +1,114 @@
+"""The proof: every table, read three ways at every retained snapshot, against the answer computed from the source; and what was
+removed.
+
+Nothing here trusts a report alone: files said to be gone are looked for on disk, and the planted orphan must be the only file
+that orphan removal took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from demo.datasets import DATASETS
+from demo.expected import expected_rows, ingested_flights
+from demo.places import Places
+from demo.printing import Printer, Step, comparison, size
+from demo.processes import DemoError
+from demo.readers import READERS, Fingerprint, fingerprint
+from demo.settings import USER
+from demo.table_states import reports, snapshot_ids
+from iceberg_ops.config.report import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """One table's answer, and how many times it was read and found equal."""
+
+    name: str
+    answer: Fingerprint
+    readers: tuple[str, ...]
+    snapshots: int
+
+
+def prove(places: Places, days: list[date], planted: Path | None, step: Step) -> list[Proven]:
+    """Raises DemoError with the first thing that is not as it must be."""
+    proven = []
+    for name, dataset in DATASETS.items():
+        step.show(dataset.table)
+        wanted = expected_rows(name, days)
+        columns = wanted.schema.names
+        answer = fingerprint(wanted, columns)
+        for reader, read in READERS.items():
+            got = fingerprint(read(places, dataset.table, None), columns)
+            _must(got == answer, f"{dataset.table}: {reader} reads {got}, the source says {answer}")
+        ids = snapshot_ids(places, name)
+        for snapshot_id in ids:
+            _readers_agree(places, dataset.table, snapshot_id, columns)
+        proven.append(Proven(name, answer, tuple(READERS), len(ids)))
+    _expired_files_are_gone(places)
+    _only_the_orphan_went(places, planted)
+    step.detail = f"{sum(p.answer.rows for p in proven):,} rows of {ingested_flights(days):,} loaded flights and 4 reference tables"
+    return proven
+
+
+def print_all(printer: Printer, places: Places, sizes: dict[str, dict[str, TableState]], proven: list[Proven]) -> None:
+    """Sizes before and after, the proof, time of each step, and how to go on."""
+    moments = list(sizes)
+    rows = [
+        [f"nyc.{name}", " > ".join(str(sizes[m][name].data_files) for m in moments), *_figures(sizes, moments, name)]
+        for name in DATASETS
+    ]
+    title = f"What became of the tables ({' > '.join(moments)})"
+    printer.console.print()
+    printer.console.print(comparison(title, ["table", "data files", "delete files", "bytes", "manifests", "snapshots"], rows))
+    rows = [[f"nyc.{p.name}", f"{p.answer.rows:,}", p.answer.checksum[:16], ", ".join(p.readers), str(p.snapshots)] for p in proven]
+    title = "Equal to the answer computed from the source package"
+    printer.console.print(comparison(title, ["table", "rows", "checksum", "read by", "snapshots read"], rows))
+    rows = [[name, f"{seconds:.1f} s"] for name, seconds in printer.timings]
+    rows.append(["all", f"{sum(seconds for _, seconds in printer.timings):.1f} s"])
+    printer.console.print(comparison("Time", ["step", "seconds"], rows))
+    ways = f"[bold]make up[/] starts Airflow again and prints address and password (user {USER}); [bold]make down[/] stops it."
+    printer.console.print(f"Look around: {ways}", highlight=False)
+    printer.console.print(f"Tables lie in {places.warehouse}, reports in {places.jobs}.", highlight=False)
+
+
+def _figures(sizes: dict[str, dict[str, TableState]], moments: list[str], name: str) -> list[str]:
+    states = [sizes[m][name] for m in moments]
+    return [
+        " > ".join(str(s.delete_files) for s in states),
+        " > ".join(size(s.bytes) for s in states),
+        " > ".join(str(s.manifests) for s in states),
+        " > ".join(str(s.snapshots) for s in states),
+    ]
+
+
+def _readers_agree(places: Places, table: str, snapshot_id: int, columns: list[str]) -> None:
+    answers = {reader: fingerprint(read(places, table, snapshot_id), columns) for reader, read in READERS.items()}
+    told = ", ".join(f"{reader}: {answer}" for reader, answer in answers.items())
+    _must(len(set(answers.values())) == 1, f"{table} at snapshot {snapshot_id}: readers differ: {told}")
+
+
+def _expired_files_are_gone(places: Places) -> None:
+    done = [
+        r.report for r in reports(places, "table_maintenance") if r.report.action == "expire_snapshots" and not r.report.dry_run
+    ]
+    expired = [f for report in done for f in report.files]
+    _must(bool(expired), "expire_snapshots removed no file")
+    left = [f for f in expired if Path(f.removeprefix("file://")).exists()]
+    _must(not left, f"{len(left)} files were reported as expired and are still there, such as {left[:1]}")
+
+
+def _only_the_orphan_went(places: Places, planted: Path | None) -> None:
+    done = [
+        r.report for r in reports(places, "table_maintenance") if r.report.action == "remove_orphan_files" and not r.report.dry_run
+    ]
+    removed = [f.removeprefix("file://") for report in done for f in report.files]
+    _must(planted is None or removed == [str(planted)], f"orphan removal took {removed}, planted was {planted}")
+    _must(planted is None or not planted.exists(), f"the planted orphan {planted} is still there")
+
+
+def _must(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise DemoError(otherwise, next_step="this is a bug: keep build/demo and report it")

@@ -1,0 +1,125 @@
+"""The same table read four ways, and a fingerprint by which two answers are told equal.
+
+``iceberg-ops scan`` in a process of its own, pyiceberg and DuckDB; each for the current rows or for one snapshot. A reader gives
+an Arrow table; the fingerprint does not depend on the order of rows or on how a reader spells its types.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from demo.places import Places
+from demo.settings import CATALOG, catalog_properties
+from iceberg_ops.errors import IcebergOpsError
+
+
+class ReaderError(IcebergOpsError):
+    """A reader could not read a table; names both."""
+
+    code = "READER"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """How many rows, and a checksum over all values."""
+
+    rows: int
+    checksum: str
+
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows, {self.checksum[:12]}"
+
+
+def fingerprint(table: pa.Table, columns: list[str]) -> Fingerprint:
+    """SHA-256 over the sorted texts of all rows, ``columns`` in order."""
+    values = [table.column(name).to_pylist() for name in columns]
+    rows = sorted("\x1f".join(map(_text, row)) for row in zip(*values, strict=True))
+    digest = hashlib.sha256("\x1e".join(rows).encode()).hexdigest()
+    return Fingerprint(table.num_rows, digest)
+
+
+def read_with_iceberg_ops(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
+    """``iceberg-ops scan`` to a Parquet file. Raises ReaderError with the command's one line."""
+    out = places.root / "scans" / f"{table}-{snapshot_id or 'current'}.parquet"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    chosen = [] if snapshot_id is None else ["--snapshot-id", str(snapshot_id)]
+    command = [
+        sys.executable,
+        "-m",
+        "iceberg_ops.cli.main",
+        "scan",
+        f"{CATALOG}.{table}",
+        *chosen,
+        "--format",
+        "parquet",
+        "-o",
+        str(out),
+    ]
+    environment = {**os.environ, "ICEBERG_OPS_CATALOGS": str(places.catalogs_file)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReaderError(f"iceberg-ops scan of {table}: {done.stderr.strip()}")
+    return pq.read_table(out)
+
+
+def read_with_pyiceberg(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
+    """pyiceberg on the same SQL catalog."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    found = SqlCatalog(CATALOG, **catalog_properties(places)).load_table(table)
+    return found.scan(snapshot_id=snapshot_id).to_arrow()
+
+
+def read_with_duckdb(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
+    """DuckDB's iceberg extension on the table's current metadata file."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    location = SqlCatalog(CATALOG, **catalog_properties(places)).load_table(table).metadata_location
+    chosen = "" if snapshot_id is None else f", snapshot_from_id={snapshot_id}"
+    with duckdb_with_iceberg() as connection:
+        return connection.sql(f"SELECT * FROM iceberg_scan('{location.removeprefix('file://')}'{chosen})").to_arrow_table()
+
+
+def duckdb_with_iceberg() -> Any:
+    """A DuckDB connection with the iceberg extension from its wheel, instants in UTC."""
+    import duckdb
+    import duckdb_extensions
+
+    connection = duckdb.connect()
+    for name in ("avro", "iceberg"):
+        duckdb_extensions.import_extension(name, con=connection)
+        connection.load_extension(name)
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+Reader = Callable[[Places, str, int | None], pa.Table]
+READERS: Mapping[str, Reader] = {
+    "iceberg-ops": read_with_iceberg_ops,
+    "pyiceberg": read_with_pyiceberg,
+    "DuckDB": read_with_duckdb,
+}
+
+
+def data_files_on_disk(places: Places) -> set[Path]:
+    """Every file of the warehouse."""
+    return {p for p in places.warehouse.rglob("*") if p.is_file()}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "\\N"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,177 @@
+"""The demo, step by step: real Airflow on loopback, real flights, three kinds of change, maintenance from a policy, and the proof.
+
+Every step either succeeds or raises DemoError with what happened, the log and the next thing to try. Nothing is left running.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+
+from demo import proof
+from demo.airflow_api import Airflow
+from demo.places import Places
+from demo.printing import Printer
+from demo.processes import COMPONENTS, DemoError, check_alive, last_line, run, running, start, stop_all, wait_until
+from demo.runs_watch import backfill, run_and_wait
+from demo.settings import USER, airflow_environment, password, write_catalogs_file, write_password
+from demo.table_states import reports, states, table_location
+from iceberg_ops.config.report import TableState
+
+FIRST_DAY = date(2013, 2, 6)
+"""Two days before the blizzard of 8 February 2013: ordinary flights, hundreds of cancelled ones, and diverted ones."""
+
+DAGS = {"flights_ingest", "reference_tables", "flights_corrections", "table_maintenance", "iceberg_maintenance"}
+PLANTED_AGE_DAYS = 4
+_START_SECONDS = 180.0
+
+
+@dataclass(slots=True)
+class Story:
+    """The demo's state while it runs."""
+
+    places: Places
+    printer: Printer
+    days: list[date]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sizes: dict[str, dict[str, TableState]] = field(default_factory=dict)
+    planted: Path | None = None
+
+    def tell(self) -> None:
+        """All steps. Components are stopped at the end, whatever happened."""
+        self.prepare()
+        try:
+            airflow = self.start_airflow()
+            self.ingest(airflow)
+            self.correct(airflow)
+            self.maintain(airflow)
+            airflow.close()
+        finally:
+            stop_all(self.places)
+        with self.printer.step("prove every table against the source, with three readers") as step:
+            results = proof.prove(self.places, self.days, self.planted, step)
+        proof.print_all(self.printer, self.places, self.sizes, results)
+
+    def prepare(self) -> None:
+        """From scratch: what an earlier demo left is stopped and removed."""
+        with self.printer.step("prepare build/demo") as step:
+            stopped = stop_all(self.places)
+            if stopped:
+                step.note(f"stopped {', '.join(stopped)} of an earlier run")
+            require_java()
+            shutil.rmtree(self.places.root, ignore_errors=True)
+            self.places.make()
+            self.places.choose_port_again()
+            self.environment = airflow_environment(self.places)
+            write_password(self.places)
+            write_catalogs_file(self.places)
+        with self.printer.step("migrate Airflow's database (sqlite)"):
+            run([sys.executable, "-m", "airflow", "db", "migrate"], self.places, self.environment, "db-migrate")
+
+    def start_airflow(self) -> Airflow:
+        with self.printer.step("start api-server, scheduler and dag-processor") as step:
+            airflow = start_components(self.places, self.environment)
+            step.detail = airflow.url
+            wait_for_dags(airflow, self.places)
+        return airflow
+
+    def ingest(self, airflow: Airflow) -> None:
+        """Reference tables, the backfill, and one day a second time."""
+        with self.printer.step("load weather, planes, airports and airlines (DAG reference_tables)") as step:
+            run_and_wait(airflow, self.places, step, "reference_tables", 420)
+        with self.printer.step(f"backfill flights_ingest, {self.days[0]} to {self.days[-1]}, one Spark job a day") as step:
+            backfill(airflow, self.places, step, self.environment, dag_id="flights_ingest", days=self.days)
+            self.sizes["ingested"] = states(self.places)
+            step.detail = f"{self.sizes['ingested']['flights'].records:,} flights"
+        with self.printer.step(f"run {self.days[1]} again: it must change nothing") as step:
+            backfill(airflow, self.places, step, self.environment, dag_id="flights_ingest", days=[self.days[1]], again=True)
+            self._expect_unchanged()
+            step.detail = "already committed, still one copy"
+
+    def correct(self, airflow: Airflow) -> None:
+        with self.printer.step("late corrections (DAG flights_corrections): MERGE, UPDATE, DELETE") as step:
+            run_and_wait(airflow, self.places, step, "flights_corrections", 420)
+            self.sizes["corrected"] = states(self.places)
+            step.detail = f"{self.sizes['corrected']['flights'].delete_files} position delete files on flights"
+
+    def maintain(self, airflow: Airflow) -> None:
+        with self.printer.step("maintain every table from the policy (DAG table_maintenance)") as step:
+            self.planted = plant_orphan(table_location(self.places, "flights"))
+            run_and_wait(airflow, self.places, step, "table_maintenance", 420)
+            self.sizes["maintained"] = states(self.places)
+            step.detail = f"{self.sizes['maintained']['flights'].data_files} data files, no delete file left on flights"
+
+    def _expect_unchanged(self) -> None:
+        now, before = states(self.places)["flights"], self.sizes["ingested"]["flights"]
+        if now.snapshot_id != before.snapshot_id:
+            raise DemoError(f"a repeated day changed nyc.flights: {before.records:,} records became {now.records:,}")
+        last = reports(self.places, "flights_ingest")[-1].report
+        if last.status != "already-committed":
+            raise DemoError(f"a repeated day was not recognised: its report says {last.status}")
+
+
+def start_components(places: Places, environment: Mapping[str, str]) -> Airflow:
+    """Start all components and wait until they are healthy. Raises DemoError that names the one that is not."""
+    for name in COMPONENTS:
+        start(name, places, environment)
+    airflow = Airflow(f"http://127.0.0.1:{places.api_port()}", USER, password(places))
+
+    def ready() -> bool:
+        check_alive(places)
+        return airflow.healthy("scheduler", "dag_processor")
+
+    if not wait_until(ready, _START_SECONDS):
+        log = places.logs / "api-server.log"
+        raise DemoError(f"Airflow was not healthy after {_START_SECONDS:.0f} s: {last_line(log)}", log=log)
+    return airflow
+
+
+def wait_for_dags(airflow: Airflow, places: Places) -> None:
+    """Wait until every DAG is there. Raises DemoError with the import error of a file that does not load."""
+
+    def parsed() -> bool:
+        check_alive(places)
+        return airflow.dag_ids() >= DAGS or bool(airflow.import_errors())
+
+    wait_until(parsed, _START_SECONDS)
+    errors = airflow.import_errors()
+    missing = DAGS - airflow.dag_ids()
+    if errors or missing:
+        log = places.logs / "dag-processor.log"
+        raise DemoError(errors[0] if errors else f"DAGs not found: {', '.join(sorted(missing))}", log=log)
+
+
+def plant_orphan(location: Path) -> Path:
+    """A file nobody refers to, in a table's data folder, old enough to be taken for an orphan."""
+    some = next(location.rglob("data/**/*.parquet"))
+    orphan = some.with_name(f"00000-0-{uuid.uuid4()}-00001.parquet")
+    shutil.copyfile(some, orphan)
+    then = time.time() - timedelta(days=PLANTED_AGE_DAYS).total_seconds()
+    os.utime(orphan, (then, then))
+    return orphan
+
+
+def require_java() -> None:
+    """Raise DemoError unless Spark's Java is there, before anything is started."""
+    import logging
+
+    sys.path.append(str(Path(__file__).resolve().parents[1] / "plugins"))
+    from iceberg_airflow.lanes import require_java as check
+    from iceberg_ops.errors import RuntimeMissingError
+
+    try:
+        check(logging.getLogger(__name__))
+    except RuntimeMissingError as e:
+        raise DemoError(str(e), next_step="install a Java 17 runtime, or set JAVA_HOME to one") from e
+
+
+def still_running(places: Places) -> list[str]:
+    """Components that run now."""
+    return sorted(running(places))
