@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_type
-from iceberg_ops.spec.types import MISSING, UUID, IcebergType, ListType, MapType, NestedField, StructType
+from iceberg_ops.data.variant_values import Variant
+from iceberg_ops.spec.types import MISSING, UUID, VARIANT, IcebergType, ListType, MapType, NestedField, StructType
 
 
 def array_of(type_: IcebergType, values: list[Any]) -> pa.Array:
@@ -28,11 +29,12 @@ def repeated(type_: IcebergType, value: Any, rows: int) -> pa.Array:
 
 
 def default_of(f: NestedField) -> Any:
-    """Canonical value of a field that a file does not have: its initial default; ``{}`` takes the sub-fields' (DEFAULT-09)."""
+    """Canonical value of a field that a file does not have: its initial default. A struct's is null or ``{}``, which stands for
+    its sub-fields' defaults (DEFAULT-08, DEFAULT-09)."""
     value = f.initial_default
     if value is MISSING or value is None:
         return None
-    if isinstance(f.type, StructType) and len(value) != len(f.type.fields):
+    if isinstance(f.type, StructType):
         return tuple(default_of(child) for child in f.type.fields)
     return value
 
@@ -84,6 +86,8 @@ def _canonical(type_: IcebergType, value: Any) -> Any:
         return [_canonical(type_.element.type, v) for v in value]
     if isinstance(type_, MapType):
         return [(_canonical(type_.key.type, k), _canonical(type_.value.type, v)) for k, v in value]
+    if type_ == VARIANT:
+        return Variant(value["metadata"], value["value"])
     return uuid.UUID(bytes=value) if type_ == UUID else value
 
 
@@ -96,6 +100,8 @@ def _for_arrow(type_: IcebergType, value: Any) -> Any:
         return [_for_arrow(type_.element.type, v) for v in value]
     if isinstance(type_, MapType):
         return [(_for_arrow(type_.key.type, k), _for_arrow(type_.value.type, v)) for k, v in value]
+    if isinstance(value, Variant):
+        return {"metadata": value.metadata, "value": value.value}
     return value.bytes if isinstance(value, uuid.UUID) else value
 
 
