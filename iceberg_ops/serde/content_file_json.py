@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -30,7 +30,7 @@ def data_file_to_dict(f: DataFile) -> dict[str, Any]:
         "file_path": f.file_path,
         "file_format": f.file_format.value,
         "spec_id": f.spec_id,
-        "partition": [value_to_json(v) for v in f.partition],
+        "partition": partition_to_json(f.partition),
         "record_count": f.record_count,
         "file_size_in_bytes": f.file_size_in_bytes,
     }
@@ -63,7 +63,7 @@ def data_file_from_dict(d: Mapping[str, Any]) -> DataFile:
             file_path=d["file_path"],
             file_format=FileFormat(d["file_format"]),
             spec_id=d["spec_id"],
-            partition=tuple(value_from_json(v) for v in d["partition"]),
+            partition=partition_from_json(d["partition"]),
             record_count=d["record_count"],
             file_size_in_bytes=d["file_size_in_bytes"],
             key_metadata=_from_base64(d["key_metadata"]) if "key_metadata" in d else None,
@@ -71,6 +71,16 @@ def data_file_from_dict(d: Mapping[str, Any]) -> DataFile:
         )
     except (KeyError, ValueError, TypeError, AttributeError, InvalidOperation) as e:
         raise DataError(f"content file in JSON is malformed: {type(e).__name__} {e}") from None
+
+
+def partition_to_json(partition: Iterable[Any]) -> list[Any]:
+    """A partition tuple as a JSON array. Raises DataError for a value that is no canonical primitive."""
+    return [value_to_json(v) for v in partition]
+
+
+def partition_from_json(values: Iterable[Any]) -> tuple[Any, ...]:
+    """The tuple that ``partition_to_json`` wrote. Raises ValueError or KeyError for another shape."""
+    return tuple(value_from_json(v) for v in values)
 
 
 def value_to_json(value: Any) -> Any:
