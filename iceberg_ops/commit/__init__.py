@@ -1,1 +1,1 @@
-"""TBD."""
+"""Operations as values, conflict validation, and the one loop that may move a table's pointer."""

@@ -1,0 +1,187 @@
+"""What the catalogs of this package share: everything but where the pointer is kept.
+
+A subclass says how to find the location of a table's current metadata, and how to publish the next metadata after it. Files of a
+commit that is known to have failed are deleted here; after an unknown outcome nothing is.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.next_metadata import next_metadata
+from iceberg_ops.catalog.purge import all_files
+from iceberg_ops.config.properties import GC_ENABLED, METADATA_DELETE_AFTER_COMMIT
+from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchNamespaceError, NoSuchTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.metadata_builder import new_table_metadata
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
+from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import UNSORTED, SortOrder
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.table.metadata_files import read_metadata
+from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
+
+_VERSION = re.compile(r"(?:.*/)?v?(\d+)(?:-[^/]*)?\.(?:gz\.)?metadata\.json(?:\.gz)?")
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch by this machine's clock."""
+    return time.time_ns() // 1_000_000
+
+
+def metadata_version(location: str) -> int:
+    """The number in a metadata file's name; -1 where it has none, so that the next version is 0."""
+    m = _VERSION.fullmatch(location)
+    return int(m[1]) if m else -1
+
+
+class BaseCatalog(ABC):
+    """A catalog whose tables are found by the location of their current metadata file."""
+
+    def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
+        self._name = name
+        self._io = io
+        self._warehouse = warehouse.rstrip("/") if warehouse else None
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def io(self) -> FileIO:
+        return self._io
+
+    # what a subclass says
+
+    @abstractmethod
+    def _current_location(self, identifier: Identifier) -> str | None:
+        """Location of the table's current metadata file; None where there is no such table."""
+
+    @abstractmethod
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
+        """Make a table of ``metadata``; its metadata location. Raises AlreadyExistsError."""
+
+    @abstractmethod
+    def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
+        """Put ``metadata`` after ``current``; its location. Raises CommitFailedError, CommitStateUnknownError,
+        CatalogUnavailableError."""
+
+    @abstractmethod
+    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool: ...
+
+    @abstractmethod
+    def _forget(self, identifier: Identifier) -> None:
+        """Remove the pointer. Raises NoSuchTableError where it is already gone."""
+
+    @abstractmethod
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]: ...
+
+    @abstractmethod
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]: ...
+
+    @abstractmethod
+    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]: ...
+
+    # tables
+
+    def load_table(self, identifier: Identifier) -> Table:
+        location = self._location_of(identifier)
+        return self._table(identifier, read_metadata(self._io, location), location)
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        return self._current_location(identifier) is not None
+
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Schema,
+        *,
+        spec: PartitionSpec = UNPARTITIONED,
+        sort_order: SortOrder = UNSORTED,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        self._check_new(identifier)
+        metadata = new_table_metadata(
+            schema,
+            spec,
+            sort_order,
+            (location or self._default_location(identifier)).rstrip("/"),
+            dict(properties or {}),
+            now_ms=self._clock(),
+        )
+        return self._table(identifier, metadata, self._publish_first(identifier, metadata))
+
+    def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+        identifier = table.identifier[1:]
+        location = self._location_of(identifier)
+        current = table.metadata if location == table.metadata_location else read_metadata(self._io, location)
+        updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
+        if updated is current:
+            return self._table(identifier, current, location)
+        published = self._publish_next(identifier, location, current, updated)
+        self._delete_old_metadata(current, updated, location)
+        return self._table(identifier, updated, published)
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+        location = self._location_of(identifier)
+        table = self._table(identifier, read_metadata(self._io, location), location) if purge else None
+        files = all_files(table) if table is not None and GC_ENABLED.of(table.properties) else ()
+        self._forget(identifier)
+        for failure in self._io.delete_many(files):
+            log.warning(
+                "table %s was dropped, but %s could not be deleted: %s", ".".join(identifier), failure.location, failure.reason
+            )
+
+    # for subclasses
+
+    def _location_of(self, identifier: Identifier) -> str:
+        location = self._current_location(identifier)
+        if location is None:
+            raise NoSuchTableError(f"catalog {self._name} has no table {'.'.join(identifier)}")
+        return location
+
+    def _table(self, identifier: Identifier, metadata: TableMetadata, location: str) -> Table:
+        return Table((self._name, *identifier), metadata, location, self._io)
+
+    def _check_new(self, identifier: Identifier) -> None:
+        if len(identifier) < 2 or not all(identifier):
+            raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
+        self._check_namespace(identifier[:-1])
+        if self.table_exists(identifier):
+            raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self._name}")
+
+    def _check_namespace(self, namespace: tuple[str, ...]) -> None:
+        if not self._namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"catalog {self._name} has no namespace {'.'.join(namespace)}")
+
+    def _check_empty(self, namespace: tuple[str, ...]) -> None:
+        self._check_namespace(namespace)
+        if held := [".".join(i) for i in [*self.list_tables(namespace), *self.list_namespaces(namespace)]]:
+            raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: it holds {', '.join(held[:5])}")
+
+    def _default_location(self, identifier: Identifier) -> str:
+        if base := self.namespace_properties(identifier[:-1]).get("location"):
+            return f"{base.rstrip('/')}/{identifier[-1]}"
+        if self._warehouse is None:
+            raise BadInputError(f"catalog {self._name} has no warehouse: give table {'.'.join(identifier)} a location")
+        return "/".join((self._warehouse, *identifier))
+
+    def _delete_old_metadata(self, current: TableMetadata, updated: TableMetadata, current_location: str) -> None:
+        """Metadata files that this commit pushed off the metadata log, where the table asks for it. A failure leaves an orphan."""
+        if not METADATA_DELETE_AFTER_COMMIT.of(updated.properties):
+            return
+        kept = {entry.metadata_file for entry in updated.metadata_log} | {current_location}
+        gone = [entry.metadata_file for entry in current.metadata_log if entry.metadata_file not in kept]
+        for failure in self._io.delete_many(gone):
+            log.warning("old metadata file %s could not be deleted: %s", failure.location, failure.reason)

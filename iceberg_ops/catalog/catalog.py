@@ -1,0 +1,95 @@
+"""What every catalog can do: find tables and swap their metadata, atomically.
+
+A commit is a list of requirements (what must still be true of the table) and a list of updates; a catalog checks the first and
+applies the second to the metadata that is current *at that moment*, as the REST specification defines it. So a catalog never
+needs to know what an operation was, and an operation never needs to know how the pointer is kept.
+
+What ``commit_table`` may raise is the contract the committer is built on:
+
+- ``CommitFailedError``: a requirement did not hold or another commit was faster. Nothing was changed.
+- ``CatalogUnavailableError``: the catalog could not be asked. Nothing was changed.
+- ``CommitStateUnknownError``: the swap may have happened. Nothing may be cleaned up.
+
+An identifier is ``(*namespace, name)``; ``Table.identifier`` has the catalog's name before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
+from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import UNSORTED, SortOrder
+from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.table.table import Table
+
+Identifier = tuple[str, ...]
+
+
+@runtime_checkable
+class Catalog(Protocol):
+    """A catalog by name. Implementations are safe to use from several threads and from several processes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def io(self) -> FileIO: ...
+
+    def load_table(self, identifier: Identifier) -> Table:
+        """The table as it is now. Raises NoSuchTableError."""
+        ...
+
+    def create_table(
+        self,
+        identifier: Identifier,
+        schema: Schema,
+        *,
+        spec: PartitionSpec = UNPARTITIONED,
+        sort_order: SortOrder = UNSORTED,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Create a table (field ids are assigned anew). Raises AlreadyExistsError, NoSuchNamespaceError, SchemaError."""
+        ...
+
+    def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+        """Check requirements against the current metadata, apply updates to it and swap. See the module docstring."""
+        ...
+
+    def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
+        """Forget the table; with ``purge`` its files go too (unless gc.enabled is false). Raises NoSuchTableError."""
+        ...
+
+    def rename_table(self, old: Identifier, new: Identifier) -> Table:
+        """Raises NoSuchTableError, AlreadyExistsError, NoSuchNamespaceError."""
+        ...
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
+        """Take an existing metadata file as a table of this catalog. Raises AlreadyExistsError, NoSuchNamespaceError."""
+        ...
+
+    def table_exists(self, identifier: Identifier) -> bool: ...
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        """Identifiers of the tables directly in a namespace, sorted. Raises NoSuchNamespaceError."""
+        ...
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        """Namespaces directly below ``parent``, sorted."""
+        ...
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        """Raises AlreadyExistsError."""
+        ...
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        """Raises NoSuchNamespaceError, and BadInputError while it holds tables or namespaces."""
+        ...
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        """Raises NoSuchNamespaceError."""
+        ...

@@ -1,0 +1,61 @@
+"""Which catalog a name means: a YAML file with a list of CatalogConfig.
+
+The file is the one that the environment variable ``ICEBERG_OPS_CATALOGS`` names, or else ``catalogs.yml`` in the working folder::
+
+    catalogs:
+      - name: lake
+        type: sql
+        properties: {uri: "sqlite:////data/catalog.db", warehouse: "file:///data/warehouse"}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from iceberg_ops.config.document import Document, from_yaml
+from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.errors import BadInputError, OptionError
+
+CATALOGS_VARIABLE = "ICEBERG_OPS_CATALOGS"
+DEFAULT_FILE = "catalogs.yml"
+
+
+class CatalogFile(Document, frozen=True):
+    """The whole file."""
+
+    catalogs: list[CatalogConfig] = []  # noqa: RUF012 - msgspec copies it
+
+
+def read_catalogs(environment: Mapping[str, str] = os.environ) -> list[CatalogConfig]:
+    """All configured catalogs; none where there is no file. Raises OptionError for a file that is wrong or named but missing."""
+    named = environment.get(CATALOGS_VARIABLE)
+    path = Path(named or DEFAULT_FILE)
+    if not path.is_file():
+        if named:
+            raise OptionError(f"{CATALOGS_VARIABLE} = {named!r}: there is no such file")
+        return []
+    found = from_yaml(path.read_bytes(), CatalogFile, str(path)).catalogs
+    names = [c.name for c in found]
+    if repeated := sorted({n for n in names if names.count(n) > 1}):
+        raise OptionError(f"{path}: catalog {repeated[0]!r} is defined more than once")
+    return found
+
+
+def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> CatalogConfig:
+    """The catalog of that name. Raises OptionError that lists the known names."""
+    known = read_catalogs(environment)
+    for config in known:
+        if config.name == name:
+            return config
+    names = ", ".join(sorted(c.name for c in known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
+    raise OptionError(f"catalog {name!r} is not configured: known are {names}")
+
+
+def split_identifier(text: str) -> tuple[str, tuple[str, ...]]:
+    """``catalog.namespace.name`` as (catalog, (*namespace, name)). Raises BadInputError."""
+    parts = tuple(text.split("."))
+    if len(parts) < 3 or not all(parts):
+        raise BadInputError(f"table {text!r} must be catalog.namespace.name")
+    return parts[0], parts[1:]

@@ -1,0 +1,95 @@
+"""The reference catalog: pointers in a dictionary of this process, swapped under a lock.
+
+What every other catalog must do, without anything that could hide it; also what tests build on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from iceberg_ops.catalog.base import now_ms
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.pointer import PointerCatalog
+from iceberg_ops.errors import AlreadyExistsError, NoSuchTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.memory import MemoryFileIO
+
+
+class MemoryCatalog(PointerCatalog):
+    """A catalog that lives as long as this object."""
+
+    def __init__(
+        self,
+        name: str = "memory",
+        io: FileIO | None = None,
+        *,
+        warehouse: str = "memory://warehouse",
+        clock: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(name, io or MemoryFileIO(name), warehouse=warehouse, clock=clock, sleep=sleep)
+        self._lock = threading.Lock()
+        self._pointers: dict[Identifier, str] = {}
+        self._namespaces: dict[tuple[str, ...], dict[str, str]] = {}
+
+    def _current_location(self, identifier: Identifier) -> str | None:
+        with self._lock:
+            return self._pointers.get(identifier)
+
+    def _insert_pointer(self, identifier: Identifier, location: str) -> None:
+        with self._lock:
+            if identifier in self._pointers:
+                raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
+            self._pointers[identifier] = location
+
+    def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
+        with self._lock:
+            if self._pointers.get(identifier) != expected:
+                return False
+            self._pointers[identifier] = new
+            return True
+
+    def _rename_pointer(self, old: Identifier, new: Identifier) -> None:
+        with self._lock:
+            if old not in self._pointers:
+                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(old)}")
+            if new in self._pointers:
+                raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}")
+            self._pointers[new] = self._pointers.pop(old)
+
+    def _forget(self, identifier: Identifier) -> None:
+        with self._lock:
+            if self._pointers.pop(identifier, None) is None:
+                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
+
+    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        with self._lock:
+            return any(known[: len(namespace)] == namespace for known in self._namespaces)
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        self._check_namespace(namespace)
+        with self._lock:
+            return sorted(i for i in self._pointers if i[:-1] == namespace)
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        depth = len(parent)
+        with self._lock:
+            return sorted({n[: depth + 1] for n in self._namespaces if n[:depth] == parent and len(n) > depth})
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        with self._lock:
+            if namespace in self._namespaces:
+                raise AlreadyExistsError(f"namespace {'.'.join(namespace)} already exists in catalog {self.name}")
+            self._namespaces[namespace] = dict(properties or {})
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        self._check_empty(namespace)
+        with self._lock:
+            self._namespaces.pop(namespace, None)
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        self._check_namespace(namespace)
+        with self._lock:
+            return dict(self._namespaces.get(namespace, {}))

@@ -1,0 +1,85 @@
+"""The metadata a commit would make, or the reason why it must start again.
+
+Beside the requirements a commit carries, three things must hold of the metadata it is applied to, whoever sends it; where they do
+not, the commit was built on older metadata, and a refresh can mend it:
+
+- a new snapshot's sequence number is above the last one assigned (a commit to another branch may have taken it);
+- a new snapshot's first row id is not below the table's next one (v3);
+- a removed snapshot is the head of no branch or tag that the same commit leaves in place (a tag made during an expiry survives).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iceberg_ops.errors import CommitFailedError
+from iceberg_ops.spec.metadata_builder import apply_updates
+from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import (
+    AddSnapshot,
+    RemoveSnapshotRef,
+    RemoveSnapshots,
+    SetSnapshotRef,
+    TableUpdate,
+    UpgradeFormatVersion,
+)
+
+
+def next_metadata(
+    current: TableMetadata,
+    requirements: Sequence[TableRequirement],
+    updates: Sequence[TableUpdate],
+    *,
+    now_ms: int,
+    metadata_location: str,
+) -> TableMetadata:
+    """``current`` with ``updates`` applied; ``current`` itself where they change nothing. Raises CommitFailedError."""
+    for requirement in requirements:
+        requirement.check(current)
+    if not updates:
+        return current
+    _check_new_snapshots(current, updates)
+    _check_removed_snapshots(current, updates)
+    return apply_updates(current, updates, now_ms=max(now_ms, current.last_updated_ms), previous_metadata_file=metadata_location)
+
+
+def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:
+    version, sequence, next_row_id = current.format_version, current.last_sequence_number, current.next_row_id or 0
+    known = set(current.snapshots_by_id)
+    for update in updates:
+        if isinstance(update, UpgradeFormatVersion):
+            version = update.format_version
+        elif isinstance(update, AddSnapshot):
+            snapshot = update.snapshot
+            if snapshot.snapshot_id in known:
+                raise CommitFailedError(f"snapshot {snapshot.snapshot_id} is already in the table")
+            if version >= 2 and snapshot.sequence_number <= sequence:
+                raise CommitFailedError(
+                    f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, but {sequence} is "
+                    f"already assigned"
+                )
+            if version >= 3 and (snapshot.first_row_id or 0) < next_row_id:
+                raise CommitFailedError(
+                    f"snapshot {snapshot.snapshot_id} has first row id {snapshot.first_row_id}, but the table is at {next_row_id}"
+                )
+            known.add(snapshot.snapshot_id)
+            sequence = snapshot.sequence_number
+            next_row_id = (snapshot.first_row_id or 0) + (snapshot.added_rows or 0)
+
+
+def _check_removed_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:
+    removed = {i for update in updates if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids}
+    if not removed:
+        return
+    heads = {name: ref.snapshot_id for name, ref in current.refs.items()}
+    if current.current_snapshot_id is not None:
+        heads["main"] = current.current_snapshot_id
+    for update in updates:
+        if isinstance(update, RemoveSnapshotRef):
+            heads.pop(update.ref_name, None)
+        elif isinstance(update, SetSnapshotRef):
+            heads[update.ref_name] = update.ref.snapshot_id
+    for name, snapshot_id in heads.items():
+        if snapshot_id in removed:
+            raise CommitFailedError(f"snapshot {snapshot_id} can not be removed: it is the head of {name}")

@@ -1,0 +1,117 @@
+"""Catalogs that keep a pointer per table in a store of their own, and move it by compare-and-swap.
+
+The next metadata is written under a fresh name, then the pointer is moved from the old location to the new one. Because the new
+location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So
+a store that did not answer is asked again, and what it then says is the truth; only where it never answers is the outcome unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+
+from iceberg_ops.catalog.base import BaseCatalog, metadata_version, now_ms
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.errors import AlreadyExistsError, CatalogUnavailableError, CommitFailedError, CommitStateUnknownError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import new_metadata_location, read_metadata, write_metadata
+from iceberg_ops.table.table import Table
+
+SWAP_ATTEMPTS = 4
+
+
+class PointerCatalog(BaseCatalog):
+    """Subclasses keep the pointers; every store call raises CatalogUnavailableError where the store does not answer."""
+
+    def __init__(
+        self,
+        name: str,
+        io: FileIO,
+        *,
+        warehouse: str | None = None,
+        clock: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(name, io, warehouse=warehouse, clock=clock)
+        self._sleep = sleep
+
+    @abstractmethod
+    def _insert_pointer(self, identifier: Identifier, location: str) -> None:
+        """Raises AlreadyExistsError."""
+
+    @abstractmethod
+    def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
+        """Move the pointer if it is at ``expected``; whether it was."""
+
+    @abstractmethod
+    def _rename_pointer(self, old: Identifier, new: Identifier) -> None:
+        """Raises NoSuchTableError, AlreadyExistsError."""
+
+    def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
+        self._check_new(identifier)
+        metadata = read_metadata(self.io, metadata_location)
+        self._insert_pointer(identifier, metadata_location)
+        return self._table(identifier, metadata, metadata_location)
+
+    def rename_table(self, old: Identifier, new: Identifier) -> Table:
+        self._location_of(old)
+        self._check_new(new)
+        self._rename_pointer(old, new)
+        return self.load_table(new)
+
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
+        location = new_metadata_location(metadata, 0)
+        write_metadata(self.io, location, metadata)
+        try:
+            self._insert_pointer(identifier, location)
+        except AlreadyExistsError:
+            self.io.delete_many([location])
+            raise
+        except CatalogUnavailableError as e:
+            if self._pointer_or_none(identifier) != location:
+                raise CommitStateUnknownError(
+                    f"creation of table {'.'.join(identifier)}: {e}; it happened if the catalog has {location}"
+                ) from e
+        return location
+
+    def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
+        location = new_metadata_location(metadata, metadata_version(current_location) + 1)
+        write_metadata(self.io, location, metadata)
+        try:
+            self._swap(identifier, current_location, location)
+        except CommitFailedError:
+            self.io.delete_many([location])
+            raise
+        return location
+
+    def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
+        name, doubt = ".".join(identifier), None
+        for attempt in range(SWAP_ATTEMPTS):
+            if attempt:
+                self._sleep(0.1 * 2**attempt)
+            try:
+                if self._swap_pointer(identifier, expected, new):
+                    return
+                found = self._current_location(identifier)
+            except CatalogUnavailableError as e:
+                doubt = e
+                continue
+            if found == new or (doubt is not None and found is not None and self._is_in_log(found, new)):
+                return
+            if doubt is None:
+                raise CommitFailedError(f"table {name}: metadata location {found} has changed from {expected}")
+            break
+        raise CommitStateUnknownError(
+            f"table {name}: the swap to {new} got no answer: {doubt}; it happened if that file is in the metadata log"
+        )
+
+    def _is_in_log(self, location: str, wanted: str) -> bool:
+        return any(entry.metadata_file == wanted for entry in read_metadata(self.io, location).metadata_log)
+
+    def _pointer_or_none(self, identifier: Identifier) -> str | None:
+        try:
+            return self._current_location(identifier)
+        except CatalogUnavailableError:
+            return None

@@ -1,0 +1,180 @@
+"""A catalog in a SQL database, laid out as Iceberg's JDBC catalog (V1): Iceberg Java and pyiceberg work on the same database.
+
+The commit is one conditional UPDATE on ``metadata_location``. Every other change is a single statement too, so autocommit is
+all the transaction handling there is, on every database.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
+
+from iceberg_ops.catalog.base import now_ms
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.pointer import PointerCatalog
+from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
+from iceberg_ops.errors import AlreadyExistsError, CatalogUnavailableError, NoSuchTableError
+from iceberg_ops.io.file_io import FileIO
+
+EXISTS = {"exists": "true"}
+"""What a namespace without properties of its own is recorded as (Java and pyiceberg do the same)."""
+
+
+class SqlCatalog(PointerCatalog):
+    """``uri`` is SQLAlchemy's, for example ``sqlite:////data/catalog.db``. Several catalogs, told by name, may share a database."""
+
+    def __init__(
+        self,
+        name: str,
+        uri: str,
+        io: FileIO,
+        *,
+        warehouse: str | None = None,
+        clock: Callable[[], int] = now_ms,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(name, io, warehouse=warehouse, clock=clock, sleep=sleep)
+        self._engine = open_engine(uri)
+        with self._answers():
+            self._typed = create_missing_tables(self._engine)
+
+    # pointers
+
+    def _current_location(self, identifier: Identifier) -> str | None:
+        with self._connection() as connection:
+            found = connection.execute(select(TABLES.c.metadata_location).where(self._row_of(identifier))).scalar_one_or_none()
+        return None if found is None else str(found)
+
+    def _insert_pointer(self, identifier: Identifier, location: str) -> None:
+        values = {
+            "catalog_name": self.name,
+            "table_namespace": ".".join(identifier[:-1]),
+            "table_name": identifier[-1],
+            "metadata_location": location,
+            "previous_metadata_location": None,
+        }
+        if self._typed:
+            values["iceberg_type"] = TABLE_TYPE
+        with self._connection() as connection:
+            try:
+                connection.execute(insert(TABLES).values(values))
+            except IntegrityError:
+                raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}") from None
+
+    def _swap_pointer(self, identifier: Identifier, expected: str, new: str) -> bool:
+        statement = (
+            update(TABLES)
+            .where(and_(self._row_of(identifier), TABLES.c.metadata_location == expected))
+            .values(metadata_location=new, previous_metadata_location=expected)
+        )
+        with self._connection() as connection:
+            return connection.execute(statement).rowcount == 1
+
+    def _rename_pointer(self, old: Identifier, new: Identifier) -> None:
+        statement = update(TABLES).where(self._row_of(old)).values(table_namespace=".".join(new[:-1]), table_name=new[-1])
+        with self._connection() as connection:
+            try:
+                renamed = connection.execute(statement).rowcount
+            except IntegrityError:
+                raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}") from None
+        if renamed != 1:
+            raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(old)}")
+
+    def _forget(self, identifier: Identifier) -> None:
+        with self._connection() as connection:
+            if connection.execute(delete(TABLES).where(self._row_of(identifier))).rowcount != 1:
+                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
+
+    # namespaces
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        self._check_namespace(namespace)
+        wanted = and_(TABLES.c.catalog_name == self.name, TABLES.c.table_namespace == ".".join(namespace), self._is_table())
+        with self._connection() as connection:
+            return sorted((*namespace, str(row[0])) for row in connection.execute(select(TABLES.c.table_name).where(wanted)))
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        depth = len(parent)
+        known = [tuple(text.split(".")) for text in self._known_namespaces()]
+        return sorted({n[: depth + 1] for n in known if n[:depth] == parent and len(n) > depth})
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        name = ".".join(namespace)
+        if name in self._known_namespaces():
+            raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}")
+        rows = [
+            {"catalog_name": self.name, "namespace": name, "property_key": key, "property_value": value}
+            for key, value in {**EXISTS, **(properties or {})}.items()
+        ]
+        with self._connection() as connection:
+            try:
+                connection.execute(insert(NAMESPACE_PROPERTIES).values(rows))
+            except IntegrityError:
+                raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}") from None
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        self._check_empty(namespace)
+        columns = NAMESPACE_PROPERTIES.c
+        with self._connection() as connection:
+            connection.execute(
+                delete(NAMESPACE_PROPERTIES).where(
+                    and_(columns.catalog_name == self.name, columns.namespace == ".".join(namespace))
+                )
+            )
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        self._check_namespace(namespace)
+        columns = NAMESPACE_PROPERTIES.c
+        query = select(columns.property_key, columns.property_value).where(
+            and_(columns.catalog_name == self.name, columns.namespace == ".".join(namespace))
+        )
+        with self._connection() as connection:
+            return {key: value or "" for key, value in connection.execute(query) if (key, value) not in EXISTS.items()}
+
+    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        name = ".".join(namespace)
+        return any(known == name or known.startswith(name + ".") for known in self._known_namespaces())
+
+    def _known_namespaces(self) -> set[str]:
+        """Namespaces on record, and those that only tables name."""
+        queries = (
+            select(NAMESPACE_PROPERTIES.c.namespace).where(NAMESPACE_PROPERTIES.c.catalog_name == self.name),
+            select(TABLES.c.table_namespace).where(TABLES.c.catalog_name == self.name),
+        )
+        with self._connection() as connection:
+            return {str(row[0]) for query in queries for row in connection.execute(query.distinct())}
+
+    # the database
+
+    def _row_of(self, identifier: Identifier) -> ColumnElement[bool]:
+        return and_(
+            TABLES.c.catalog_name == self.name,
+            TABLES.c.table_namespace == ".".join(identifier[:-1]),
+            TABLES.c.table_name == identifier[-1],
+            self._is_table(),
+        )
+
+    def _is_table(self) -> ColumnElement[bool]:
+        """Views share the table in V1; a row without a type is a table."""
+        if not self._typed:
+            return TABLES.c.table_name.is_not(None)
+        return or_(TABLES.c.iceberg_type == TABLE_TYPE, TABLES.c.iceberg_type.is_(None))
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with self._answers(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _answers(self) -> Iterator[Any]:
+        try:
+            yield
+        except (IntegrityError, ProgrammingError):
+            raise
+        except DBAPIError as e:
+            raise CatalogUnavailableError(f"catalog {self.name}: {e.orig or e}") from e

@@ -1,0 +1,37 @@
+"""Adding data files (Java: FastAppend and MergeAppend). Nothing that others do can make an append wrong, so nothing is
+validated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.commit.history import History
+from iceberg_ops.commit.operation import StagedCommit
+from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
+from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
+from iceberg_ops.commit.validation import no_rewritten_twice
+from iceberg_ops.errors import BadInputError
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.snapshots import SnapshotOperation
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppendFiles(SnapshotOperationFields):
+    """Append ``added``. ``merge`` False writes one more manifest and leaves the others alone (fast, but manifests pile up)."""
+
+    added: tuple[DataFile, ...]
+    merge: bool = True
+    name: str = "append"
+
+    def __post_init__(self) -> None:
+        if wrong := next((f for f in self.added if f.content is not FileContent.DATA), None):
+            raise BadInputError(f"append takes data files only: {wrong.file_path} holds {wrong.content.name.lower()}")
+        no_rewritten_twice(self.added)
+
+    def validate(self, table: Table, history: History) -> None:
+        return None
+
+    def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
+        changes = Changes(operation=SnapshotOperation.APPEND, data=tuple(NewFile(f) for f in self.added), merge=self.merge)
+        return prepared.stage(table, self.target, changes)

@@ -1,0 +1,93 @@
+"""What others committed to a branch since an operation started, as far as it was not validated before.
+
+Only the manifests that a snapshot itself wrote are read for it. The walk goes from the branch's head back to the starting snapshot;
+where it does not get there (expired, or rolled back past it), nobody can say what happened meanwhile, and asking raises
+ValidationError (Java: "Cannot determine history").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import Table
+
+ADDS_DATA = frozenset({SnapshotOperation.APPEND.value, SnapshotOperation.OVERWRITE.value})
+REMOVES_DATA = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value, SnapshotOperation.DELETE.value})
+ADDS_DELETES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.DELETE.value})
+REPLACES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value})
+ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
+
+ManifestTest = Callable[[ManifestFile], bool]
+Change = tuple[Snapshot, ManifestEntry]
+
+
+class History:
+    """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` where that head was
+    validated by an earlier attempt and is still an ancestor."""
+
+    def __init__(self, table: Table, branch: str, starting_snapshot_id: int | None, validated_id: int | None = None) -> None:
+        self._table = table
+        self._branch = branch
+        self._starting_snapshot_id = starting_snapshot_id
+        self._validated_id = validated_id
+
+    @cached_property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """Oldest first. Raises ValidationError where the history is not known."""
+        head = self._table.metadata.branch_head(self._branch)
+        found: list[Snapshot] = []
+        last: Snapshot | None = None
+        for snapshot in self._table.metadata.ancestors(None if head is None else head.snapshot_id):
+            if snapshot.snapshot_id in (self._starting_snapshot_id, self._validated_id):
+                return tuple(reversed(found))
+            found.append(snapshot)
+            last = snapshot
+        if self._starting_snapshot_id is None and (last is None or last.parent_snapshot_id is None):
+            return tuple(reversed(found))
+        raise ValidationError(
+            f"Cannot determine history between starting snapshot {self._starting_snapshot_id} and the last known ancestor "
+            f"{None if last is None else last.snapshot_id} of branch {self._branch}",
+            snapshot_id=self._starting_snapshot_id,
+        )
+
+    @property
+    def start_sequence_number(self) -> int:
+        """Sequence number of the starting snapshot; 0 where there was none or it is gone."""
+        start = self._table.metadata.snapshots_by_id.get(self._starting_snapshot_id or -1)
+        return 0 if start is None else start.sequence_number
+
+    def added_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
+        """Data files added by the window's snapshots of these operations."""
+        return self._changes(operations, ManifestContent.DATA, EntryStatus.ADDED, may_match)
+
+    def removed_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
+        """Data files removed by the window's snapshots of these operations."""
+        return self._changes(operations, ManifestContent.DATA, EntryStatus.DELETED, may_match)
+
+    def added_deletes(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
+        """Delete files and deletion vectors added by the window's snapshots of these operations."""
+        return self._changes(operations, ManifestContent.DELETES, EntryStatus.ADDED, may_match)
+
+    def _changes(
+        self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
+    ) -> Iterator[Change]:
+        for snapshot in self.snapshots:
+            if (snapshot.operation or SnapshotOperation.OVERWRITE.value) not in operations:
+                continue
+            for manifest in manifests_of(self._table, snapshot):
+                if manifest.content is not content or manifest.added_snapshot_id != snapshot.snapshot_id:
+                    continue
+                if _has(manifest, status) and may_match(manifest):
+                    for entry in entries_of(self._table, manifest):
+                        if entry.status is status and entry.snapshot_id == snapshot.snapshot_id:
+                            yield snapshot, entry
+
+
+def _has(manifest: ManifestFile, status: EntryStatus) -> bool:
+    count = manifest.added_files_count if status is EntryStatus.ADDED else manifest.deleted_files_count
+    return count is None or count > 0

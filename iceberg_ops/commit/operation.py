@@ -1,0 +1,124 @@
+"""What the committer needs of an operation, and what a commit gives back.
+
+An operation is a value: what to add and remove, on which branch, since which snapshot, under which run key. The committer asks it
+three things: ``prepare`` once (files that do not depend on the attempt), then on every attempt ``validate`` (is it still right,
+given what others committed?) and ``stage`` (requirements and updates on the table as it is now).
+
+``starting_snapshot_id`` is the snapshot the work was planned on; None means that the table had none, so that everything in its
+history counts as concurrent. A ``run_key`` names one piece of work over all its retries, in any process: at most one
+commit carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from iceberg_ops.commit.history import History
+from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.table.table import Table
+
+Isolation = Literal["serializable", "snapshot"]
+"""``serializable``: no row that the operation should have seen may have appeared; ``snapshot``: only what it removes or replaces
+must be untouched. None, where an operation takes it, means that only what would corrupt the table is checked."""
+
+
+class Prepared(Protocol):
+    """What an operation keeps between attempts. ``written`` lists every file any attempt made so far."""
+
+    @property
+    def written(self) -> tuple[str, ...]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedCommit:
+    """One attempt. ``snapshot`` is the new snapshot, if there is one; ``referenced`` are the written files that a success keeps.
+    No updates at all: there is nothing to do."""
+
+    requirements: tuple[TableRequirement, ...] = ()
+    updates: tuple[TableUpdate, ...] = ()
+    snapshot: Snapshot | None = None
+    referenced: frozenset[str] = frozenset()
+
+
+class Operation(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def branch(self) -> str: ...
+    @property
+    def run_key(self) -> str | None: ...
+    @property
+    def starting_snapshot_id(self) -> int | None: ...
+    @property
+    def summary(self) -> Mapping[str, str]: ...
+
+    def prepare(self, table: Table) -> Any:
+        """Called once, with the table as the caller saw it. Returns the operation's ``Prepared``."""
+        ...
+
+    def validate(self, table: Table, history: History) -> None:
+        """Raise ValidationError if a concurrent change makes this commit wrong. Only what ``history`` shows was not validated
+        yet."""
+        ...
+
+    def stage(self, prepared: Any, table: Table) -> StagedCommit:
+        """The attempt's files, requirements and updates, on the table as it is now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """What became of an operation.
+
+    ``snapshot`` is the one it made, now or (``already_committed``) under the same run key before; None for an operation that makes
+    none. ``leftovers`` are files of losing attempts that could not be deleted, for the orphan job.
+    """
+
+    table: Table
+    snapshot: Snapshot | None
+    attempts: int
+    already_committed: bool = False
+    leftovers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationFields:
+    """The fields all operations share."""
+
+    branch: str = MAIN_BRANCH
+    run_key: str | None = None
+    starting_snapshot_id: int | None = None
+    summary: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CallersView:
+    """``Prepared`` of operations that change metadata only: the table's metadata as the caller saw it."""
+
+    metadata: TableMetadata
+    written: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetadataOperation(OperationFields):
+    """Base of operations that make no snapshot: they write no files, and validate nothing unless they say so.
+
+    Staging one of them on a table where it is already in force gives no updates, which is how a lost answer is resolved."""
+
+    def prepare(self, table: Table) -> CallersView:
+        return CallersView(table.metadata)
+
+    def validate(self, table: Table, history: History) -> None:
+        return None
+
+
+def staged_updates(metadata: TableMetadata, *updates: TableUpdate, requirements: tuple[TableRequirement, ...] = ()) -> StagedCommit:
+    """A commit of metadata updates on a table that must still be the same one; nothing to do without updates."""
+    if not updates:
+        return StagedCommit()
+    return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=updates)

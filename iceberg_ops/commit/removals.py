@@ -1,0 +1,180 @@
+"""What a commit takes out of a table, and how to tell whether an entry or a manifest is concerned.
+
+Files are named by value (their partition then says where to look), by path, by partition, or by a filter that must match all rows
+of a file or none. A file is told by its location's identity; a deletion vector by its place in its Puffin file. Spec: "Manifests"
+(entries are removed by writing them as DELETED), "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_ops.errors import CorruptTableError, ValidationError
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.evaluators import metrics_all_match
+from iceberg_ops.expressions.ordering import key_of
+from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysFalse, AlwaysTrue, Expression
+from iceberg_ops.io.locations import location_identity
+from iceberg_ops.scan.delete_index import PartitionKey, partition_key
+from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import StructType
+from iceberg_ops.spec.values import from_bytes
+from iceberg_ops.table.table import Table
+
+FileKey = tuple[str, int | None]
+
+
+def file_key(file: DataFile) -> FileKey:
+    """What tells two files apart: the location's identity and, for deletion vectors, the offset."""
+    return location_identity(file.file_path), file.content_offset if file.is_deletion_vector else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removals:
+    """``files`` and ``deletes`` by value, ``paths`` of data files, whole ``partitions``, or rows ``matching`` a filter.
+
+    ``must_exist``: a named file that is not live is an error (Java: failMissingDeletePaths). ``must_be_empty``: removing anything
+    is an error (Java: failAnyDelete)."""
+
+    files: tuple[DataFile, ...] = ()
+    deletes: tuple[DataFile, ...] = ()
+    paths: tuple[str, ...] = ()
+    partitions: frozenset[PartitionKey] = frozenset()
+    matching: Expression = ALWAYS_FALSE
+    case_sensitive: bool = False
+    must_exist: bool = False
+    must_be_empty: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.files or self.deletes or self.paths or self.partitions) and isinstance(self.matching, AlwaysFalse)
+
+    @property
+    def concerns_data(self) -> bool:
+        return bool(self.files or self.paths or self.partitions) or not isinstance(self.matching, AlwaysFalse)
+
+
+class RowFilter:
+    """A filter over the rows of a table, asked about manifests and files. ``ALWAYS_FALSE`` concerns nothing."""
+
+    def __init__(self, table: Table, expression: Expression, *, case_sensitive: bool = False) -> None:
+        self.expression = expression
+        self._filters = SpecFilters(bind(table.schema, expression, case_sensitive=case_sensitive), table.metadata)
+        self._never = isinstance(self._filters.bound, AlwaysFalse)
+
+    @property
+    def is_everything(self) -> bool:
+        return isinstance(self._filters.bound, AlwaysTrue)
+
+    def may_match_manifest(self, manifest: ManifestFile) -> bool:
+        return not self._never and self._filters.of(manifest.partition_spec_id).keeps_manifest(manifest)
+
+    def may_match(self, file: DataFile) -> bool:
+        """Whether a data file may hold a matching row."""
+        return not self._never and self._filters.of(file.spec_id).keeps(file)
+
+    def may_match_partition(self, file: DataFile) -> bool:
+        """Whether the partition of a file may hold a matching row."""
+        return (
+            not self._never and self._filters.of(file.spec_id).keeps_partition(file.partition) and self._left(file) != ALWAYS_FALSE
+        )
+
+    def matches_partition(self, file: DataFile) -> bool:
+        """Whether every row of the file's partition matches."""
+        return not self._never and self._left(file) == ALWAYS_TRUE
+
+    def matches_all(self, file: DataFile) -> bool:
+        """Whether every row of the file is sure to match."""
+        if self._never:
+            return False
+        left = self._left(file)
+        return left == ALWAYS_TRUE or metrics_all_match(left, file)
+
+    def _left(self, file: DataFile) -> Expression:
+        return self._of(file.spec_id).residual(file.partition)
+
+    def _of(self, spec_id: int) -> SpecFilter:
+        return self._filters.of(spec_id)
+
+    def forbid_partial(self, file: DataFile) -> None:
+        """Prevents losing rows that do not match: a file leaves the table whole or not at all. Raises ValidationError."""
+        if not self.matches_all(file):
+            raise ValidationError(
+                f"Cannot delete file where some, but not all, rows match filter: {file.file_path}; use a row-level delete",
+                file_path=file.file_path,
+                partition=str(file.partition),
+                file_paths=(file.file_path,),
+            )
+
+
+class PartitionPruning:
+    """Which manifests may hold files of given partitions, judged by their summaries."""
+
+    def __init__(self, metadata: TableMetadata, files: Iterable[DataFile], extra: Iterable[PartitionKey] = ()) -> None:
+        self._metadata = metadata
+        self._wanted: dict[int, set[PartitionKey]] = {}
+        self._values: dict[PartitionKey, tuple[Any, ...]] = {}
+        for f in files:
+            key = partition_key(f.spec_id, f.partition)
+            if key not in self._values:
+                self._values[key] = f.partition
+                self._wanted.setdefault(f.spec_id, set()).add(key)
+        for key in extra:
+            self._wanted.setdefault(key[0], set()).add(key)
+
+    def may_hold(self, manifest: ManifestFile) -> bool:
+        wanted = self._wanted.get(manifest.partition_spec_id)
+        if not wanted:
+            return False
+        if manifest.partitions is None:
+            return True
+        spec = self._metadata.specs_by_id.get(manifest.partition_spec_id)
+        if spec is None:
+            raise CorruptTableError(
+                f"{manifest.manifest_path} has partition spec {manifest.partition_spec_id}, which is not in the metadata"
+            )
+        ranges = _ranges(manifest, spec.partition_type(self._metadata.all_fields_by_id))
+        return any(key not in self._values or _within(self._values[key], ranges) for key in wanted)
+
+
+_Range = tuple[Any, bool, Any, Any]
+
+
+def _ranges(manifest: ManifestFile, partition_type: StructType) -> list[_Range | None]:
+    """Per field (order key, contains null, lowest, highest); None where the summary can not be used."""
+    found: list[_Range | None] = []
+    for summary, f in zip(manifest.partitions or (), partition_type.fields, strict=False):
+        if summary.lower_bound is None or summary.upper_bound is None:
+            found.append(None)
+            continue
+        try:
+            key = key_of(f.type)
+            found.append(
+                (
+                    key,
+                    summary.contains_null,
+                    key(from_bytes(f.type, summary.lower_bound)),
+                    key(from_bytes(f.type, summary.upper_bound)),
+                )
+            )
+        except (CorruptTableError, TypeError):
+            found.append(None)
+    return found
+
+
+def _within(partition: tuple[Any, ...], ranges: list[_Range | None]) -> bool:
+    for value, known in zip(partition, ranges, strict=False):
+        if known is None or (isinstance(value, float) and value != value):  # noqa: PLR0124 - NaN is never in a bound
+            continue
+        key, has_null, low, high = known
+        if value is None:
+            if not has_null:
+                return False
+        elif not low <= key(value) <= high:
+            return False
+    return True

@@ -1,0 +1,51 @@
+"""How long and how often the committer tries again.
+
+A table's ``commit.retry.num-retries`` is a limit only where the table sets it; otherwise the time budget alone
+(``commit.retry.total-timeout-ms``) ends the loop, because four tries starve a slow committer among fast ones. Waits grow from
+``min-wait-ms`` by a factor of 2 up to ``max-wait-ms`` (2 s where the table does not set it: a conflict says that the table is busy,
+not that the catalog is down) and each is drawn evenly between half and all of that, so that losers do not meet again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.config.properties import (
+    COMMIT_MAX_RETRY_WAIT_MS,
+    COMMIT_MIN_RETRY_WAIT_MS,
+    COMMIT_NUM_RETRIES,
+    COMMIT_TOTAL_RETRY_TIME_MS,
+)
+
+BUSY_MAX_WAIT_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """``retries`` None: as many as the time allows. Times are milliseconds."""
+
+    retries: int | None
+    min_wait_ms: int
+    max_wait_ms: int
+    total_ms: int
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
+        """Raises OptionError for a property that is no number."""
+        longest = COMMIT_MAX_RETRY_WAIT_MS.of(properties)
+        return cls(
+            COMMIT_NUM_RETRIES.of(properties) if COMMIT_NUM_RETRIES.name in properties else None,
+            COMMIT_MIN_RETRY_WAIT_MS.of(properties),
+            longest if COMMIT_MAX_RETRY_WAIT_MS.name in properties else min(longest, BUSY_MAX_WAIT_MS),
+            COMMIT_TOTAL_RETRY_TIME_MS.of(properties),
+        )
+
+    def wait_seconds(self, failures: int, elapsed_seconds: float, random: Callable[[], float]) -> float | None:
+        """The wait after that many failures; None: give up."""
+        if self.retries is not None and failures > self.retries:
+            return None
+        if elapsed_seconds * 1000 >= self.total_ms:
+            return None
+        longest: int = min(self.max_wait_ms, self.min_wait_ms * 2 ** min(failures - 1, 30))
+        return longest * (0.5 + random() / 2) / 1000

@@ -1,0 +1,65 @@
+"""Replacing files by others with the same rows: compaction of data and of deletes (Java: RewriteFiles).
+
+Every replaced file must still be live. Deletes that came meanwhile for a replaced data file would be lost with it, so they are
+conflicts; equality deletes are not, where the new files keep the data sequence number of the snapshot that was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.commit import validation
+from iceberg_ops.commit.history import History
+from iceberg_ops.commit.operation import StagedCommit
+from iceberg_ops.commit.removals import Removals
+from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
+from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
+from iceberg_ops.errors import BadInputError
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.snapshots import SnapshotOperation
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteFiles(SnapshotOperationFields):
+    """``data_sequence_number`` is given to all added data files (as a rule the starting snapshot's), ``delete_sequence_number``
+    to all added delete files (the highest of the replaced ones); None: the commit's own."""
+
+    removed_data: tuple[DataFile, ...] = ()
+    added_data: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    added_deletes: tuple[DataFile, ...] = ()
+    data_sequence_number: int | None = None
+    delete_sequence_number: int | None = None
+    carried_deletes: tuple[DataFile, ...] = ()
+    """Deletes that came meanwhile, carried over to the added data files; they get the commit's own sequence number."""
+    name: str = "rewrite_data_files"
+
+    def __post_init__(self) -> None:
+        if not self.removed_data and not self.removed_deletes:
+            raise BadInputError("Files to delete cannot be empty")
+        if self.added_data and not self.removed_data:
+            raise BadInputError("Data files to add must be empty because there's no data file to be rewritten")
+        if self.added_deletes and not self.removed_deletes and not self.removed_data:
+            raise BadInputError("Delete files to add must be empty because there's no delete file to be rewritten")
+        validation.no_rewritten_twice((*self.added_data, *self.added_deletes, *self.carried_deletes))
+
+    def validate(self, table: Table, history: History) -> None:
+        validation.no_wrong_delete_format(table.metadata.format_version, (*self.added_deletes, *self.carried_deletes))
+        if self.removed_data:
+            keeps_number = self.data_sequence_number is not None
+            validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
+        if any(f.is_deletion_vector for f in self.added_deletes):
+            validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
+
+    def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
+        changes = Changes(
+            operation=SnapshotOperation.REPLACE,
+            data=tuple(NewFile(f, self.data_sequence_number) for f in self.added_data),
+            deletes=(
+                *(NewFile(f, self.delete_sequence_number) for f in self.added_deletes),
+                *(NewFile(f) for f in self.carried_deletes),
+            ),
+            removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=True),
+        )
+        return prepared.stage(table, self.target, changes)

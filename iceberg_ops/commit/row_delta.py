@@ -1,0 +1,79 @@
+"""Adding rows and deletes of rows in one snapshot: merge-on-read deletes, updates, merges and upserts (Java: RowDelta).
+
+What is checked follows from what is committed. Deletes alone may meet files that a delete removed meanwhile (those rows are gone
+anyway); with new rows as well it is an update, and then a row that someone else deleted or rewrote must not come back. New rows
+that match the filter are refused under ``serializable``. Whatever the isolation: a second deletion vector for a file, and deletes
+for files that this commit removes, are always refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.commit import validation
+from iceberg_ops.commit.history import History
+from iceberg_ops.commit.operation import Isolation, StagedCommit
+from iceberg_ops.commit.removals import Removals, RowFilter
+from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
+from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
+from iceberg_ops.errors import BadInputError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowDelta(SnapshotOperationFields):
+    """``referenced_data_files`` are those that the added position deletes and deletion vectors name; ``removed_deletes`` are
+    replaced by added ones (a deletion vector's predecessor, say). ``conflict_filter`` None: all rows."""
+
+    added_data: tuple[DataFile, ...] = ()
+    added_deletes: tuple[DataFile, ...] = ()
+    removed_data: tuple[DataFile, ...] = ()
+    removed_deletes: tuple[DataFile, ...] = ()
+    referenced_data_files: tuple[str, ...] = ()
+    conflict_filter: Expression | None = None
+    isolation: Isolation | None = "serializable"
+    case_sensitive: bool = False
+    name: str = "delta"
+
+    def __post_init__(self) -> None:
+        if not (self.added_data or self.added_deletes or self.removed_data or self.removed_deletes):
+            raise BadInputError("a row delta needs files to add or to remove")
+        if wrong := next((f for f in self.added_deletes if f.content is FileContent.DATA), None):
+            raise BadInputError(f"a row delta's added_deletes hold data file {wrong.file_path}")
+        validation.no_rewritten_twice((*self.added_data, *self.added_deletes))
+
+    @property
+    def is_update(self) -> bool:
+        """Whether rows that were deleted meanwhile could come back by this commit."""
+        return bool(self.added_data and (self.added_deletes or self.removed_data))
+
+    def validate(self, table: Table, history: History) -> None:
+        rows = RowFilter(
+            table, ALWAYS_TRUE if self.conflict_filter is None else self.conflict_filter, case_sensitive=self.case_sensitive
+        )
+        validation.no_wrong_delete_format(table.metadata.format_version, self.added_deletes)
+        validation.no_unknown_columns(table, self.added_deletes)
+        validation.no_deletes_for_own_removals(self.removed_data, self.added_deletes)
+        validation.no_second_deletion_vector(history, self.added_deletes, rows)
+        validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
+        if self.isolation is None:
+            return
+        if self.isolation == "serializable":
+            validation.no_unseen_rows(history, rows)
+        if self.is_update:
+            validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=False)
+            validation.no_lost_update(history, rows)
+
+    def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
+        changes = Changes(
+            data=tuple(NewFile(f) for f in self.added_data),
+            deletes=tuple(NewFile(f) for f in self.added_deletes),
+            removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=self.isolation is not None),
+        )
+        return prepared.stage(table, self.target, changes)
+
+    def _references(self) -> tuple[str, ...]:
+        named = (f.referenced_data_file for f in self.added_deletes)
+        return (*self.referenced_data_files, *(p for p in named if p is not None))

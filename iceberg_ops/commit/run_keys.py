@@ -1,0 +1,64 @@
+"""Has this piece of work been committed already?
+
+A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
+in the table's properties, one property per key, so that two commits never overwrite each other's entry; operations that make no
+snapshot enter theirs at once. The ledger remembers the last 64 keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import RemoveProperties, SetProperties, TableUpdate
+
+RUN_KEY = "iceberg-ops.run-key"
+ACTION = "iceberg-ops.action"
+PLAN_ID = "iceberg-ops.plan-id"
+LEDGER_PREFIX = "iceberg-ops.ledger."
+LEDGER_SIZE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """A commit with the run key: its snapshot's id (None: it made none) and the snapshot, where it is still there."""
+
+    snapshot_id: int | None
+    snapshot: Snapshot | None
+
+
+def find_run(metadata: TableMetadata, run_key: str | None) -> EarlierRun | None:
+    """The commit that carries ``run_key``, on any branch, or None."""
+    if run_key is None:
+        return None
+    for snapshot in reversed(metadata.snapshots):
+        if snapshot.summary.get(RUN_KEY) == run_key:
+            return EarlierRun(snapshot.snapshot_id, snapshot)
+    if (text := metadata.properties.get(LEDGER_PREFIX + run_key)) is not None:
+        snapshot_id = text.partition("@")[0]
+        return EarlierRun(int(snapshot_id) if snapshot_id.isdecimal() else None, None)
+    return None
+
+
+def ledger_updates(metadata: TableMetadata, runs: Mapping[str, int | None], *, now_ms: int) -> list[TableUpdate]:
+    """Updates that enter ``runs`` (run key -> snapshot id) into the ledger and drop its oldest entries beyond LEDGER_SIZE."""
+    if not runs:
+        return []
+    entered = {LEDGER_PREFIX + key: f"{'' if snapshot_id is None else snapshot_id}@{now_ms}" for key, snapshot_id in runs.items()}
+    known = {k: v for k, v in metadata.properties.items() if k.startswith(LEDGER_PREFIX)}
+    aged = sorted(known.keys() - entered.keys(), key=lambda k: _entered_at(known[k]))
+    surplus = aged[: max(0, len(aged) + len(entered) - LEDGER_SIZE)]
+    updates: list[TableUpdate] = [SetProperties(entered)]
+    return [*updates, RemoveProperties(tuple(surplus))] if surplus else updates
+
+
+def run_keys_of(snapshots: Iterable[Snapshot]) -> dict[str, int | None]:
+    """Run keys of snapshots that are about to go."""
+    return {key: s.snapshot_id for s in snapshots if (key := s.summary.get(RUN_KEY)) is not None}
+
+
+def _entered_at(text: str) -> int:
+    stamp = text.partition("@")[2]
+    return int(stamp) if stamp.isdecimal() else 0

@@ -1,0 +1,35 @@
+"""What the operations that make a snapshot share: their draft, and where the snapshot goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.commit.operation import OperationFields
+from iceberg_ops.commit.snapshot_draft import SnapshotDraft, Target
+from iceberg_ops.table.table import Table
+
+WAP_ID = "wap.id"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotOperationFields(OperationFields):
+    """``staged``: the snapshot is added, but no branch moves until it is published (write-audit-publish); its summary should carry
+    ``wap.id``. ``timestamp_ms`` None: now."""
+
+    staged: bool = False
+    timestamp_ms: int | None = None
+    name: str = ""
+
+    def prepare(self, table: Table) -> SnapshotDraft:
+        return SnapshotDraft(table)
+
+    @property
+    def target(self) -> Target:
+        return Target(
+            branch=self.branch,
+            action=self.summary.get("iceberg-ops.action", self.name),
+            run_key=self.run_key,
+            summary={k: v for k, v in self.summary.items() if k not in ("iceberg-ops.action", "iceberg-ops.run-key")},
+            staged=self.staged,
+            timestamp_ms=self.timestamp_ms,
+        )

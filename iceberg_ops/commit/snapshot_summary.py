@@ -1,0 +1,98 @@
+"""The summary of a snapshot, key by key as Iceberg Java writes it (Java: SnapshotSummary, SnapshotProducer.summary).
+
+Data files and records are "deleted", everything else is "removed". A total is the parent's plus what was added minus what went;
+where the parent lacks a total it stays unknown, and without a parent it starts at 0 (SNAP-22/24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.partition_paths import partition_path
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+
+_TOTALS = (
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What was added and what went, under the summary's own keys."""
+
+    found: dict[str, int] = field(default_factory=dict)
+
+    def count(self, f: DataFile, *, added: bool) -> None:
+        verb, other = ("added", "added") if added else ("removed", "deleted")
+        self._bump(f"{verb}-files-size", f.stored_bytes)
+        if f.content is FileContent.DATA:
+            self._bump(f"{other}-data-files", 1)
+            self._bump(f"{other}-records", f.record_count)
+            return
+        self._bump(f"{verb}-delete-files", 1)
+        if f.content is FileContent.EQUALITY_DELETES:
+            self._bump(f"{verb}-equality-delete-files", 1)
+            self._bump(f"{verb}-equality-deletes", f.record_count)
+        else:
+            self._bump(f"{verb}-dvs" if f.is_deletion_vector else f"{verb}-position-delete-files", 1)
+            self._bump(f"{verb}-position-deletes", f.record_count)
+
+    def _bump(self, key: str, by: int) -> None:
+        self.found[key] = self.found.get(key, 0) + by
+
+    def as_text(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self.found.items() if value > 0}
+
+
+def changes_summary(
+    metadata: TableMetadata,
+    added: Iterable[DataFile],
+    removed: Iterable[DataFile],
+    *,
+    duplicates: int = 0,
+    partition_limit: int = 0,
+) -> dict[str, str]:
+    """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed."""
+    counts, partitions = _Counts(), dict[str, _Counts]()
+    for files, is_added in ((added, True), (removed, False)):
+        for f in files:
+            counts.count(f, added=is_added)
+            partitions.setdefault(_path(metadata, f), _Counts()).count(f, added=is_added)
+    found = counts.as_text()
+    if duplicates:
+        found["deleted-duplicate-files"] = str(duplicates)
+    found["changed-partition-count"] = str(len(partitions))
+    if partitions and len(partitions) <= partition_limit:
+        found["partition-summaries-included"] = "true"
+        for path, part in partitions.items():
+            if path:
+                found[f"partitions.{path}"] = ",".join(f"{k}={v}" for k, v in part.as_text().items())
+    return found
+
+
+def _path(metadata: TableMetadata, f: DataFile) -> str:
+    spec = metadata.specs_by_id.get(f.spec_id)
+    return "" if spec is None else partition_path(spec, f.partition, metadata.all_fields_by_id)
+
+
+def totals(parent: Snapshot | None, changes: Mapping[str, str]) -> dict[str, str]:
+    """The total- keys after ``changes`` on top of ``parent``."""
+    found: dict[str, str] = {}
+    for total, added, removed in _TOTALS:
+        before = "0" if parent is None else parent.summary.get(total)
+        try:
+            if before is not None:
+                after = int(before) + int(changes.get(added, 0)) - int(changes.get(removed, 0))
+                if after >= 0:
+                    found[total] = str(after)
+        except ValueError:
+            continue
+    return found

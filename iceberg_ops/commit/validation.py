@@ -1,0 +1,301 @@
+"""The conflicts that make a commit wrong, one function per anomaly that it prevents.
+
+Each looks only at what others committed since the operation started (``History``) and raises a ValidationError that names the
+snapshot, its operation, the file and the partition, and in ``file_paths`` the files of ours that are concerned. Messages begin as
+Iceberg Java's do, whose check is named in each docstring. What is unknown counts as a conflict: refusing once too often costs a
+retry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iceberg_ops.commit.history import (
+    ADDS_DATA,
+    ADDS_DELETES,
+    ANY_OPERATION,
+    REMOVES_DATA,
+    REPLACES,
+    History,
+    ManifestTest,
+)
+from iceberg_ops.commit.removals import PartitionPruning, RowFilter
+from iceberg_ops.errors import BadInputError, ValidationError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE
+from iceberg_ops.io.locations import identity_under, location_identity
+from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key
+from iceberg_ops.scan.tasks import DeleteFile
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.table import Table
+
+NewDelete = tuple[Snapshot, DataFile]
+"""A delete file and the snapshot that added it."""
+
+
+def no_unseen_rows(history: History, rows: RowFilter) -> None:
+    """Prevents write skew: rows that the operation should have seen appeared (Java: validateAddedDataFiles, by filter)."""
+    for snapshot, entry in history.added_data(ADDS_DATA, rows.may_match_manifest):
+        if rows.may_match(entry.data_file):
+            raise _conflict(
+                f"Found conflicting files that can contain records matching {rows.expression}: {entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+            )
+
+
+def no_unseen_rows_in_partitions(table: Table, history: History, partitions: frozenset[PartitionKey] | None) -> None:
+    """Prevents losing rows that were added to a partition while it was being replaced (Java: validateAddedDataFiles, by partition).
+    ``partitions`` None: the whole table."""
+    for snapshot, entry in history.added_data(ADDS_DATA, _manifests_of_partitions(table, partitions)):
+        if _is_in(entry.data_file, partitions):
+            raise _conflict(
+                f"Found conflicting files that can contain records matching partitions: {entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+            )
+
+
+def no_vanished_rows(history: History, rows: RowFilter) -> None:
+    """Prevents bringing back rows that someone else removed with their files (Java: validateDeletedDataFiles, by filter)."""
+    for snapshot, entry in history.removed_data(REMOVES_DATA, rows.may_match_manifest):
+        if rows.may_match(entry.data_file):
+            raise _conflict(
+                f"Found conflicting deleted files that can contain records matching {rows.expression}: {entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+            )
+
+
+def no_vanished_rows_in_partitions(table: Table, history: History, partitions: frozenset[PartitionKey] | None) -> None:
+    """The same for replaced partitions (Java: validateDeletedDataFiles, by partition)."""
+    for snapshot, entry in history.removed_data(REMOVES_DATA, _manifests_of_partitions(table, partitions)):
+        if _is_in(entry.data_file, partitions):
+            raise _conflict(
+                f"Found conflicting deleted files that can apply to records matching partitions: {entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+            )
+
+
+def no_lost_update(history: History, rows: RowFilter) -> None:
+    """Prevents lost updates and deletes: someone else deleted rows that this operation rewrites (Java:
+    validateNoNewDeleteFiles)."""
+    for snapshot, entry in history.added_deletes(ADDS_DELETES, rows.may_match_manifest):
+        if rows.may_match_partition(entry.data_file):
+            raise _conflict(
+                f"Found new conflicting delete files that can apply to records matching {rows.expression}: "
+                f"{entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+            )
+
+
+def no_lost_update_in_partitions(table: Table, history: History, partitions: frozenset[PartitionKey] | None) -> None:
+    """The same for replaced partitions. A global equality delete concerns every partition."""
+    for snapshot, entry in history.added_deletes(ADDS_DELETES, lambda m: True):
+        if _is_in(entry.data_file, partitions) or _is_global(table, entry.data_file):
+            raise _conflict(
+                f"Found new conflicting delete files that can apply to records matching partitions: {entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+            )
+
+
+def no_missing_references(history: History, paths: Iterable[str], rows: RowFilter, *, forgive_deletes: bool) -> None:
+    """Prevents position deletes for data files that are gone: their rows live on elsewhere, undeleted (Java:
+    validateDataFilesExist).
+
+    ``forgive_deletes``: a file that a delete removed with all its rows needs no position deletes any more."""
+    wanted = {location_identity(p) for p in paths}
+    if not wanted:
+        return
+    for snapshot, entry in history.removed_data(REPLACES if forgive_deletes else REMOVES_DATA, rows.may_match_manifest):
+        if location_identity(entry.data_file.file_path) in wanted:
+            raise _conflict(
+                f"Cannot commit, missing data files: {entry.data_file.file_path}",
+                snapshot,
+                entry.data_file,
+                (entry.data_file.file_path,),
+            )
+
+
+def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataFile], *, ignore_equality_deletes: bool) -> None:
+    """Prevents bringing back rows: deletes that came meanwhile against files that are replaced (Java:
+    validateNoNewDeletesForDataFiles).
+
+    Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
+    Memory is proportional to the deletes that concern the replaced files' partitions, not to the window.
+    """
+    for file, (snapshot, delete) in new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes):
+        kind = "position delete" if ignore_equality_deletes else "delete"
+        concerned = tuple(
+            f.file_path for f, _ in new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes)
+        )
+        raise _conflict(f"Cannot commit, found new {kind} for replaced data file: {file.file_path}", snapshot, delete, concerned)
+
+
+def new_deletes_for(
+    table: Table, history: History, replaced: Sequence[DataFile], *, ignore_equality_deletes: bool
+) -> list[tuple[DataFile, NewDelete]]:
+    """Each replaced file with one delete of the window that applies to it."""
+    if not replaced or table.metadata.format_version < 2:
+        return []
+    vectors, others = _relevant_deletes(table, history, replaced, ignore_equality_deletes)
+    index = DeleteIndex(
+        (DeleteFile(f, number) for _, f, number in others),
+        specs_by_id=table.metadata.specs_by_id,
+        fields_by_id=table.metadata.all_fields_by_id,
+        identity=identity_under(table.io),
+    )
+    snapshots = {(f.file_path, f.content_offset): s for s, f, _ in others}
+    found: list[tuple[DataFile, NewDelete]] = []
+    for file in replaced:
+        change = vectors.get(location_identity(file.file_path))
+        if change is None:
+            for delete in index.for_data_file(file, 0):
+                change = (snapshots[(delete.data_file.file_path, delete.data_file.content_offset)], delete.data_file)
+                break
+        if change is not None:
+            found.append((file, change))
+    return found
+
+
+def _relevant_deletes(
+    table: Table, history: History, replaced: Sequence[DataFile], ignore_equality_deletes: bool
+) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
+    """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
+    is no error: the last one stands."""
+    names = {location_identity(f.file_path) for f in replaced}
+    partitions = {partition_key(f.spec_id, f.partition) for f in replaced}
+    pruning = PartitionPruning(table.metadata, replaced)
+    vectors: dict[str, NewDelete] = {}
+    others: list[tuple[Snapshot, DataFile, int]] = []
+    for snapshot, entry in history.added_deletes(ADDS_DELETES, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
+        f = entry.data_file
+        if f.is_deletion_vector:
+            if (name := location_identity(f.referenced_data_file or "")) in names:
+                vectors[name] = (snapshot, f)
+        elif f.content is FileContent.EQUALITY_DELETES and ignore_equality_deletes:
+            continue
+        elif partition_key(f.spec_id, f.partition) in partitions or _is_global(table, f):
+            others.append((snapshot, f, entry.sequence_number or 0))
+    return vectors, others
+
+
+def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows: RowFilter) -> None:
+    """Prevents losing the deletes of a vector that came meanwhile for the same data file: one replaces the other (Java:
+    validateAddedDVs)."""
+    wanted = {location_identity(f.referenced_data_file or ""): f for f in added if f.is_deletion_vector}
+    if not wanted:
+        return
+    for snapshot, entry in history.added_deletes(ANY_OPERATION, rows.may_match_manifest):
+        f = entry.data_file
+        if f.is_deletion_vector and (mine := wanted.get(location_identity(f.referenced_data_file or ""))) is not None:
+            raise _conflict(
+                f"Found concurrently added DV for {mine.referenced_data_file}: {f.file_path}",
+                snapshot,
+                f,
+                (mine.referenced_data_file or "",),
+            )
+
+
+def no_deletes_for_own_removals(removed: Iterable[DataFile], added_deletes: Iterable[DataFile]) -> None:
+    """Prevents a commit that removes a data file and deletes rows of it at once (Java: RowDelta, "Cannot delete data files")."""
+    gone = {location_identity(f.file_path) for f in removed}
+    named = [
+        f.referenced_data_file
+        for f in added_deletes
+        if f.referenced_data_file and location_identity(f.referenced_data_file) in gone
+    ]
+    if named:
+        raise ValidationError(
+            f"Cannot delete data files {named[:10]} that are referenced by new delete files",
+            file_path=named[0],
+            file_paths=tuple(named),
+        )
+
+
+def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
+    """Prevents an overwrite from adding rows outside what it replaces, which a rerun would duplicate
+    (Java: validateAddedFilesMatchOverwriteFilter)."""
+    for f in added:
+        if not rows.matches_all(f):
+            raise ValidationError(
+                f"Cannot append file with rows that do not match filter: {rows.expression}: {f.file_path}",
+                file_path=f.file_path,
+                file_paths=(f.file_path,),
+            )
+
+
+def no_wrong_delete_format(format_version: int, added: Iterable[DataFile]) -> None:
+    """Prevents deletes that the table's readers do not apply; checked again on every attempt, because the table may be upgraded."""
+    for f in added:
+        if format_version < 2:
+            raise BadInputError(f"Deletes are not supported in V{format_version}: {f.file_path}")
+        if f.is_deletion_vector and format_version < 3:
+            raise BadInputError(f"Must not use DVs for position deletes in V{format_version}: {f.file_path}")
+        if f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector and format_version >= 3:
+            raise BadInputError(f"Must use DVs for position deletes in V{format_version}: {f.file_path}")
+        if f.is_deletion_vector and (f.referenced_data_file is None or f.content_offset is None or f.content_size_in_bytes is None):
+            raise BadInputError(f"A deletion vector needs its data file, offset and size: {f.file_path}")
+        if (f.content is FileContent.EQUALITY_DELETES) != bool(f.equality_ids):
+            raise BadInputError(f"An equality delete file, and no other, needs equality field ids: {f.file_path}")
+
+
+def no_unknown_columns(table: Table, added: Iterable[DataFile]) -> None:
+    """Prevents equality deletes by a column that was dropped meanwhile: readers could not compare it."""
+    known = table.schema.fields_by_id
+    for f in added:
+        if lost := [i for i in f.equality_ids or () if i not in known]:
+            raise ValidationError(
+                f"Cannot commit {f.file_path}: its equality field {lost[0]} is not in schema {table.schema.schema_id}",
+                file_path=f.file_path,
+                file_paths=(f.file_path,),
+            )
+
+
+def no_rewritten_twice(added: Iterable[DataFile]) -> None:
+    """Prevents adding one file twice, which would double its rows."""
+    seen: set[tuple[str, int | None]] = set()
+    for f in added:
+        key = (location_identity(f.file_path), f.content_offset if f.is_deletion_vector else None)
+        if key in seen:
+            raise BadInputError(f"file {f.file_path} is added twice by one commit")
+        seen.add(key)
+
+
+def every_row(table: Table) -> RowFilter:
+    """A filter that keeps everything."""
+    return RowFilter(table, ALWAYS_TRUE)
+
+
+def _conflict(message: str, snapshot: Snapshot, f: DataFile, file_paths: tuple[str, ...] = ()) -> ValidationError:
+    return ValidationError(
+        f"{message} (snapshot {snapshot.snapshot_id}, {snapshot.operation})",
+        snapshot_id=snapshot.snapshot_id,
+        operation=snapshot.operation,
+        file_path=f.file_path,
+        partition=str(f.partition),
+        file_paths=file_paths,
+    )
+
+
+def _manifests_of_partitions(table: Table, partitions: frozenset[PartitionKey] | None) -> ManifestTest:
+    pruning = PartitionPruning(table.metadata, (), partitions or ())
+    return lambda m: partitions is None or pruning.may_hold(m)
+
+
+def _is_in(f: DataFile, partitions: frozenset[PartitionKey] | None) -> bool:
+    return partitions is None or partition_key(f.spec_id, f.partition) in partitions
+
+
+def _is_global(table: Table, f: DataFile) -> bool:
+    spec = table.metadata.specs_by_id.get(f.spec_id)
+    return f.content is FileContent.EQUALITY_DELETES and (spec is None or spec.is_unpartitioned)
+
+
+def _may_be_global(table: Table, manifest: ManifestFile) -> bool:
+    spec = table.metadata.specs_by_id.get(manifest.partition_spec_id)
+    return spec is None or spec.is_unpartitioned
