@@ -22,7 +22,7 @@ from iceberg_ops.table.table import Table
 class ReachableFiles:
     """Locations by kind.
 
-    ``deletes`` holds delete files and the Puffin files of deletion vectors, ``statistics`` table and partition statistics files, and
+    ``deletes`` holds delete files and the Puffin files of deletion vectors, ``statistics`` those of tables and partitions, and
     ``metadata_files`` the current metadata file and those of the metadata log.
     """
 
