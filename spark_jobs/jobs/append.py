@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from iceberg_ops.commit.append import AppendFiles
+from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.config.report import ActionReport
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.distribution import distributed

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.report_file import failure_report, write_report
+from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import DataError, IcebergOpsError, OptionError
@@ -36,15 +36,30 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
     try:
         report = _row_operation(session, job)
     except IcebergOpsError as e:
-        write_report(job, failure_report(job, e, started, lane="spark"))
+        write_report(job, _failure(job, e, started))
         raise
     except PySparkException as e:
         # What Spark finds in the rows themselves: a value that does not fit, a corrupt source file.
         error = DataError(f"{job.job} {job.table}: {first_line(e)}")
-        write_report(job, failure_report(job, error, started, lane="spark"))
+        write_report(job, _failure(job, error, started))
         raise error from e
     write_report(job, report)
     return report
+
+
+def _failure(job: JobSpec, error: IcebergOpsError, started: datetime) -> ActionReport:
+    return ActionReport(
+        action=job.job,
+        table=job.table,
+        status="failed",
+        started_at=started.isoformat(timespec="milliseconds"),
+        duration_ms=round((datetime.now(UTC) - started).total_seconds() * 1000),
+        run_key=job.run_key,
+        plan_id=job.plan_id,
+        lane="spark",
+        branch=job.branch,
+        error=error_report(error),
+    )
 
 
 def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite import OverwriteFiles
+from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.spec.content_files import DataFile

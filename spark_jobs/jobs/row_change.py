@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite import OverwriteFiles
+from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
