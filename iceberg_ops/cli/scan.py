@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -43,6 +42,7 @@ def scan(
     output: str | None,
 ) -> None:
     """Print the rows of a table."""
+    from iceberg_ops.data.read_context import ReadContext
     from iceberg_ops.data.reader import scan_batches
     from iceberg_ops.scan.planning import Scan
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
@@ -54,9 +54,10 @@ def scan(
     as_of_ms = parse_instant(as_of)
     request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms, where=where_of(where))
     _, schema = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
+    shown = ReadContext.for_table(table.metadata, schema=schema, columns=names).projected
     batches = _limited(scan_batches(table, request, columns=names), limit)
     with _opened(output) as sink:
-        _WRITERS[kind or "jsonl"](batches, schema, names, sink)
+        _WRITERS[kind or "jsonl"](batches, shown, sink)
 
 
 def parse_columns(text: str | None) -> list[str] | None:
@@ -72,8 +73,9 @@ def parse_columns(text: str | None) -> list[str] | None:
 @contextmanager
 def _opened(output: str | None) -> Iterator[BinaryIO]:
     if output is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        stream = click.get_binary_stream("stdout")
+        yield stream
+        stream.flush()
         return
     with open(output, "wb") as sink:
         yield sink
@@ -92,33 +94,25 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
             return
 
 
-def _write_jsonl(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+def _write_jsonl(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     from iceberg_ops.data.json_rows import json_lines
 
     for batch in batches:
-        sink.write(json_lines(batch, projected(schema, names)))
+        sink.write(json_lines(batch, schema))
 
 
-def projected(schema: Schema, names: list[str] | None) -> Schema:
-    """The columns asked for; all of them where no names are given."""
-    from iceberg_ops.data.reader import projected_schema
-
-    return projected_schema(schema, names)
-
-
-def _write_csv(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+def _write_csv(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     import csv
     import io
     import json
 
     from iceberg_ops.data.json_rows import rows_to_json
 
-    shown = projected(schema, names)
     text = io.TextIOWrapper(sink, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([f.name for f in shown.fields])
+    writer.writerow([f.name for f in schema.fields])
     for batch in batches:
-        for row in rows_to_json(batch, shown):
+        for row in rows_to_json(batch, schema):
             writer.writerow([_csv_cell(v, json.dumps) for v in row.values()])
     text.detach()
 
@@ -129,22 +123,22 @@ def _csv_cell(value: Any, dumps: Callable[[Any], str]) -> Any:
     return value if isinstance(value, str) else dumps(value)
 
 
-def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
     from iceberg_ops.data.arrow_schema import arrow_schema
 
-    with pq.ParquetWriter(sink, arrow_schema(projected(schema, names)), compression="zstd") as writer:
+    with pq.ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, writer.schema))
 
 
-def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, names: list[str] | None, sink: BinaryIO) -> None:
+def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     import pyarrow as pa
 
     from iceberg_ops.data.arrow_schema import arrow_schema
 
-    target = arrow_schema(projected(schema, names))
+    target = arrow_schema(schema)
     with pa.ipc.new_stream(sink, target) as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, target))
@@ -161,7 +155,7 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     )
 
 
-_WRITERS: dict[str, Callable[[Iterator[pa.RecordBatch], Schema, list[str] | None, BinaryIO], None]] = {
+_WRITERS: dict[str, Callable[[Iterator[pa.RecordBatch], Schema, BinaryIO], None]] = {
     "jsonl": _write_jsonl,
     "csv": _write_csv,
     "parquet": _write_parquet,

@@ -1,0 +1,34 @@
+"""``iceberg-ops inspect``: what the metadata of a table says."""
+
+from __future__ import annotations
+
+import click
+
+from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
+
+TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "schema", "properties", "metadata")
+
+
+@click.command()
+@target_options
+@click.argument("topic", type=click.Choice(TOPICS))
+@snapshot_options
+@json_option
+def inspect(
+    target: str, topic: str, locations: tuple[str, ...], snapshot_id: int | None, ref: str | None, as_of: str | None, as_json: bool
+) -> None:
+    """Show snapshots, refs, manifests, files, partitions and the like.
+
+    Manifests, files and partitions are those of the current snapshot unless another is chosen.
+    """
+    from iceberg_ops.scan.snapshot_choice import choose_snapshot
+    from iceberg_ops.table.inspection import inspect as rows_of
+
+    table = open_table(target, locations)
+    snapshot, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of))
+    rows = rows_of(table, topic, snapshot)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, title=f"{target}: {topic}", empty=f"{target}: no {topic}")
