@@ -58,4 +58,4 @@ class RewriteRunner(Protocol):
 
 def work_bytes(work: GroupWork) -> int:
     """Bytes of data files a work reads, from its tasks."""
-    return sum(int(json.loads(task)["data-file"]["file-size-in-bytes"]) for task in work.tasks)
+    return sum(int(json.loads(task)["data-file"]["file_size_in_bytes"]) for task in work.tasks)

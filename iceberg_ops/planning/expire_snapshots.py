@@ -45,18 +45,18 @@ class ExpiredFiles:
         )
 
 
-def expired_files(before: Table, expired: Iterable[Snapshot], after: TableMetadata) -> ExpiredFiles:
+def expired_files(before: Table, expired: Iterable[Snapshot], after: Table) -> ExpiredFiles:
     """Files that ``expired`` snapshots of ``before`` used and nothing in ``after`` does. Raises CorruptTableError."""
     expired = tuple(expired)
     identity = identity_under(before.io)
-    kept_manifests = _manifests(before, after.snapshots, identity)
+    kept_manifests = _manifests(after, after.metadata.snapshots, identity)
     gone = {key: m for key, m in _manifests(before, expired, identity).items() if key not in kept_manifests}
     content = _candidates(before, gone.values(), identity)
     if content:
         for manifest in kept_manifests.values():
-            for entry in entries_of(before, manifest, live_only=True):
+            for entry in entries_of(after, manifest, live_only=True):
                 content.pop(identity(entry.data_file.file_path), None)
-    kept_lists = {identity(s.manifest_list) for s in after.snapshots if s.manifest_list}
+    kept_lists = {identity(s.manifest_list) for s in after.metadata.snapshots if s.manifest_list}
     lists = {identity(s.manifest_list): s.manifest_list for s in expired if s.manifest_list}
 
     def of(kind: FileContent) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def expired_files(before: Table, expired: Iterable[Snapshot], after: TableMetada
         equality_delete_files=of(FileContent.EQUALITY_DELETES),
         manifests=tuple(sorted(m.manifest_path for m in gone.values())),
         manifest_lists=tuple(sorted(path for key, path in lists.items() if key not in kept_lists)),
-        statistics_files=_statistics(before.metadata, expired, after, identity),
+        statistics_files=_statistics(before.metadata, expired, after.metadata, identity),
     )
 
 

@@ -158,7 +158,7 @@ def _mismatch(location: str, prefixes: Collection[tuple[str, str]], options: Rem
     if options.prefix_mismatch_mode == "delete":
         return None
     raise OptionError(
-        f"remove_orphan_files: {location} is recorded under {recorded}: say that they are equal (equal-schemes, equal-authorities), or "
+        f"remove_orphan_files: {location} is recorded under {recorded}: say they are equal (equal-schemes, equal-authorities), or "
         "set prefix-mismatch-mode to ignore or delete"
     )
 

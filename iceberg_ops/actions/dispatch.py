@@ -1,0 +1,180 @@
+"""Run one maintenance job from its spec to its report: plan, run, verify, commit, clean, report.
+
+``run_job`` is the one entry of every host: the command line, Airflow's local lane and the Spark job all call it and read nothing
+but the report. Row operations (append, overwrite, delete, update, merge) need Spark and are refused by name here.
+
+The rules upheld: a run key that is already in the table ends the job before any work; a dry run goes through a read-only FileIO, so
+that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from iceberg_ops.actions.context import LISTED, Outcome, Run
+from iceberg_ops.actions.convert_equality_deletes import convert_equality_deletes
+from iceberg_ops.actions.expire_snapshots import expire_snapshots
+from iceberg_ops.actions.remove_orphan_files import remove_orphan_files
+from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.rewrite_data_files import rewrite_data_files
+from iceberg_ops.actions.rewrite_manifests import rewrite_manifests
+from iceberg_ops.actions.rewrite_position_delete_files import rewrite_position_delete_files
+from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec
+from iceberg_ops.config.options import check_option_names
+from iceberg_ops.config.report import ActionReport, TableState
+from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.io.read_only import ReadOnlyFileIO
+from iceberg_ops.spec.snapshots import MAIN_BRANCH
+from iceberg_ops.table.state import table_state
+from iceberg_ops.table.table import Table
+
+ACTIONS: Mapping[str, Callable[[Run], None]] = {
+    "rewrite_data_files": rewrite_data_files,
+    "rewrite_position_delete_files": rewrite_position_delete_files,
+    "convert_equality_deletes": convert_equality_deletes,
+    "rewrite_manifests": rewrite_manifests,
+    "expire_snapshots": expire_snapshots,
+    "remove_orphan_files": remove_orphan_files,
+}
+_TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
+_TAKE_BRANCH = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes", "rewrite_manifests"})
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known of a job while it runs; becomes the report."""
+
+    job: JobSpec
+    started_ms: int
+    begun: float
+    outcome: Outcome
+    run_key: str | None = None
+    lane: str = "local"
+    before: TableState | None = None
+    after: TableState | None = None
+
+    def report(self, error: BaseException | None = None) -> ActionReport:
+        found = self.outcome
+        return ActionReport(
+            action=self.job.job,
+            table=self.job.table,
+            status="failed" if error is not None else found.status,
+            started_at=datetime.fromtimestamp(self.started_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            duration_ms=round((time.monotonic() - self.begun) * 1000),
+            run_key=self.run_key,
+            plan_id=found.plan_id,
+            lane=self.lane,
+            dry_run=self.job.dry_run,
+            branch=self.job.branch,
+            starting_snapshot_id=found.starting_snapshot_id,
+            snapshot_ids=found.snapshot_ids,
+            attempts=found.attempts,
+            metrics=found.metrics,
+            before=self.before,
+            after=self.after,
+            steps=found.steps,
+            groups=list(found.groups.values()),
+            skipped=found.skipped[:LISTED],
+            files=found.files[:LISTED],
+            failures=found.failures[:LISTED],
+            error=None if error is None else error_report(error),
+        )
+
+
+def run_job(
+    job: JobSpec,
+    *,
+    catalog: Catalog | None = None,
+    runner: RewriteRunner | None = None,
+    now: Callable[[], int] = wall_clock_ms,
+    progress: ProgressCallback | None = None,
+) -> ActionReport:
+    """Run a maintenance job; ``now`` gives milliseconds since the epoch.
+
+    The report is also written to ``job.report``. Raises every error of the tree, after the report of the failure was written.
+    """
+    record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
+    try:
+        _run(record, catalog, runner, now, progress)
+    except BaseException as e:
+        if isinstance(e, Exception):
+            write_report(job, record.report(e))
+        raise
+    report = record.report()
+    write_report(job, report)
+    return report
+
+
+def _run(
+    record: _Record,
+    catalog: Catalog | None,
+    runner: RewriteRunner | None,
+    now: Callable[[], int],
+    progress: ProgressCallback | None,
+) -> None:
+    job = record.job
+    _check(job)
+    catalog = load_catalog(job.catalog) if catalog is None else catalog
+    table = catalog.load_table(tuple(job.table.split(".")[1:]))
+    if job.dry_run:
+        table = replace(table, io=ReadOnlyFileIO(table.io))
+    if job.branch != MAIN_BRANCH:
+        _check_branch(table, job.branch)
+    head = table.metadata.branch_head(job.branch)
+    record.outcome.starting_snapshot_id = None if head is None else head.snapshot_id
+    record.before = table_state(table, head)
+    if not job.dry_run and (earlier := find_run(table.metadata, job.run_key)) is not None:
+        record.outcome.status = "already-committed"
+        record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
+        record.after = record.before
+        return
+    record.run_key = job.run_key or f"run-{uuid.uuid4()}"
+    run = Run(
+        job=job,
+        catalog=catalog,
+        table=table,
+        runner=runner,
+        run_key=record.run_key,
+        now_ms=now,
+        outcome=record.outcome,
+        progress=progress,
+    )
+    try:
+        ACTIONS[job.job](run)
+    finally:
+        after = record.outcome.table or table
+        record.after = table_state(after, after.metadata.branch_head(job.branch))
+
+
+def _check(job: JobSpec) -> None:
+    """Refuse what can be refused without looking at the table. Raises OptionError, UnsupportedError."""
+    if job.job not in MAINTENANCE_ACTIONS:
+        raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
+    check_option_names(job.job, job.options)
+    if job.where is not None and job.job not in _TAKE_WHERE:
+        raise OptionError(f"{job.job} takes no where; it was given {job.where!r}")
+    if job.branch != MAIN_BRANCH and job.job not in _TAKE_BRANCH:
+        raise OptionError(f"{job.job} works on the whole table and takes no branch; it was given {job.branch!r}")
+    if job.source is not None or job.change is not None:
+        raise OptionError(f"{job.job} takes neither source nor change")
+
+
+def _check_branch(table: Table, branch: str) -> None:
+    ref = table.metadata.ref(branch)
+    if ref is None:
+        raise NoSuchSnapshotError(f"table {table.name} has no branch {branch!r}: it has {', '.join(table.metadata.refs) or 'none'}")
+    if not ref.is_branch:
+        raise NoSuchSnapshotError(f"{branch!r} is a tag of table {table.name}, not a branch: maintenance commits to branches only")

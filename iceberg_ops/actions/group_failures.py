@@ -1,0 +1,37 @@
+"""The exception that the failure of a group stands for.
+
+A worker's error crosses processes as its code and message; here it becomes the class of the tree again, so that retry policies
+tell a corrupt file from a store that did not answer.
+"""
+
+from __future__ import annotations
+
+from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.errors import (
+    BadInputError,
+    CatalogUnavailableError,
+    CorruptTableError,
+    DataError,
+    IcebergOpsError,
+    RuntimeMissingError,
+    SchemaError,
+    TerminalError,
+    UnsupportedError,
+    VerificationError,
+    WhereError,
+)
+
+_BY_CODE: dict[str, type[IcebergOpsError]] = {
+    kind.code: kind
+    for kind in (
+        BadInputError, CatalogUnavailableError, CorruptTableError, DataError, RuntimeMissingError, SchemaError, UnsupportedError,
+        VerificationError, WhereError,
+    )
+}  # fmt: skip
+
+
+def error_of(failure: GroupFailure, consequence: str) -> IcebergOpsError:
+    """The error to raise for a failed group; ``consequence`` says what it means for the run."""
+    kind = _BY_CODE.get(failure.code, TerminalError)
+    group = failure.group_id.partition("/")[0]
+    return kind(f"group {group}: {failure.message} ({consequence})")

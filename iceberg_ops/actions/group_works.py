@@ -1,0 +1,78 @@
+"""From planned file groups to works that runners can ship.
+
+A bin-pack group is cut into as many works as it should become files, each with an even run of whole input files: their outputs are
+then even too, and the works of one large group keep every worker busy. A sort or z-order group stays one work, because its rows
+must meet. Works are named ``<group>/<part>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from iceberg_ops.config.options import SizeOptions
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.rewrite import GroupWork
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.planning.file_groups import FileGroup
+from iceberg_ops.planning.output_sizes import write_max_file_size
+from iceberg_ops.planning.sort_orders import RewriteOrder
+from iceberg_ops.scan.tasks import FileScanTask, task_to_json
+from iceberg_ops.serde.content_file_json import partition_to_json
+from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
+from iceberg_ops.spec.table_metadata import TableMetadata
+
+
+def group_of_work(work_id: str) -> str:
+    """The group a work belongs to."""
+    return work_id.partition("/")[0]
+
+
+def works_of(
+    groups: Iterable[FileGroup], metadata: TableMetadata, io: FileIO, *, order: RewriteOrder, sizes: SizeOptions, operation_id: str
+) -> list[GroupWork]:
+    """Works for all groups, in order, with task ids that keep their file names apart."""
+    lineage = metadata.format_version >= 3
+    columns = [f.name for f in metadata.schema.fields]
+    read = ReadContext.for_table(
+        metadata, columns=[*columns, ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name] if lineage else None
+    ).to_json()
+    found: list[GroupWork] = []
+    for group in groups:
+        parts = even_parts(group.tasks, group.expected_output_files) if order.strategy == "binpack" else [group.tasks]
+        target = group.target_file_size if len(parts) < 2 else write_max_file_size(sizes)
+        write = WriteContext.for_table(
+            metadata, spec_id=group.output_spec_id, sort_order_id=order.sort_order_id or None, row_lineage=lineage
+        ).to_json()
+        for i, tasks in enumerate(parts, 1):
+            work = GroupWork(
+                group_id=f"{group.group_id}/{i}",
+                tasks=tuple(task_to_json(task).decode() for task in tasks),
+                read=read,
+                write=write,
+                io_properties=dict(io.properties),
+                target_file_size=target,
+                operation_id=operation_id,
+                task_id=f"{len(found):05d}",
+                partition=None if group.partition is None else tuple(partition_to_json(group.partition)),
+                spec_id=group.output_spec_id,
+                sort_order=None if order.sort_order is None else sort_order_to_dict(order.sort_order),
+                zorder_columns=order.zorder_columns,
+            )
+            found.append(work)
+    return found
+
+
+def even_parts(tasks: Sequence[FileScanTask], parts: int) -> list[Sequence[FileScanTask]]:
+    """Cut tasks, in order, into at most ``parts`` runs of about the same bytes; none is empty."""
+    total = sum(task.data_bytes for task in tasks)
+    runs: list[list[FileScanTask]] = []
+    seen = 0
+    for task in tasks:
+        due = min(parts - 1, (seen + task.data_bytes // 2) * parts // max(total, 1))
+        if not runs or due > len(runs) - 1:
+            runs.append([])
+        runs[-1].append(task)
+        seen += task.data_bytes
+    return list(runs)

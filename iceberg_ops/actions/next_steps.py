@@ -1,0 +1,25 @@
+"""The next thing to try after each kind of failure, for reports and run books."""
+
+from __future__ import annotations
+
+_NEXT_STEPS = {
+    "COMMIT_FAILED": "run the job again: other commits were faster than its retries (commit.retry.* sets how many it makes)",
+    "CATALOG_UNAVAILABLE": "check that the catalog and the store answer, then run the job again: nothing was changed",
+    "COMMIT_STATE_UNKNOWN": "look for the run key in the table's snapshots first; then run again with the same run key",
+    "CONFLICT": "run the job again: it plans anew on the table as it is now; a narrower where conflicts less",
+    "CORRUPT_TABLE": "run 'iceberg-ops check' on the table; restore the file it names, or roll back to a snapshot without it",
+    "VERIFICATION_FAILED": "keep the report: a rewrite did not keep its rows, and nothing was committed; this is a bug to report",
+    "UNSUPPORTED": "see the limits in the documentation; the table was not changed",
+    "RUNTIME_MISSING": "install what the message names",
+    "NO_SUCH_TABLE": "check the name, and which catalogs file is in use (ICEBERG_OPS_CATALOGS)",
+    "NO_SUCH_NAMESPACE": "check the name of the namespace",
+    "NO_SUCH_SNAPSHOT": "list snapshots and refs with 'iceberg-ops inspect'",
+    "BAD_OPTION": "correct the option; 'iceberg-ops policy lint' checks a whole policy",
+    "BAD_WHERE": "correct the WHERE; 'iceberg-ops files TABLE --where' shows what it selects",
+    "INTERNAL": "read the log of the run; run again once its cause is gone: nothing half-written was committed",
+}
+
+
+def next_step(code: str) -> str:
+    """One sentence for an error code; a general one for codes without their own."""
+    return _NEXT_STEPS.get(code, "correct what the message names and run the job again")

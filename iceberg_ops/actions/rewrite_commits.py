@@ -1,0 +1,185 @@
+"""Committing rewritten groups: together or in batches, and without throwing good groups away when one conflicts.
+
+A batch is one ``RewriteFiles`` commit. When others changed a file that some groups replace, only these groups are dropped, their
+files deleted and the rest committed (salvage); the reference implementation throws the whole batch away. The groups of one run are
+committed by one committer, one batch after the other, so a run never conflicts with itself.
+
+The rule upheld: a group is reported as committed only after the commit that holds it succeeded, and its files are deleted only
+when its commit certainly did not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from iceberg_ops.actions.certificate import RewrittenGroup
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.planning.dangling_deletes import deletes_of_only
+from iceberg_ops.planning.file_groups import FileGroup
+from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan
+from iceberg_ops.spec.content_files import DataFile
+
+
+def group_report(group: FileGroup, status: GroupStatus, reason: str = "", rewritten: RewrittenGroup | None = None) -> GroupReport:
+    """A group's line in the report; ``reason`` empty: why it was planned."""
+    return GroupReport(
+        group_id=group.group_id,
+        status=status,
+        partition=group.partition_path,
+        reason=reason or group.reason,
+        input_files=group.input_files,
+        input_bytes=group.input_bytes,
+        output_files=_output_files(group, status, rewritten),
+        output_bytes=0 if rewritten is None else rewritten.output_bytes,
+        certificate=None if rewritten is None else rewritten.certificate,
+    )
+
+
+def _output_files(group: FileGroup, status: GroupStatus, rewritten: RewrittenGroup | None) -> int:
+    """Files written; of a planned group the estimate; of one that was given up none."""
+    if rewritten is not None:
+        return len(rewritten.added)
+    return group.expected_output_files if status == "planned" else 0
+
+
+class RewriteCommits:
+    """Commits batches of one plan. ``dangling`` are delete files the first commit removes besides those that come to dangle."""
+
+    def __init__(
+        self, run: Run, plan: RewriteDataFilesPlan, *, keep_sequence_number: bool, dangling: Sequence[DataFile] = ()
+    ) -> None:
+        self.run = run
+        self.plan = plan
+        self.dangling = tuple(dangling)
+        self.settled_deletes: set[tuple[str, int | None]] = set()
+        """Removed by an earlier commit of this run, or not removable because someone else removed them."""
+        self.committed_files: set[str] = set()
+        self.replaced: set[str] = set()
+        self.sequence_number = plan.snapshot.sequence_number if keep_sequence_number and plan.snapshot is not None else None
+
+    def commit(self, groups: Sequence[RewrittenGroup], run_key: str) -> bool:
+        """Commit a batch (empty: only the dangling delete files go); False where every group of it conflicted.
+
+        Raises what the committer raises but for conflicts that name their files; then the batch's files are deleted, unless the
+        outcome is unknown.
+        """
+        left = list(groups)
+        while left or self._only_dangling(groups):
+            try:
+                self._commit(left, run_key)
+                return True
+            except ValidationError as e:
+                if self._settle_deletes(left, e):
+                    continue
+                hit = self._hit(left, e)
+                if not hit:
+                    self._give_up(left, str(e))
+                    raise
+                self._give_up(hit, f"conflict: {e}")
+                left = [group for group in left if group not in hit]
+            except CommitStateUnknownError:
+                raise
+            except IcebergOpsError as e:
+                self._give_up(left, str(e))
+                raise
+        return False
+
+    def _only_dangling(self, groups: Sequence[RewrittenGroup]) -> bool:
+        return not groups and any(_key(d) not in self.settled_deletes for d in self.dangling)
+
+    def _commit(self, groups: Sequence[RewrittenGroup], run_key: str) -> None:
+        removed = [task.data_file for rewritten in groups for task in rewritten.group.tasks]
+        deletes = self._deletes(groups)
+        operation = RewriteFiles(
+            removed_data=tuple(removed),
+            added_data=tuple(file for rewritten in groups for file in rewritten.added),
+            removed_deletes=tuple(deletes.values()),
+            branch=self.run.job.branch,
+            run_key=run_key,
+            starting_snapshot_id=None if self.plan.snapshot is None else self.plan.snapshot.snapshot_id,
+            data_sequence_number=self.sequence_number,
+            summary=self.run.summary,
+        )
+        committed = commit(self.run.catalog, self.run.table, operation)
+        self.replaced.update(file.file_path for file in removed)
+        self.settled_deletes |= deletes.keys()
+        self._record(committed, groups, deletes)
+
+    def _deletes(self, groups: Sequence[RewrittenGroup]) -> dict[tuple[str, int | None], DataFile]:
+        """Delete files that apply to nothing once these groups are replaced, those that dangle already among them."""
+        replaced = self.replaced | {task.file_path for rewritten in groups for task in rewritten.group.tasks}
+        found = (*deletes_of_only(self.plan.tasks, replaced), *self.dangling)
+        return {_key(d): d for d in found if _key(d) not in self.settled_deletes}
+
+    def _settle_deletes(self, groups: Sequence[RewrittenGroup], conflict: ValidationError) -> bool:
+        """Leave out delete files that the conflict names (others removed or replaced them); False where it names none."""
+        named = self._named(conflict)
+        identity = identity_under(self.run.table.io)
+        hit = {key for key, file in self._deletes(groups).items() if identity(file.file_path) in named}
+        self.settled_deletes |= hit
+        return bool(hit)
+
+    def _named(self, conflict: ValidationError) -> set[str]:
+        identity = identity_under(self.run.table.io)
+        return {identity(path) for path in (*conflict.file_paths, *([conflict.file_path] if conflict.file_path else ()))}
+
+    def _record(self, committed: Committed, groups: Sequence[RewrittenGroup], deletes: Mapping[Any, DataFile]) -> None:
+        outcome = self.run.outcome
+        outcome.table = committed.table
+        outcome.attempts += committed.attempts
+        if committed.snapshot is not None:
+            outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
+        if committed.already_committed:
+            # Another process finished the same work between our look and our commit: what we wrote is not in the table.
+            self._give_up(groups, "the same run key was committed by another process")
+            outcome.status = "already-committed"
+            return
+        outcome.count("removed-delete-files-count", len(deletes))
+        for rewritten in groups:
+            self.committed_files.update(file.file_path for file in rewritten.added)
+            outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "committed", rewritten=rewritten)
+            outcome.count("rewritten-data-files-count", rewritten.group.input_files)
+            outcome.count("rewritten-bytes-count", rewritten.group.input_bytes)
+            outcome.count("added-data-files-count", len(rewritten.added))
+            outcome.count("added-bytes-count", rewritten.output_bytes)
+            outcome.count("deleted-rows-applied", rewritten.certificate.deleted_rows_applied)
+
+    def _hit(self, groups: Sequence[RewrittenGroup], conflict: ValidationError) -> list[RewrittenGroup]:
+        """Groups whose input files the conflict names; none where it names no file of ours."""
+        identity = identity_under(self.run.table.io)
+        named = self._named(conflict)
+        return [found for found in groups if any(identity(task.file_path) in named for task in found.group.tasks)]
+
+    def _give_up(self, groups: Sequence[RewrittenGroup], reason: str) -> None:
+        outcome = self.run.outcome
+        for rewritten in groups:
+            outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "dropped", reason)
+            outcome.count("failed-data-files-count", rewritten.group.input_files)
+        staged = [file.file_path for rewritten in groups for file in rewritten.added]
+        for location in delete_staged(self.run.table.io, staged):
+            outcome.failures.append(SkippedFile(file_path=location, reason="written by a dropped group and could not be deleted"))
+
+
+def batch_run_key(run: Run, groups: Sequence[RewrittenGroup], batches: int) -> str:
+    """The run's key for its only commit; with several, a key that also names the batch's input files, so that a retried run that
+    plans what is left never takes another batch's commit for its own."""
+    if batches == 1:
+        return run.run_key
+    digest = hashlib.sha256()
+    for rewritten in groups:
+        for task in rewritten.group.tasks:
+            digest.update(task.file_path.encode() + b"\0")
+    return f"{run.run_key}/{digest.hexdigest()[:12]}"
+
+
+def _key(file: DataFile) -> tuple[str, int | None]:
+    return file.file_path, file.content_offset

@@ -1,0 +1,221 @@
+"""Rewrite data files: bin-pack, sort or z-order, with deletes applied and dangling deletes removed.
+
+plan (``iceberg_ops.planning``) -> works -> runner -> certificate per group -> commit -> clean. One commit by default: a group that
+fails ends the run and everything written is deleted. With ``partial-progress.enabled`` groups are committed in up to
+``partial-progress.max-commits`` batches as they complete, and a failed group costs only itself. A conflict costs only the groups it
+touches, in both modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from iceberg_ops.actions.certificate import RewrittenGroup, certified
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.group_failures import error_of
+from iceberg_ops.actions.group_works import group_of_work, works_of
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.rewrite_commits import RewriteCommits, batch_run_key, group_report
+from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.staged_files import delete_leftovers, delete_staged
+from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions, rewrite_data_files_options
+from iceberg_ops.config.report import SkippedFile
+from iceberg_ops.data.rewrite import GroupResult
+from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.planning.dangling_deletes import attached_to_nothing
+from iceberg_ops.planning.file_groups import FileGroup
+from iceberg_ops.planning.live_deletes import live_deletes
+from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan, plan_rewrite_data_files
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.table.metadata_files import data_folder
+
+
+def rewrite_data_files(run: Run) -> None:
+    """Fill ``run.outcome``. Raises what planning, the groups and the committer raise."""
+    options = rewrite_data_files_options(run.job.options, run.table.properties)
+    where = None if run.job.where is None else parse_where(run.job.where)
+    with run.step("plan") as detail:
+        plan = plan_rewrite_data_files(run.table, options, where, run.job.branch)
+        dangling = _dangling(run, plan, options)
+        detail.append(f"{len(plan.groups)} groups, {plan.estimates.input_files} of {len(plan.tasks)} files")
+    _report_plan(run, plan, dangling)
+    if plan.is_empty and not dangling:
+        return
+    run.outcome.status = "planned"
+    if not run.job.dry_run:
+        _Rewrite(run, plan, options, dangling).run_all()
+
+
+def _dangling(run: Run, plan: RewriteDataFilesPlan, options: RewriteDataFilesOptions) -> tuple[DataFile, ...]:
+    if not options.remove_dangling_deletes or plan.snapshot is None:
+        return ()
+    return attached_to_nothing(live_deletes(run.table, plan.snapshot), plan.tasks)
+
+
+def _report_plan(run: Run, plan: RewriteDataFilesPlan, dangling: Sequence[DataFile]) -> None:
+    outcome, estimates = run.outcome, plan.estimates
+    outcome.plan_id = plan.plan_id
+    outcome.metrics |= {
+        "planned-groups-count": estimates.groups,
+        "planned-input-files-count": estimates.input_files,
+        "planned-input-bytes-count": estimates.input_bytes,
+        "planned-output-files-count": estimates.expected_output_files,
+        "planned-delete-files-count": estimates.deletes_applied,
+        "dangling-delete-files-count": len(dangling),
+        "skipped-files-count": len(plan.skipped),
+    }
+    outcome.groups = {group.group_id: group_report(group, "planned") for group in plan.groups}
+    outcome.skipped = [SkippedFile(file_path=skipped.file_path, reason=skipped.reason) for skipped in plan.skipped]
+
+
+class _Rewrite:
+    """One run of a plan that is not empty."""
+
+    def __init__(
+        self, run: Run, plan: RewriteDataFilesPlan, options: RewriteDataFilesOptions, dangling: Sequence[DataFile]
+    ) -> None:
+        self.run = run
+        self.plan = plan
+        self.options = options
+        self.commits = RewriteCommits(run, plan, keep_sequence_number=options.use_starting_sequence_number, dangling=dangling)
+        self.plain_columns = frozenset(f.field_id for f in run.table.schema.fields if f.type.is_primitive)
+        self.failed: list[GroupFailure] = []
+        self.failed_ids: set[str] = set()
+        self.last_failure = ""
+
+    def run_all(self) -> None:
+        """Run and commit; then say what became of it."""
+        for name in ("rewritten-data-files-count", "rewritten-bytes-count", "added-data-files-count", "added-bytes-count"):
+            self.run.outcome.count(name, 0)
+        for name in ("failed-data-files-count", "removed-delete-files-count"):
+            self.run.outcome.count(name, 0)
+        if self.options.progress.partial_progress:
+            self._partially(self.options.progress)
+        else:
+            self._at_once()
+
+    def _at_once(self) -> None:
+        done: list[RewrittenGroup] = []
+        try:
+            with self.run.step("run"):
+                for rewritten in self._rewritten():
+                    done.append(rewritten)
+                    if self.failed:
+                        break
+            if self.failed:
+                raise error_of(self.failed[0], "nothing was committed")
+        except Exception as e:
+            self._abandon(done, str(e))
+            raise
+        with self.run.step("commit") as detail:
+            kept = self.commits.commit(_in_plan_order(done), self.run.run_key)
+            detail.append(f"{self.run.outcome.attempts} attempts")
+        self._conclude(kept)
+
+    def _partially(self, progress: ProgressOptions) -> None:
+        per_commit = -(-len(self.plan.groups) // progress.max_commits) or 1
+        batch: list[RewrittenGroup] = []
+        failed_commits = 0
+        kept = False
+        with self.run.step("run and commit") as detail:
+            rewritten = self._rewritten()
+            while True:
+                found = next(rewritten, None)
+                if found is not None:
+                    batch.append(found)
+                if batch and (found is None or len(batch) >= per_commit):
+                    committed = self._try_commit(batch)
+                    kept, failed_commits = kept or committed, failed_commits + (not committed)
+                    batch = []
+                if found is None:
+                    break
+            detail.append(f"{len(self.run.outcome.snapshot_ids)} commits, {failed_commits} failed")
+        if not self.plan.groups:
+            kept = self.commits.commit((), self.run.run_key)
+        if self.failed:
+            self._clean_after_failure()
+        if failed_commits > progress.max_failed_commits:
+            raise CommitFailedError(
+                f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
+                f"{self.last_failure}"
+            )
+        self._conclude(kept)
+
+    def _try_commit(self, batch: Sequence[RewrittenGroup]) -> bool:
+        try:
+            return self.commits.commit(batch, batch_run_key(self.run, batch, 2))
+        except CommitStateUnknownError:
+            raise
+        except IcebergOpsError as e:
+            self.last_failure = str(e)
+            return False
+
+    def _rewritten(self) -> Iterator[RewrittenGroup]:
+        """Groups as their last work completes, certified. A failed group is recorded, not yielded; VerificationError ends all."""
+        run = self.run
+        works = works_of(
+            self.plan.groups, run.table.metadata, run.table.io,
+            order=self.plan.order, sizes=self.options.sizes, operation_id=run.operation_id,
+        )  # fmt: skip
+        groups = {group.group_id: group for group in self.plan.groups}
+        waiting = dict.fromkeys(groups, 0)
+        for work in works:
+            waiting[group_of_work(work.group_id)] += 1
+        results: dict[str, list[GroupResult]] = {group_id: [] for group_id in groups}
+        runner = run.runner or LocalRunner(progress=run.progress)
+        for answer in runner.run(works):
+            group = groups[group_of_work(answer.group_id)]
+            waiting[group.group_id] -= 1
+            if isinstance(answer, GroupFailure):
+                self._record_failure(group, answer)
+                if not self.options.progress.partial_progress:
+                    return
+            else:
+                results[group.group_id].append(answer)
+            if waiting[group.group_id] == 0 and group.group_id not in self.failed_ids:
+                yield certified(group, sorted(results.pop(group.group_id), key=lambda r: r.group_id), self.plain_columns)
+
+    def _record_failure(self, group: FileGroup, failure: GroupFailure) -> None:
+        self.last_failure = f"{failure.code}: {failure.message}"
+        self.failed.append(failure)
+        if group.group_id not in self.failed_ids:
+            self.failed_ids.add(group.group_id)
+            self.run.outcome.groups[group.group_id] = group_report(group, "failed", self.last_failure)
+            self.run.outcome.count("failed-data-files-count", group.input_files)
+
+    def _abandon(self, done: Sequence[RewrittenGroup], reason: str) -> None:
+        """Nothing will be committed: groups that were written or planned are dropped and every file of the run is deleted."""
+        for group in self.plan.groups:
+            if group.group_id not in self.failed_ids:
+                self.run.outcome.groups[group.group_id] = group_report(group, "dropped", f"the run failed: {reason}")
+                self.run.outcome.count("failed-data-files-count", group.input_files)
+        self._report_undeleted(delete_staged(self.run.table.io, [f.file_path for found in done for f in found.added]))
+        self._clean_after_failure()
+
+    def _clean_after_failure(self) -> None:
+        """Delete what failed workers left, told by the operation id in the name, but nothing that was committed."""
+        table = self.run.outcome.table or self.run.table
+        self._report_undeleted(
+            delete_leftovers(table.io, data_folder(table.metadata), self.run.operation_id, self.commits.committed_files)
+        )
+
+    def _report_undeleted(self, locations: Sequence[str]) -> None:
+        self.run.outcome.failures.extend(
+            SkippedFile(file_path=location, reason="written by this run, not committed, and could not be deleted")
+            for location in locations
+        )
+
+    def _conclude(self, kept: bool) -> None:
+        outcome = self.run.outcome
+        if outcome.status == "already-committed":
+            return
+        if not kept:
+            reasons = next((g.reason for g in outcome.groups.values() if g.status in ("dropped", "failed")), self.last_failure)
+            raise ValidationError(f"no group could be committed: {reasons}")
+        complete = all(group.status == "committed" for group in outcome.groups.values())
+        outcome.status = "committed" if complete else "partially-committed"
+
+
+def _in_plan_order(groups: Sequence[RewrittenGroup]) -> list[RewrittenGroup]:
+    return sorted(groups, key=lambda found: found.group.group_id)

@@ -1,0 +1,202 @@
+"""``iceberg-ops plan`` and ``iceberg-ops run``: maintenance from the command line, through the same jobs as every other host.
+
+``plan`` is the dry run: it exits with 2 when it found work. ``run`` takes an action and a table, or a whole job spec document. Row
+operations (append, overwrite, delete, update, merge) are Spark's and run on lane spark only, from a job spec.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from iceberg_ops.cli.output import print_json
+from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
+from iceberg_ops.errors import OptionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.job_spec import JobSpec
+    from iceberg_ops.config.report import ActionReport
+
+F = TypeVar("F", bound=Callable[..., Any])
+WORK_FOUND = 2
+
+
+def _job_options(command: F) -> F:
+    command = click.option("--branch", default="main", show_default=True, help="The branch to work on.")(command)
+    command = click.option("--where", metavar="SQL", help="Only files that may hold matching rows (Spark SQL).")(command)
+    command = click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the action (repeatable).")(
+        command
+    )
+    command = click.option("--report", metavar="PATH", help="Write the report there too.")(command)
+    return json_option(command)
+
+
+@click.command()
+@click.argument("action")
+@click.argument("target", metavar="TABLE")
+@map_location_option
+@_job_options
+def plan(
+    action: str,
+    target: str,
+    locations: tuple[str, ...],
+    options: tuple[str, ...],
+    where: str | None,
+    branch: str,
+    report: str | None,
+    as_json: bool,
+) -> int:
+    """Show what ACTION would do to TABLE, and change nothing. Exit code 2: there is work."""
+    from iceberg_ops.actions.dispatch import run_job
+    from iceberg_ops.cli.path_catalog import PathCatalog, job_table
+
+    texts = parse_options(options)
+    if is_path(target):
+        table = open_table(target, locations)
+        job = _job(action, job_table(table), {"type": "path"}, texts, where=where, branch=branch, report=report, dry_run=True)
+        found = run_job(job, catalog=PathCatalog(table))
+    else:
+        if locations:
+            raise OptionError("--map-location: only for a table given by its path; a catalog's table is where its catalog says")
+        found = run_job(_job(action, target, None, texts, where=where, branch=branch, report=report, dry_run=True))
+    _show(found, as_json)
+    return WORK_FOUND if found.status == "planned" else 0
+
+
+@click.command()
+@click.argument("action", required=False)
+@click.argument("target", metavar="TABLE", required=False)
+@_job_options
+@click.option(
+    "--lane", type=click.Choice(["auto", "local", "spark"]), default=None, help="Where the work is done (auto: this machine)."
+)
+@click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
+@click.option("--job-spec", "job_spec", metavar="FILE", help="Run a job spec document instead.")
+def run(
+    action: str | None,
+    target: str | None,
+    options: tuple[str, ...],
+    where: str | None,
+    branch: str,
+    report: str | None,
+    as_json: bool,
+    lane: str | None,
+    run_key: str | None,
+    job_spec: str | None,
+) -> int:
+    """Run ACTION on TABLE, or the job of --job-spec."""
+    if job_spec is not None:
+        if action or target or options or where:
+            raise OptionError("--job-spec: the document says action, table, options and where; give none of them beside it")
+        job = _read_job(job_spec, lane=lane, run_key=run_key, report=report)
+    elif action is None or target is None:
+        raise OptionError("run needs ACTION and TABLE, or --job-spec FILE")
+    else:
+        job = _job(
+            action,
+            target,
+            None,
+            parse_options(options),
+            where=where,
+            branch=branch,
+            report=report,
+            lane=lane or "auto",
+            run_key=run_key,
+        )
+    return _run(job, as_json)
+
+
+def parse_options(texts: Sequence[str]) -> dict[str, str]:
+    """``KEY=VALUE`` texts. Raises OptionError for one without ``=``, and for a key given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise OptionError(f"--option {text!r}: must be KEY=VALUE")
+        if key in found:
+            raise OptionError(f"--option {key}: is given twice, as {found[key]!r} and {value!r}")
+        found[key] = value
+    return found
+
+
+def _job(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:
+    from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.config.job_spec import ROW_OPERATIONS, CatalogConfig, JobSpec
+
+    if action in ROW_OPERATIONS:
+        raise UnsupportedError(
+            f"not supported: {action} by options alone: write a job spec and run it with --job-spec FILE --lane spark"
+        )
+    if catalog is not None:
+        config = CatalogConfig(name=table.partition(".")[0], type=catalog["type"])
+    elif is_path(table):
+        raise OptionError(f"{table}: a table given by its path is only read; name it as catalog.namespace.name to change it")
+    else:
+        config = find_catalog(table.partition(".")[0])
+    return JobSpec(job=action, table=table, catalog=config, options=options, **more)
+
+
+def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str | None) -> JobSpec:
+    import msgspec
+
+    from iceberg_ops.config.document import from_json
+    from iceberg_ops.config.job_spec import JobSpec
+
+    try:
+        job = from_json(Path(path).read_bytes(), JobSpec, path)
+    except FileNotFoundError:
+        raise OptionError(f"job spec {path}: no such file") from None
+    given = {"lane": lane, "run_key": run_key, "report": report}
+    return msgspec.structs.replace(job, **{name: value for name, value in given.items() if value is not None})
+
+
+def _run(job: JobSpec, as_json: bool) -> int:
+    from iceberg_ops.config.job_spec import ROW_OPERATIONS
+
+    if job.lane == "spark":
+        return _run_on_spark(job, as_json)
+    if job.job in ROW_OPERATIONS:
+        raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
+    from iceberg_ops.actions.dispatch import run_job
+    from iceberg_ops.actions.local_runner import LocalRunner
+    from iceberg_ops.cli.progress import progress_line
+
+    with progress_line(enabled=sys.stderr.isatty()) as progress:
+        found = run_job(job, runner=LocalRunner(progress=progress))
+    _show(found, as_json)
+    return WORK_FOUND if found.status == "planned" else 0
+
+
+def _run_on_spark(job: JobSpec, as_json: bool) -> int:
+    import tempfile
+
+    import msgspec
+
+    from iceberg_ops.cli.spark_launcher import spark_submit
+    from iceberg_ops.config.document import from_json, to_json
+    from iceberg_ops.config.report import ActionReport
+    from iceberg_ops.io.load import load_file_io
+
+    with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
+        job = job if job.report is not None else msgspec.structs.replace(job, report=f"{folder}/report.json")
+        assert job.report is not None
+        code = spark_submit(to_json(job))
+        if code in (0, WORK_FOUND):
+            data = load_file_io(job.catalog.properties).read(job.report)
+            _show(from_json(data, ActionReport, job.report), as_json)
+    return code
+
+
+def _show(report: ActionReport, as_json: bool) -> None:
+    if as_json:
+        import msgspec
+
+        print_json(msgspec.to_builtins(report))
+    else:
+        from iceberg_ops.cli.report_view import print_report
+
+        print_report(report)

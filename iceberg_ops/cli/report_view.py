@@ -1,0 +1,80 @@
+"""An action report for people: the outcome, the counts, the groups, what was left alone and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from iceberg_ops.config.report import ActionReport, GroupReport, TableState
+
+_SHOWN = 20
+
+
+def print_report(report: ActionReport) -> None:
+    """Print a report on standard output."""
+    console = Console()
+    console.print(Text(f"{report.action} {report.table}: {report.status}", style="bold"))
+    console.print(Text(_heading(report)))
+    _print_counts(console, report)
+    _print_groups(console, report.groups)
+    _print_reasons(console, report)
+    for path in report.files[:_SHOWN]:
+        console.print(Text(path), soft_wrap=True)
+    if len(report.files) > _SHOWN:
+        console.print(Text(f"... and {len(report.files) - _SHOWN} more files (--json lists them)"))
+    for failure in report.failures[:_SHOWN]:
+        console.print(Text(f"failed: {failure.file_path}: {failure.reason}", style="red"), soft_wrap=True)
+
+
+def _heading(report: ActionReport) -> str:
+    parts = [f"{step.name} {step.duration_ms} ms" + (f" ({step.detail})" if step.detail else "") for step in report.steps]
+    if report.snapshot_ids:
+        parts.append("snapshots " + ", ".join(map(str, report.snapshot_ids)))
+    return "; ".join(parts) or "nothing was done"
+
+
+def _print_counts(console: Console, report: ActionReport) -> None:
+    table = Table(show_header=report.before is not None)
+    table.add_column("")
+    table.add_column("before", justify="right")
+    table.add_column("after", justify="right")
+    if report.before is not None and report.after is not None:
+        for name in ("snapshots", "data_files", "delete_files", "manifests", "records", "bytes"):
+            table.add_row(name.replace("_", " "), f"{_of(report.before, name):,}", f"{_of(report.after, name):,}")
+        console.print(table)
+    if report.metrics:
+        metrics = Table(show_header=False)
+        metrics.add_column()
+        metrics.add_column(justify="right")
+        for name, value in report.metrics.items():
+            metrics.add_row(Text(name), f"{value:,}")
+        console.print(metrics)
+
+
+def _of(state: TableState, name: str) -> Any:
+    return getattr(state, name)
+
+
+def _print_groups(console: Console, groups: list[GroupReport]) -> None:
+    if not groups:
+        return
+    table = Table(title=f"{len(groups)} groups")
+    for name in ("group", "partition", "status", "files in", "bytes in", "files out", "bytes out", "rows", "reason"):
+        table.add_column(name, justify="right" if name.split()[0] in ("files", "bytes", "rows") else "left", overflow="fold")
+    for group in groups[:_SHOWN]:
+        rows = "" if group.certificate is None else f"{group.certificate.rows_out:,}"
+        numbers = (f"{group.input_files:,}", f"{group.input_bytes:,}", f"{group.output_files:,}", f"{group.output_bytes:,}")
+        table.add_row(group.group_id, Text(group.partition), group.status, *numbers, rows, Text(group.reason))
+    console.print(table)
+    if len(groups) > _SHOWN:
+        console.print(Text(f"... and {len(groups) - _SHOWN} more groups (--json lists them)"))
+
+
+def _print_reasons(console: Console, report: ActionReport) -> None:
+    """Files left alone, counted by reason."""
+    for reason, count in Counter(skipped.reason for skipped in report.skipped).most_common(_SHOWN):
+        console.print(Text(f"left alone: {count:,} files: {reason}"), soft_wrap=True)

@@ -1,0 +1,76 @@
+"""``--lane spark``: start spark-submit on a job spec and wait.
+
+Driver and executors run the interpreter that runs this command, because another Python would not have the packages. Java is looked at
+first: spark-submit without one, or with one that is too old, fails with a page of text.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from iceberg_ops.errors import RuntimeMissingError
+
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
+
+
+def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ) -> int:
+    """Run the job on Spark (client mode; master from ICEBERG_OPS_SPARK_MASTER, default local[*]) and return the exit code.
+
+    Raises RuntimeMissingError for a missing or old Java, and for a missing pyspark.
+    """
+    require_java(environment)
+    command = [_submit_script(), "--master", environment.get("ICEBERG_OPS_SPARK_MASTER", "local[*]")]
+    if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY"):
+        command += ["--driver-memory", memory]
+    with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
+        path = Path(folder) / "job-spec.json"
+        path.write_bytes(job_spec)
+        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        run = subprocess.run([*command, _application(), "--job-spec", str(path)], env={**environment, **python}, check=False)
+    return run.returncode
+
+
+def require_java(environment: Mapping[str, str] = os.environ) -> int:
+    """The major version of the Java that Spark would start. Raises RuntimeMissingError that names what was found."""
+    home = environment.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME = {home}" if home else "PATH"
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; there is no java in {where}")
+    run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = _VERSION.search(run.stderr + run.stdout)
+    if found is None:
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not tell its version")
+    if int(found[1]) < OLDEST_JAVA:
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is version {found[1]}{found[2]}")
+    return int(found[1])
+
+
+def _submit_script() -> str:
+    home = os.environ.get("SPARK_HOME")
+    if home and (Path(home) / "bin" / "spark-submit").exists():
+        return str(Path(home) / "bin" / "spark-submit")
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise RuntimeMissingError("lane spark needs pyspark: install iceberg-ops[spark], or set SPARK_HOME")
+    return str(Path(spec.submodule_search_locations[0]) / "bin" / "spark-submit")
+
+
+def _application() -> str:
+    spec = importlib.util.find_spec("spark_jobs")
+    if spec is not None and spec.submodule_search_locations:
+        found = Path(spec.submodule_search_locations[0]) / "main.py"
+    else:
+        found = Path(__file__).resolve().parents[2] / "spark_jobs" / "main.py"
+    if not found.exists():
+        raise RuntimeMissingError("lane spark needs the spark_jobs package, which is not installed beside iceberg_ops")
+    return str(found)
