@@ -24,13 +24,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(STAMP)  ## real flights through Airflow and Spark into Iceberg tables, corrected, maintained, proven; about five minutes
-	@$(BIN)/python -m demo run $(if $(DAYS),--days $(DAYS))
+	@PYTHONPATH=.:plugins $(BIN)/python -m demo run $(if $(DAYS),--days $(DAYS))
 
 up: $(STAMP)  ## start Airflow on what the demo left, to look around in its UI
-	@$(BIN)/python -m demo up
+	@PYTHONPATH=.:plugins $(BIN)/python -m demo up
 
 down: $(STAMP)  ## stop what up (or an interrupted demo) left running
-	@$(BIN)/python -m demo down
+	@PYTHONPATH=.:plugins $(BIN)/python -m demo down
 
 test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests
 	$(BIN)/python -m pytest
@@ -51,5 +51,5 @@ fmt: $(STAMP)  ## format, and fix what ruff can fix
 	$(BIN)/ruff format $(SOURCES)
 
 clean: ## remove what was built (.venv stays)
-	@test ! -x $(BIN)/python || $(BIN)/python -m demo down
+	@test ! -x $(BIN)/python || PYTHONPATH=.:plugins $(BIN)/python -m demo down
 	rm -rf build dist *.egg-info

@@ -19,11 +19,13 @@ from demo import proof
 from demo.airflow_api import Airflow
 from demo.places import Places
 from demo.printing import Printer
-from demo.processes import COMPONENTS, DemoError, check_alive, last_line, run, running, start, stop_all, wait_until
+from demo.processes import COMPONENTS, DemoError, check_alive, last_line, run, start, stop_all, wait_until
 from demo.runs_watch import backfill, run_and_wait
 from demo.settings import USER, airflow_environment, password, write_catalogs_file, write_password
 from demo.table_states import reports, states, table_location
+from iceberg_airflow.java import find_java
 from iceberg_ops.config.report import TableState
+from iceberg_ops.errors import RuntimeMissingError
 
 FIRST_DAY = date(2013, 2, 6)
 """Two days before the blizzard of 8 February 2013: ordinary flights, hundreds of cancelled ones, and diverted ones."""
@@ -160,18 +162,7 @@ def plant_orphan(location: Path) -> Path:
 
 def require_java() -> None:
     """Raise DemoError unless Spark's Java is there, before anything is started."""
-    import logging
-
-    sys.path.append(str(Path(__file__).resolve().parents[1] / "plugins"))
-    from iceberg_airflow.lanes import require_java as check
-    from iceberg_ops.errors import RuntimeMissingError
-
     try:
-        check(logging.getLogger(__name__))
+        find_java()
     except RuntimeMissingError as e:
         raise DemoError(str(e), next_step="install a Java 17 runtime, or set JAVA_HOME to one") from e
-
-
-def still_running(places: Places) -> list[str]:
-    """Components that run now."""
-    return sorted(running(places))

@@ -1,7 +1,7 @@
 """Registers the plugin with Airflow.
 
-Operators, hook and DAG builder need no registration: DAG files import ``iceberg_airflow`` from the plugins folder. The plugin is what
-`airflow plugins` lists, and where views and links are added.
+Operators, hook and DAG builder need no registration: DAG files import ``iceberg_airflow`` from the plugins folder. The plugin is
+what `airflow plugins` lists, and where views and links are added.
 """
 
 from __future__ import annotations

@@ -7,8 +7,6 @@ raises for a job that failed. Both run the interpreter that runs Airflow, so tha
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,11 +19,10 @@ from typing import Any, Protocol
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
+from iceberg_airflow.java import find_java
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
-OLDEST_JAVA = 17
 _TERM_SECONDS = 10
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 APPLICATION = Path(__file__).resolve().parents[2] / "spark_jobs" / "main.py"
 
 
@@ -58,7 +55,7 @@ class SparkLane:
 
     def run(self, spec: Path) -> Ended:
         """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection."""
-        require_java(self.log)
+        self.log.info("%s", find_java())
         require_connection(self.conn_id)
         self._hook = self._make_hook(spec)
         try:
@@ -92,11 +89,12 @@ class LocalLane:
     """``iceberg-ops run --job-spec FILE``: no JVM, for tables that one machine handles."""
 
     log: Any
+    command: tuple[str, ...] = (sys.executable, "-m", "iceberg_ops.cli.main", "run")
     _process: subprocess.Popen[str] | None = None
 
     def run(self, spec: Path) -> Ended:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "iceberg_ops.cli.main", "run", "--job-spec", str(spec)],
+            [*self.command, "--job-spec", str(spec)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -142,21 +140,6 @@ def application() -> Path:
     if not path.is_file():
         raise RuntimeMissingError(f"Spark application {path} is not there: set ICEBERG_OPS_SPARK_APPLICATION to spark_jobs/main.py")
     return path
-
-
-def require_java(log: Any) -> None:
-    """Raise RuntimeMissingError unless the Java that Spark would start is 17 or newer."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or (home and not Path(java).is_file()):
-        place = f"JAVA_HOME={home} has no bin/java" if home else "no java on the PATH"
-        raise RuntimeMissingError(f"Java {OLDEST_JAVA} or newer is needed by Spark: {place}")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = _VERSION.search(said.stderr + said.stdout)
-    if found is None or int(found.group(1)) < OLDEST_JAVA:
-        version = found.group(1) if found else "unknown"
-        raise RuntimeMissingError(f"Java {OLDEST_JAVA} or newer is needed by Spark: {java} is version {version}")
-    log.info("Java %s at %s", found.group(1), java)
 
 
 def require_connection(conn_id: str) -> None:

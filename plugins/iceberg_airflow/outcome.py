@@ -24,8 +24,11 @@ class JobDiedError(errors.CommitStateUnknownError):
 
 
 def read_report(path: Path, *, exit_code: int, last_line: str) -> ActionReport:
-    """The report of a finished job. Raises what the report says, or JobDiedError when there is none."""
+    """The report of a finished job. Raises what the report says; without one what the last line says, or JobDiedError."""
     if not path.is_file():
+        stated = error_of_line(last_line)
+        if stated is not None:
+            raise stated
         said = f": {last_line}" if last_line else ""
         raise JobDiedError(f"the job ended with exit code {exit_code} and wrote no report{said}")
     report = from_json(path.read_bytes(), ActionReport, str(path))
@@ -38,6 +41,13 @@ def typed_error(error: ErrorReport) -> errors.IcebergOpsError:
     """The exception of the tree whose code this is; one unknown here (a newer engine's) is terminal."""
     kind = _CLASSES.get(error.code, errors.TerminalError)
     return kind(f"{error.message} (next: {error.next_step})" if error.next_step else error.message)
+
+
+def error_of_line(line: str) -> errors.IcebergOpsError | None:
+    """The typed error of a line ``error: CODE: message``, which is how our commands end when they fail; None for another line."""
+    prefix, found, rest = line.strip().partition("error: ")
+    code, separator, message = rest.partition(": ")
+    return typed_error(ErrorReport(code=code, message=message)) if found and not prefix and separator else None
 
 
 def summary(report: ActionReport, uri: str) -> dict[str, Any]:

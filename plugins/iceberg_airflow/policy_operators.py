@@ -18,7 +18,7 @@ from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.job_folder import JobFolder
 from iceberg_airflow.lanes import python_environment
 from iceberg_airflow.operators import IcebergOpsOperator, identity_of
-from iceberg_airflow.outcome import typed_error
+from iceberg_airflow.outcome import error_of_line, typed_error
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.work import Answer, Request, StepWork, TableWork
 from iceberg_ops.config.document import from_json, to_json
@@ -132,7 +132,9 @@ class CheckTableOperator(BaseOperator):
         for line in lines:
             self.log.info("%s", line)
         if done.returncode:
-            raise _cli_error(done.stderr) or CorruptTableError(f"{table}: {lines[0] if lines else 'check failed without a word'}")
+            raise error_of_line(_last(done.stderr)) or CorruptTableError(
+                f"{table}: {lines[0] if lines else 'check failed without a word'}"
+            )
         return table
 
 
@@ -142,14 +144,7 @@ def run_python(arguments: list[str]) -> None:
     environment["PYTHONPATH"] = os.pathsep.join([str(PLUGINS_FOLDER), environment["PYTHONPATH"]])
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise _cli_error(done.stderr) or typed_error(ErrorReport(code="TERMINAL", message=_last(done.stderr)))
-
-
-def _cli_error(stderr: str) -> Exception | None:
-    """The typed error of a line ``error: CODE: message``, if that is how it ended."""
-    prefix, _, rest = _last(stderr).partition("error: ")
-    code, separator, message = rest.partition(": ")
-    return typed_error(ErrorReport(code=code, message=message)) if not prefix and separator else None
+        raise error_of_line(_last(done.stderr)) or typed_error(ErrorReport(code="TERMINAL", message=_last(done.stderr)))
 
 
 def _last(text: str) -> str:
