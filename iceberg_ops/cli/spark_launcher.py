@@ -1,6 +1,6 @@
 """``--lane spark``: start spark-submit on a job spec and wait.
 
-Driver and executors run the interpreter that runs this command, because another Python would not have the packages. Java is looked at
+Driver and executors run the interpreter that runs this command: another Python would not have the packages. Java is looked at
 first: spark-submit without one, or with one that is too old, fails with a page of text.
 """
 

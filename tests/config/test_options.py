@@ -1,0 +1,101 @@
+"""Options: defaults, values, and refusals that name option, value and rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
+from iceberg_ops.config.options import (
+    DAY_MS,
+    OPTIONS,
+    check_options,
+    expire_snapshots_options,
+    remove_orphan_files_options,
+    rewrite_data_files_options,
+    rewrite_manifests_options,
+)
+from iceberg_ops.errors import OptionError
+
+NOW = 1_800_000_000_000
+
+
+def test_every_maintenance_action_has_options_and_nothing_else_does() -> None:
+    assert set(OPTIONS) == set(MAINTENANCE_ACTIONS)
+
+
+@pytest.mark.parametrize("action", MAINTENANCE_ACTIONS)
+def test_no_option_is_needed(action: str) -> None:
+    check_options(action, {}, {}, now_ms=NOW)
+
+
+def test_sizes_default_to_shares_of_the_tables_target() -> None:
+    sizes = rewrite_data_files_options({}, {"write.target-file-size-bytes": "1000"}).sizes
+    assert (sizes.target_file_size_bytes, sizes.min_file_size_bytes, sizes.max_file_size_bytes) == (1000, 750, 1800)
+    assert (sizes.min_input_files, sizes.rewrite_all) == (5, False)
+
+
+def test_a_sort_order_implies_strategy_sort() -> None:
+    assert rewrite_data_files_options({"sort-order": "id"}, {}).strategy == "sort"
+    assert rewrite_data_files_options({}, {}).strategy == "binpack"
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "words"),
+    [
+        ("rewrite_data_files", {"min-input-file": "3"}, ("unknown option min-input-file", "min-input-files", "rewrite-all")),
+        ("rewrite_data_files", {"target-file-size-bytes": "64mb"}, ("target-file-size-bytes = '64mb'", "whole number")),
+        ("rewrite_data_files", {"min-file-size-bytes": "70", "target-file-size-bytes": "64"}, ("70 must be < target-file-size-bytes 64",)),
+        ("rewrite_data_files", {"max-file-size-bytes": "64", "target-file-size-bytes": "64"}, ("64 must be > target-file-size-bytes",)),
+        ("rewrite_data_files", {"delete-ratio-threshold": "1.5"}, ("delete-ratio-threshold", "'1.5'", "at most 1")),
+        ("rewrite_data_files", {"delete-ratio-threshold": "nan"}, ("delete-ratio-threshold", "at most 1")),
+        ("rewrite_data_files", {"rewrite-all": "yes"}, ("rewrite-all", "'yes'", "true or false")),
+        ("rewrite_data_files", {"strategy": "zorder"}, ("strategy", "binpack, sort")),
+        ("rewrite_data_files", {"strategy": "binpack", "sort-order": "id"}, ("sort-order", "strategy sort")),
+        ("rewrite_data_files", {"rewrite-job-order": "size"}, ("rewrite-job-order", "bytes-asc")),
+        ("rewrite_data_files", {"compression-factor": "-1"}, ("compression-factor", "above 0")),
+        ("expire_snapshots", {"older-than": "last week"}, ("older-than", "'last week'", "ISO 8601")),
+        ("expire_snapshots", {"snapshot-ids": "1,x"}, ("snapshot-ids", "whole numbers")),
+        ("expire_snapshots", {"retain-last": "0"}, ("retain-last", "1 or more")),
+        ("remove_orphan_files", {"equal-schemes": "s3"}, ("equal-schemes", "from=to")),
+        ("remove_orphan_files", {"prefix-mismatch-mode": "maybe"}, ("prefix-mismatch-mode", "error, ignore, delete")),
+        ("rewrite_manifests", {"spec-id": "-1"}, ("spec-id", "0 or more")),
+        ("vacuum", {}, ("unknown action 'vacuum'", "expire_snapshots")),
+    ],
+)  # fmt: skip
+def test_a_bad_option_is_refused_with_its_name_value_and_rule(action: str, options: dict[str, str], words: tuple[str, ...]) -> None:
+    with pytest.raises(OptionError) as e:
+        check_options(action, options, {}, now_ms=NOW)
+    for word in words:
+        assert word in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5d", NOW - 5 * DAY_MS),
+        ("36h", NOW - 36 * 3_600_000),
+        ("1700000000000", 1_700_000_000_000),
+        ("2024-01-01", 1_704_067_200_000),
+        ("2024-01-01T01:00:00+01:00", 1_704_067_200_000),
+    ],
+)
+def test_older_than_is_a_time_or_an_age(text: str, expected: int) -> None:
+    assert expire_snapshots_options({"older-than": text}, {}, now_ms=NOW).older_than_ms == expected
+
+
+def test_expiry_defaults_to_the_tables_age() -> None:
+    assert expire_snapshots_options({}, {}, now_ms=NOW).older_than_ms == NOW - 5 * DAY_MS
+    properties = {"history.expire.max-snapshot-age-ms": "1000"}
+    assert expire_snapshots_options({}, properties, now_ms=NOW).older_than_ms == NOW - 1000
+
+
+def test_orphans_younger_than_a_day_need_an_explicit_yes() -> None:
+    assert remove_orphan_files_options({}, now_ms=NOW).older_than_ms == NOW - 3 * DAY_MS
+    with pytest.raises(OptionError, match="within the last 24 hours"):
+        remove_orphan_files_options({"older-than": "23h"}, now_ms=NOW)
+    allowed = remove_orphan_files_options({"older-than": "1h", "unsafe-allow-recent": "true"}, now_ms=NOW)
+    assert allowed.older_than_ms == NOW - 3_600_000
+
+
+def test_names_are_split_at_commas() -> None:
+    assert rewrite_manifests_options({"sort-by": "day, region"}, {}).sort_by == ("day", "region")
