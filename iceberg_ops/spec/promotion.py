@@ -39,6 +39,6 @@ def changed_partition_field(
 
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
     """A canonical value of ``old`` as one of ``new``, for a promotion that ``can_promote`` allows (a default, a value read)."""
-    if value is not None and (old, new) in _SINCE_V3:
+    if isinstance(value, int) and (old, new) in _SINCE_V3:
         return value * SECONDS_PER_DAY * (MICROS_PER_SECOND if new == TIMESTAMP else NANOS_PER_SECOND)
     return value

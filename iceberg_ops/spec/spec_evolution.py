@@ -68,7 +68,7 @@ class SpecEvolution:
         )
 
     def add_field(self, column: str, transform: Transform = IDENTITY, name: str | None = None) -> SpecEvolution:
-        """Partition by ``transform`` of ``column`` as well. Raises SchemaError where the spec already does, or the name is taken."""
+        """Partition by ``transform`` of ``column`` as well. Raises SchemaError where the spec already does or a name is taken."""
         source_id = self._source_id(column)
         same = self._same(self.spec.fields, source_id, transform)
         if same is not None:
