@@ -2,7 +2,7 @@
 
 Columns are found by field id only (spec: "Column Projection"). Ids come from the file itself (``PARQUET:field_id`` or
 ``iceberg.id``); where a file carries none at all, from the table's name mapping (spec: "Name Mapping Serialization"); and where
-the table has none either, from the names of the table's own columns, as Java does for ORC and Avro. Java reads such Parquet files
+the table has none either (or one that contradicts its schema), from the names of the table's own columns, as Java does for ORC and Avro. Java reads such Parquet files
 by position; a file whose names match no column at all is read by position here too, so that migrated tables keep their rows.
 """
 
@@ -66,6 +66,8 @@ class ColumnIds:
         if _any_ids(fields):
             return _numbered(fields, None, children_mapped=False)
         mapping = self.mapping
+        if mapping is not None and self.schema is not None and _contradicts(mapping.fields, None, self.schema):
+            mapping = None
         if mapping is None and self.schema is not None:
             if not any(self.schema.find(f.name, case_sensitive=False) for f in fields):
                 return _by_position(fields)
@@ -91,6 +93,17 @@ def _id_of(f: pa.Field) -> int | None:
         if text is not None and int(text) >= 0:
             return int(text)
     return None
+
+
+def _contradicts(fields: Sequence[MappedField], parent: int | None, schema: Schema) -> bool:
+    """True where the mapping puts an id under another parent than the schema does. Fields never move to another parent, so such a
+    mapping was made for other ids (Hive numbered migrated nested columns twice) and would read one column as another."""
+    for f in fields:
+        if f.field_id is not None and schema.parents.get(f.field_id, parent) != parent:
+            return True
+        if f.field_id is not None and _contradicts(f.fields, f.field_id, schema):
+            return True
+    return False
 
 
 def _any_ids(fields: Sequence[pa.Field]) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
+from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 
@@ -25,7 +26,7 @@ class ParquetDataFile:
 
     def __init__(self, io: FileIO, location: str, ids: ColumnIds, keep_dictionaries: bool = False) -> None:
         self.location = location
-        self._file = _open(io, location, None)
+        self._file = _opened(io, location)
         if keep_dictionaries and (names := dictionary_columns(self._file.metadata)):
             metadata = self._file.metadata
             self._file = _open(io, location, names, metadata)
@@ -56,6 +57,16 @@ class ParquetDataFile:
                 position += batch.num_rows
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+
+
+def _opened(io: FileIO, location: str) -> pq.ParquetFile:
+    try:
+        return _open(io, location, None)
+    except OSError as e:
+        if REFUSAL not in str(e):
+            raise
+    with io.open_input(location) as source:
+        return _open(io, location, None, repaired_metadata(source, location))
 
 
 def _open(io: FileIO, location: str, dictionaries: Sequence[str] | None, metadata: Any = None) -> pq.ParquetFile:

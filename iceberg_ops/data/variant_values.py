@@ -131,7 +131,9 @@ def _array(data: bytes, at: int, header: int, names: list[str], depth: int) -> t
     start = offsets_at + (count + 1) * offset_width
     if start > len(data):
         raise CorruptTableError(f"variant array of {count} elements does not fit its {len(data)} bytes")
-    found = [_value(data, start + _number(data, offsets_at + i * offset_width, offset_width), names, depth + 1)[0] for i in range(count)]
+    found = [
+        _value(data, start + _number(data, offsets_at + i * offset_width, offset_width), names, depth + 1)[0] for i in range(count)
+    ]
     return found, start + _number(data, offsets_at + count * offset_width, offset_width)
 
 
