@@ -122,11 +122,12 @@ def schema_from_dict(value: Any, what: str = "schema") -> Schema:
     identifiers = found.items_of("identifier-field-ids", lambda v: as_int(v, f"{what}.identifier-field-ids"))
     schema = Schema(StructType(fields), schema_id, identifiers, found.extra())
     try:
-        missing = [i for i in identifiers if i not in schema.fields_by_id]
+        known = schema.fields_by_id
     except SchemaError as e:
         raise CorruptTableError(str(e)) from None
-    if missing:
-        raise CorruptTableError(f"{what}: identifier field {missing[0]} is not in the schema")
+    for field_id in identifiers:
+        if field_id not in known:
+            raise CorruptTableError(f"{what}: identifier field {field_id} is not in the schema")
     return schema
 
 

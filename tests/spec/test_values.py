@@ -62,7 +62,7 @@ def test_values_have_their_recorded_bytes(type_name: str, text: str, expected: s
 
 
 def _corner(label: str) -> tuple[float, float, float | None, float | None]:
-    dimensions, numbers = label.split()[-1].split("(")
+    dimensions, numbers = label.rsplit(maxsplit=1)[-1].split("(")
     parts = dict(zip(dimensions, map(float, numbers.rstrip(")").split(",")), strict=True))
     return parts["X"], parts["Y"], parts.get("Z"), parts.get("M")
 
@@ -115,11 +115,25 @@ def test_bounds_written_before_a_promotion_are_widened(type_: IcebergType, data:
 @pytest.mark.parametrize(
     ("type_", "data"),
     [
-        (INT, b""), (INT, bytes(8)), (LONG, bytes(3)), (LONG, bytes(16)), (FLOAT, bytes(8)), (DOUBLE, bytes(2)), (DATE, bytes(8)),
-        (TIME, bytes(4)), (TIMESTAMPTZ, bytes(4)), (TIMESTAMPTZ_NS, bytes(4)), (UUID, bytes(15)), (BOOLEAN, b""), (BOOLEAN, bytes(2)),
-        (DecimalType(precision=9, scale=2), b""), (STRING, b"\xff\xfe"), (UNKNOWN, b"\x00"), (StructType(), b"\x00"),
+        (INT, b""),
+        (INT, bytes(8)),
+        (LONG, bytes(3)),
+        (LONG, bytes(16)),
+        (FLOAT, bytes(8)),
+        (DOUBLE, bytes(2)),
+        (DATE, bytes(8)),
+        (TIME, bytes(4)),
+        (TIMESTAMPTZ, bytes(4)),
+        (TIMESTAMPTZ_NS, bytes(4)),
+        (UUID, bytes(15)),
+        (BOOLEAN, b""),
+        (BOOLEAN, bytes(2)),
+        (DecimalType(precision=9, scale=2), b""),
+        (STRING, b"\xff\xfe"),
+        (UNKNOWN, b"\x00"),
+        (StructType(), b"\x00"),
     ],
-)  # fmt: skip
+)
 def test_bytes_of_a_wrong_length_are_corrupt(type_: IcebergType, data: bytes) -> None:
     """SCHEMA-10: timestamptz never was a date, so four bytes are no bound of it."""
     with pytest.raises(CorruptTableError, match="binary single value"):
