@@ -16,6 +16,8 @@ from iceberg_ops.config.options import (
 )
 from iceberg_ops.errors import OptionError
 
+BAD_MINIMUM = {"min-file-size-bytes": "70", "target-file-size-bytes": "64"}
+BAD_MAXIMUM = {"max-file-size-bytes": "64", "target-file-size-bytes": "64"}
 NOW = 1_800_000_000_000
 
 
@@ -44,8 +46,8 @@ def test_a_sort_order_implies_strategy_sort() -> None:
     [
         ("rewrite_data_files", {"min-input-file": "3"}, ("unknown option min-input-file", "min-input-files", "rewrite-all")),
         ("rewrite_data_files", {"target-file-size-bytes": "64mb"}, ("target-file-size-bytes = '64mb'", "whole number")),
-        ("rewrite_data_files", {"min-file-size-bytes": "70", "target-file-size-bytes": "64"}, ("70 must be < target-file-size-bytes 64",)),
-        ("rewrite_data_files", {"max-file-size-bytes": "64", "target-file-size-bytes": "64"}, ("64 must be > target-file-size-bytes",)),
+        ("rewrite_data_files", BAD_MINIMUM, ("min-file-size-bytes 70 must be < target-file-size-bytes 64",)),
+        ("rewrite_data_files", BAD_MAXIMUM, ("max-file-size-bytes 64 must be > target-file-size-bytes 64",)),
         ("rewrite_data_files", {"delete-ratio-threshold": "1.5"}, ("delete-ratio-threshold", "'1.5'", "at most 1")),
         ("rewrite_data_files", {"delete-ratio-threshold": "nan"}, ("delete-ratio-threshold", "at most 1")),
         ("rewrite_data_files", {"rewrite-all": "yes"}, ("rewrite-all", "'yes'", "true or false")),
