@@ -1,0 +1,81 @@
+"""``iceberg-ops health``: for each table what every maintenance action would find, and why something is due or not.
+
+It is the sum of dry runs: what it calls due is what ``run`` would do with the same options.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.policy import read
+from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
+from iceberg_ops.errors import IcebergOpsError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.report import ActionReport
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TABLE...")
+@click.option("--policy", "policy_file", metavar="FILE", help="Take actions and options from this policy.")
+@map_location_option
+@json_option
+def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[str, ...], as_json: bool) -> int:
+    """Say what is due on each TABLE, and why. Exit code 2: something is."""
+    rows = [row for target in targets for row in _verdicts(target, policy_file, locations)]
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, title="maintenance", empty="nothing to say")
+    return 2 if any(row["verdict"] == "due" for row in rows) else 0
+
+
+def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [_verdict(target, action, options, locations) for action, options in _actions(target, policy_file)]
+
+
+def _actions(target: str, policy_file: str | None) -> list[tuple[str, dict[str, str]]]:
+    from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
+    from iceberg_ops.config.policy import effective, load_policy
+
+    if policy_file is None:
+        return [(action, {}) for action in MAINTENANCE_ACTIONS]
+    found = effective(load_policy(read(policy_file), policy_file), target)
+    return [(step.action, step.option_texts()) for step in found.steps if step.enabled and found.enabled]
+
+
+def _verdict(target: str, action: str, options: dict[str, str], locations: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        report = _dry_run(target, action, options, locations)
+    except IcebergOpsError as e:
+        return {"table": target, "action": action, "verdict": "unknown", "why": f"{e.code}: {e}"}
+    due = report.status == "planned"
+    return {"table": target, "action": action, "verdict": "due" if due else "not due", "why": _why(report)}
+
+
+def _dry_run(target: str, action: str, options: dict[str, str], locations: tuple[str, ...]) -> ActionReport:
+    from iceberg_ops.actions.dispatch import run_job
+    from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.cli.path_catalog import PathCatalog, job_table
+    from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+
+    if is_path(target):
+        table = open_table(target, locations)
+        config = CatalogConfig(name="path", type="path")
+        return run_job(
+            JobSpec(job=action, table=job_table(table), catalog=config, options=options, dry_run=True), catalog=PathCatalog(table)
+        )
+    config = find_catalog(target.partition(".")[0])
+    return run_job(JobSpec(job=action, table=target, catalog=config, options=options, dry_run=True))
+
+
+def _why(report: ActionReport) -> str:
+    """The first reasons of the plan, or the steps' findings."""
+    reasons = list(dict.fromkeys(group.reason for group in report.groups)) or list(
+        dict.fromkeys(skipped.reason for skipped in report.skipped)
+    )
+    details = [step.detail for step in report.steps if step.detail]
+    return "; ".join((details + reasons)[:3]) or "nothing to do"

@@ -1,0 +1,113 @@
+"""``iceberg-ops policy``: check maintenance policies, and show what one says about a table and where each value comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.target import json_option
+from iceberg_ops.errors import OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.policy import EffectivePolicy, Policy
+
+
+@click.group()
+def policy() -> None:
+    """Check and explain maintenance policies (YAML)."""
+
+
+@policy.command("lint")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@json_option
+def lint(files: tuple[str, ...], as_json: bool) -> int:
+    """Check policy documents: every problem with its path; exit code 1 if there is one."""
+    found = {file: problems(file) for file in files}
+    if as_json:
+        print_json([{"file": file, "problems": texts} for file, texts in found.items()])
+    rows = [f"{file}: {text}" for file, texts in found.items() for text in texts]
+    if rows:
+        raise OptionError(rows[0] + (f" (and {len(rows) - 1} more: {'; '.join(rows[1:])})" if len(rows) > 1 else ""))
+    if not as_json:
+        for file in files:
+            click.echo(f"{file}: right")
+    return 0
+
+
+@policy.command("explain")
+@click.argument("file", metavar="FILE")
+@click.argument("table", metavar="CATALOG.NAMESPACE.NAME")
+@json_option
+def explain(file: str, table: str, as_json: bool) -> int:
+    """Show what FILE says about one table, and which layer each value comes from."""
+    from iceberg_ops.config.policy import effective, load_policy
+
+    if table.count(".") < 2 or not all(table.split(".")):
+        raise OptionError(f"table {table!r} must be catalog.namespace.name")
+    found = effective(load_policy(read(file), file), table)
+    if as_json:
+        print_json(document(found))
+        return 0
+    rows = [{"setting": name, "value": str(s.value), "source": s.source} for name, s in sorted(found.settings.items())]
+    print_rows(rows, title=f"{table}: settings", empty=f"{table}: no layer sets anything")
+    rows = [
+        {
+            "step": step.label,
+            "schedule": step.schedule or "",
+            "lane": step.lane,
+            "option": name,
+            "value": "" if option is None else option.value,
+            "source": step.source if option is None else option.source,
+        }
+        for step in found.steps
+        for name, option in (sorted(step.options.items()) or [("", None)])
+    ]
+    print_rows(rows, title=f"{table}: maintenance, in order", empty=f"{table}: no maintenance")
+    return 0
+
+
+def problems(file: str) -> list[str]:
+    """What is wrong with a policy document; empty where nothing is."""
+    from iceberg_ops.config.document import from_yaml
+    from iceberg_ops.config.policy import Policy
+    from iceberg_ops.config.policy import lint as problems_of
+
+    try:
+        parsed: Policy = from_yaml(read(file), Policy, file)
+    except OptionError as e:
+        return [str(e).removeprefix(f"{file}: ")]
+    return problems_of(parsed)
+
+
+def read(file: str) -> bytes:
+    """The document's bytes. Raises OptionError where there is none."""
+    try:
+        return Path(file).read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        raise OptionError(f"policy {file}: no such file") from None
+
+
+def document(found: EffectivePolicy) -> dict[str, Any]:
+    """An effective policy as JSON."""
+    return {
+        "table": found.table,
+        "enabled": found.enabled,
+        "settings": {name: {"value": s.value, "source": s.source} for name, s in sorted(found.settings.items())},
+        "maintenance": [
+            {
+                "action": step.action,
+                "name": step.label,
+                "schedule": step.schedule,
+                "lane": step.lane,
+                "branch": step.branch,
+                "where": step.where,
+                "enabled": step.enabled,
+                "source": step.source,
+                "options": {name: {"value": o.value, "source": o.source} for name, o in sorted(step.options.items())},
+            }
+            for step in found.steps
+        ],
+    }

@@ -1,0 +1,139 @@
+"""Which manifests ``rewrite_manifests`` would write anew, and why.
+
+Data and delete manifests of one partition spec are looked at apart. They are worth it when several are far below the target size,
+when one is far above it, or when they overlap on the partition fields they are to be clustered by, so that a scan of one partition
+opens many. The reference implementation rewrites whenever there is more than one manifest, so it never comes to rest; here the
+outputs of a rewrite are never candidates again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_ops.config.options import RewriteManifestsOptions
+from iceberg_ops.errors import OptionError
+from iceberg_ops.spec.manifests import FieldSummary, ManifestContent, ManifestFile
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
+from iceberg_ops.spec.types import IcebergType
+from iceberg_ops.spec.values import from_bytes
+from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.table import Table
+
+_SMALL, _LARGE = 0.5, 2.0
+"""Shares of the target size outside which a manifest is worth rewriting; a writer's outputs are between them, but for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestGroup:
+    """Manifests of one content to be written anew together; ``reason`` says why."""
+
+    content: ManifestContent
+    manifests: tuple[ManifestFile, ...]
+    reason: str
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(m.manifest_length for m in self.manifests)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifestsPlan:
+    """``cluster_by`` are positions in the partition tuple of spec ``spec_id``, most significant first."""
+
+    snapshot: Snapshot | None
+    spec_id: int
+    cluster_by: tuple[int, ...]
+    groups: tuple[ManifestGroup, ...]
+    kept: tuple[tuple[str, str], ...]
+    """Manifests left alone, with the reason."""
+
+
+def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branch: str = MAIN_BRANCH) -> RewriteManifestsPlan:
+    """Raises OptionError: no such spec, or a ``sort-by`` name that is none of its fields."""
+    metadata = table.metadata
+    spec_id = metadata.default_spec_id if options.spec_id is None else options.spec_id
+    if spec_id not in metadata.specs_by_id:
+        raise OptionError(f"rewrite_manifests: spec-id {spec_id}: the table's specs are {sorted(metadata.specs_by_id)}")
+    spec = metadata.specs_by_id[spec_id]
+    cluster_by = cluster_positions(spec, options.sort_by)
+    types = [f.type for f in spec.partition_type(metadata.all_fields_by_id)]
+    snapshot = metadata.branch_head(branch)
+    groups: list[ManifestGroup] = []
+    kept: list[tuple[str, str]] = []
+    for content in ManifestContent:
+        found = [m for m in manifests_of(table, snapshot) if m.content is content]
+        kept.extend((m.manifest_path, f"of partition spec {m.partition_spec_id}") for m in found if m.partition_spec_id != spec_id)
+        found = [m for m in found if m.partition_spec_id == spec_id]
+        reason = reason_to_rewrite(found, options.target_size_bytes, cluster_by, types)
+        if reason:
+            groups.append(ManifestGroup(content, tuple(found), reason))
+        else:
+            kept.extend((m.manifest_path, "its size is right and it does not overlap others") for m in found)
+    return RewriteManifestsPlan(snapshot=snapshot, spec_id=spec_id, cluster_by=cluster_by, groups=tuple(groups), kept=tuple(kept))
+
+
+def cluster_positions(spec: PartitionSpec, names: Sequence[str]) -> tuple[int, ...]:
+    """Positions of partition fields by name; all in spec order without names. Raises OptionError."""
+    known = {f.name: i for i, f in enumerate(spec.fields)}
+    if unknown := [name for name in names if name not in known]:
+        fields = ", ".join(known) or "none"
+        raise OptionError(f"rewrite_manifests: sort-by {unknown[0]!r}: the partition fields of spec {spec.spec_id} are {fields}")
+    if names:
+        return tuple(known[name] for name in dict.fromkeys(names))
+    return tuple(i for i, f in enumerate(spec.fields) if not f.transform.is_void)
+
+
+def reason_to_rewrite(
+    manifests: Sequence[ManifestFile], target: int, cluster_by: Sequence[int], types: Sequence[IcebergType]
+) -> str:
+    """Why these manifests should be written anew; empty where they should not."""
+    small = [m for m in manifests if m.manifest_length < _SMALL * target]
+    large = [m for m in manifests if m.manifest_length > _LARGE * target]
+    if len(small) > 1:
+        return f"{len(small)} of {len(manifests)} manifests are below half of {target} bytes"
+    if large:
+        return f"{len(large)} of {len(manifests)} manifests are above twice {target} bytes"
+    overlapping = _overlapping(manifests, cluster_by[0], types[cluster_by[0]]) if cluster_by else 0
+    if overlapping > len(manifests) / 2:
+        return f"{overlapping} of {len(manifests)} manifests overlap others on their partitions"
+    return ""
+
+
+def _overlapping(manifests: Sequence[ManifestFile], position: int, type_: IcebergType) -> int:
+    """How many manifests share the inside of their range of one partition field with another."""
+    ranges = sorted(found for m in manifests if (found := _range(m, position, type_)) is not None)
+    hit: set[int] = set()
+    highest: tuple[Any, int] | None = None
+    for i, (low, high) in enumerate(ranges):
+        if highest is not None and low < highest[0] and low < high:
+            hit.update((i, highest[1]))
+        if highest is None or high > highest[0]:
+            highest = high, i
+    return len(hit)
+
+
+def _range(manifest: ManifestFile, position: int, type_: IcebergType) -> tuple[tuple[int, Any], tuple[int, Any]] | None:
+    if manifest.partitions is None or position >= len(manifest.partitions):
+        return None
+    summary: FieldSummary = manifest.partitions[position]
+    if summary.lower_bound is None or summary.upper_bound is None:
+        return ((0, 0), (0, 0)) if summary.contains_null else None
+    low, high = from_bytes(type_, summary.lower_bound), from_bytes(type_, summary.upper_bound)
+    return ((0, 0) if summary.contains_null else (1, low)), (1, high)
+
+
+def entry_key(partition: Sequence[Any], cluster_by: Sequence[int]) -> tuple[tuple[int, Any], ...]:
+    """Sort key of an entry by its partition: nulls first, then values."""
+    return tuple((0, 0) if partition[i] is None else (1, partition[i]) for i in cluster_by)
+
+
+def counts(plan: RewriteManifestsPlan) -> Mapping[str, int]:
+    """Metrics of a plan."""
+    return {
+        "planned-manifests-count": sum(len(g.manifests) for g in plan.groups),
+        "planned-manifest-bytes": sum(g.input_bytes for g in plan.groups),
+        "skipped-manifests-count": len(plan.kept),
+    }
