@@ -14,6 +14,7 @@ from typing import Any
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.ordering import NAN_KEY, is_floating
+from iceberg_ops.expressions.predicates import BoundReference
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import FieldSummary
 from iceberg_ops.spec.types import IcebergType, PrimitiveType
@@ -32,8 +33,9 @@ class ColumnFacts:
     upper: Any
 
 
-def file_facts(field_id: int, type_: IcebergType) -> Callable[[DataFile], ColumnFacts]:
+def file_facts(column: BoundReference) -> Callable[[DataFile], ColumnFacts]:
     """A reader of one column's facts from data files."""
+    field_id, type_, nested = column.field_id, column.type, len(column.path) > 1
     floating, unsigned = is_floating(type_), not _is_uuid(type_)
 
     def read(file: DataFile) -> ColumnFacts:
@@ -42,7 +44,7 @@ def file_facts(field_id: int, type_: IcebergType) -> Callable[[DataFile], Column
         upper = _decoded(type_, _entry(file.upper_bounds, field_id))
         # Some writers leave rows of a null parent out of a nested column's counts.
         complete = values is not None and values >= file.record_count
-        may_be_null = nulls is None or nulls > 0 or (values is not None and not complete)
+        may_be_null = nulls is None or nulls > 0 or not (complete or (values is None and not nested))
         all_null = complete and nulls == values and lower is None and upper is None
         nans = _entry(file.nan_value_counts, field_id) if floating else 0
         all_nan = floating and complete and nans is not None and nans > 0 and nans + (nulls or 0) == values

@@ -79,7 +79,7 @@ _manifest_pruner = lru_cache(maxsize=64)(manifest_pruner)
 
 
 def _on_file(leaf: BoundPredicate, test: FactTest) -> Test[DataFile]:
-    facts = file_facts(leaf.field_id, leaf.term.reference.type)
+    facts = file_facts(leaf.term.reference)
     return lambda file: test(facts(file))
 
 

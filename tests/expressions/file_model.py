@@ -18,6 +18,7 @@ from iceberg_ops.spec.manifests import FieldSummary, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DOUBLE, FLOAT, INT, LONG, UUID, IcebergType, NestedField, StructType
 from iceberg_ops.spec.values import to_bytes
+from tests.expressions.oracle import is_nan
 
 Row = dict[str, Any]
 
@@ -53,7 +54,7 @@ def data_files(
     maps: dict[str, dict[int, Any]] = {k: {} for k in ("value", "null", "nan", "lower", "upper")}
     for name, field in ((schema.name_of(i), f) for i, f in schema.fields_by_id.items() if f.type.is_primitive):
         _column_metrics(
-            draw, field, [r[name] for r in rows], [v for v in pools[str(field.type)] if v == v], maps, nested="." in name
+            draw, field, [r[name] for r in rows], [v for v in pools[str(field.type)] if not is_nan(v)], maps, nested="." in name
         )
     absent = draw(st.frozensets(st.sampled_from(sorted(maps)), max_size=2))
     value, null, nan, lower, upper = (None if k in absent else maps[k] for k in ("value", "null", "nan", "lower", "upper"))
@@ -81,7 +82,7 @@ def _column_metrics(
         maps["value"][key] = len(counted)
     if draw(st.integers(0, 9)):
         maps["null"][key] = len(counted) - len(present)
-    finite = [v for v in present if not (isinstance(v, float) and math.isnan(v))]
+    finite = [v for v in present if not is_nan(v)]
     if type_ in (FLOAT, DOUBLE) and draw(st.integers(0, 3)):
         maps["nan"][key] = len(present) - len(finite)
     if not finite:
@@ -104,7 +105,7 @@ def manifests(draw: st.DrawFn, partition_type: StructType, partitions: list[tupl
 
 def _summary(draw: st.DrawFn, type_: IcebergType, values: list[Any]) -> FieldSummary:
     present = [v for v in values if v is not None]
-    finite = [v for v in present if v == v]
+    finite = [v for v in present if not is_nan(v)]
     flag = draw(st.sampled_from([None, len(finite) < len(present)]))
     order = uuid_signed if type_ == UUID and draw(st.booleans()) else None
     bounds = [to_bytes(type_, end(finite, key=order)) if finite and draw(st.integers(0, 5)) else None for end in (min, max)]

@@ -1,7 +1,7 @@
 """The property that matters most: pruning never loses a matching row, proving never claims a row that does not match.
 
-Requirements: SCAN-03, SCAN-04, SCAN-05, SCAN-06, SCAN-07, SCAN-08, MANIFEST-53, MANIFEST-54, MANIFEST-55, MLIST-15, MLIST-23, MLIST-25,
-BIN-05, SCHEMA-10, TYPE-35, PART-09, PART-11, XFORM-10 to XFORM-18.
+Requirements: SCAN-03, SCAN-04, SCAN-05, SCAN-06, SCAN-07, SCAN-08, MANIFEST-53, MANIFEST-54, MANIFEST-55, MLIST-15, MLIST-23,
+MLIST-25, BIN-05, SCHEMA-10, TYPE-35, PART-09, PART-11, XFORM-10 to XFORM-18.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from iceberg_ops.spec.types import (
     StructType,
 )
 from tests.expressions.file_model import Row, data_files, manifests
-from tests.expressions.oracle import truth
+from tests.expressions.oracle import is_nan, truth
 from tests.strategies import transforms_for
 
 DECIMAL, FIXED = DecimalType(precision=9, scale=2), FixedType(length=2)
@@ -106,7 +106,7 @@ def leaves(draw: st.DrawFn, names: list[str]) -> Expression:
         transform = draw(transforms_for(type_).filter(lambda t: not t.is_void))
         if not transform.is_identity:
             term, ops = TransformTerm(transform, term), [Op.IS_NULL, Op.NOT_NULL, *ORDERED, Op.IN, Op.NOT_IN]
-            pool = [apply(transform, type_, v) for v in pool if v == v]
+            pool = [apply(transform, type_, v) for v in pool if not is_nan(v)]
     op = draw(st.sampled_from(ops))
     if op.is_unary:
         return Predicate(op, term)
@@ -155,19 +155,26 @@ def partition_of(spec: PartitionSpec, row: Row) -> tuple[Any, ...]:
     def value(f: PartitionField) -> Any:
         if not f.transform.is_known:
             return "?"
-        return apply(f.transform, SCHEMA.field(f.source_id).type, row[SCHEMA.name_of(f.source_id)])
+        source = SCHEMA.field(f.source_id).type
+        return wrapped(source, apply(f.transform, source, row[SCHEMA.name_of(f.source_id)]))
 
     return tuple(value(f) for f in spec.fields)
 
 
+def wrapped(source: IcebergType, value: Any) -> Any:
+    """What a writer with fixed-width arithmetic makes of a truncated value below its type."""
+    bits = {INT: 32, LONG: 64}.get(source)  # type: ignore[call-overload]
+    return value + 2**bits if bits and value is not None and value < -(2 ** (bits - 1)) else value
+
+
 def group_key(partition: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple("nan" if v != v else (str(v) if v == 0 else v) for v in partition)
+    return tuple("nan" if is_nan(v) else (str(v) if v == 0 else v) for v in partition)
 
 
 CASES = st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=3, unique=True)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data(), CASES)
 def test_pruning_keeps_every_matching_row_and_proving_claims_no_other(data: st.DataObject, names: list[str]) -> None:
     """SCAN-03, SCAN-05, SCAN-06, SCAN-07, SCAN-08."""
