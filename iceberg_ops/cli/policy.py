@@ -12,7 +12,7 @@ from iceberg_ops.cli.target import json_option
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
-    from iceberg_ops.config.policy import EffectivePolicy, Policy
+    from iceberg_ops.config.policy import EffectivePolicy, EffectiveStep, Policy, Sourced
 
 
 @click.group()
@@ -63,10 +63,15 @@ def explain(file: str, table: str, as_json: bool) -> int:
             "source": step.source if option is None else option.source,
         }
         for step in found.steps
-        for name, option in (sorted(step.options.items()) or [("", None)])
+        for name, option in _listed(step)
     ]
     print_rows(rows, title=f"{table}: maintenance, in order", empty=f"{table}: no maintenance")
     return 0
+
+
+def _listed(step: EffectiveStep) -> list[tuple[str, Sourced | None]]:
+    """A step's options by name; one empty line for a step without any."""
+    return [*sorted(step.options.items())] or [("", None)]
 
 
 def problems(file: str) -> list[str]:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from iceberg_ops.config.options import RemoveOrphanFilesOptions
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
-from iceberg_ops.io.locations import identity_under
+from iceberg_ops.io.locations import identity_under, location_identity
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -196,6 +196,5 @@ def _path_of(location: str) -> str:
 
 
 def _is_within(location: str, folder: str) -> bool:
-    at, root = _path_of(location).rstrip("/") + "/", _path_of(folder).rstrip("/") + "/"
-    same_prefix = {_prefix_of(location), _prefix_of(folder)}
-    return at.startswith(root) and ".." not in at.split("/") and (len(same_prefix) == 1 or ("", "") in same_prefix)
+    at, root = location_identity(location).rstrip("/") + "/", location_identity(folder).rstrip("/") + "/"
+    return at.startswith(root) and ".." not in at.split("/")

@@ -1,9 +1,9 @@
 """Which position delete files would be written anew, and why.
 
 Position deletes of one partition make a group. In v2 a group is worth it when it has at least ``min-input-files`` files of the
-wrong size, or fills more than one target file; but with one delete file per data file (``write.delete.granularity`` = file) only if some
-data file has several, or if files name data files that are gone: otherwise it would come out the same. In v3 every position delete
-file that is no deletion vector is due, because new ones are not allowed there.
+wrong size, or fills more than one target file; but with one delete file per data file (``write.delete.granularity`` = file) only
+if some data file has several, or if files name data files that are gone: otherwise it would come out the same. In v3 every position
+delete file that is no deletion vector is due, because new ones are not allowed there.
 
 Deletion vectors are left alone: there is one per data file already.
 """
