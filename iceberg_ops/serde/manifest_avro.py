@@ -25,7 +25,17 @@ from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.types import StructType
 
-__all__ = ["ManifestEncoder", "ManifestHeader", "read_manifest", "read_manifest_header", "refuse_encrypted", "write_manifest"]
+__all__ = [
+    "DecodingPlan",
+    "ManifestEncoder",
+    "ManifestHeader",
+    "decoding_plan",
+    "file_format",
+    "read_manifest",
+    "read_manifest_header",
+    "refuse_encrypted",
+    "write_manifest",
+]
 
 _STATUSES = tuple(EntryStatus)
 _CONTENTS = tuple(FileContent)
@@ -67,7 +77,7 @@ def read_manifest(data: bytes, manifest: ManifestFile, partition_type: StructTyp
     name = manifest.manifest_path
     refuse_encrypted(data, name)
     container = read_container(data, name)
-    plan = _plan(container, partition_type, name)
+    plan = decoding_plan(container, partition_type, name)
     records = decode(container, plan.schema, name)
     try:
         return list(_entries(records, plan, manifest))
@@ -92,18 +102,21 @@ def _number(metadata: Mapping[str, str], key: str, path: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """How to decode one writer's schema: fastavro's form of it, and a (record key, conversion) per partition field."""
+class DecodingPlan:
+    """How to decode one writer's schema: its inlined form (``avro_schema``), fastavro's form of that, and per partition field the
+    record's key and the conversion of its values."""
 
+    node: Any
     schema: Any
     partition: tuple[tuple[str | None, Convert | None], ...]
 
 
-_PLANS: dict[tuple[str, StructType], _Plan] = {}
+_PLANS: dict[tuple[str, StructType], DecodingPlan] = {}
 _MOST_PLANS = 256
 
 
-def _plan(container: Container, partition_type: StructType, name: str) -> _Plan:
+def decoding_plan(container: Container, partition_type: StructType, name: str) -> DecodingPlan:
+    """The plan for a container's schema, kept for the next manifest of the same shape. Raises CorruptTableError."""
     key = (container.schema_text, partition_type)
     found = _PLANS.get(key)
     if found is None:
@@ -114,7 +127,7 @@ def _plan(container: Container, partition_type: StructType, name: str) -> _Plan:
     return found
 
 
-def _make_plan(schema_text: str, partition_type: StructType, name: str) -> _Plan:
+def _make_plan(schema_text: str, partition_type: StructType, name: str) -> DecodingPlan:
     reader = SchemaReader(name)
     root = reader.inline_text(schema_text)
     entry = reader.record_of(root, "manifest entry")
@@ -129,10 +142,10 @@ def _make_plan(schema_text: str, partition_type: StructType, name: str) -> _Plan
         for index, f in enumerate(partition_type.fields):
             if f.field_id in found:
                 fields[index] = (field_key(f.field_id), partition_converter(f.type, found[f.field_id], f"{name}: {f.name}"))
-    return _Plan(decoder_schema(root, name), tuple(fields))
+    return DecodingPlan(root, decoder_schema(root, name), tuple(fields))
 
 
-def _entries(records: list[dict[str, Any]], plan: _Plan, manifest: ManifestFile) -> Iterator[ManifestEntry]:
+def _entries(records: list[dict[str, Any]], plan: DecodingPlan, manifest: ManifestFile) -> Iterator[ManifestEntry]:
     name = manifest.manifest_path
     inherited_sequence = manifest.sequence_number
     next_row_id = manifest.first_row_id if manifest.content is ManifestContent.DATA else None
@@ -168,14 +181,14 @@ def _data_file(
     name: str,
 ) -> DataFile:
     get = d.get
-    path, file_format, record_count, size = d["f100"], d["f101"], d["f103"], d["f104"]
+    path, text, record_count, size = d["f100"], d["f101"], d["f103"], d["f104"]
     if path is None or record_count is None or size is None or record_count < 0:
         raise CorruptTableError(f"{name}: entry {path!r} has record count {record_count} and size {size}")
     offsets, equality_ids = get("f132"), get("f135")
     return DataFile(
         content=_CONTENTS[_within(get("f134") or 0, 3, "content", name)],
         file_path=path,
-        file_format=_FORMATS.get(file_format) or _format(file_format, name),
+        file_format=_FORMATS.get(text) or file_format(text, name),
         spec_id=spec_id,
         partition=_tuple(get("f102"), partition) if partition else (),
         record_count=record_count,
@@ -221,7 +234,8 @@ def _within(value: int, limit: int, what: str, name: str) -> int:
     return value
 
 
-def _format(text: str, name: str) -> FileFormat:
+def file_format(text: str, name: str) -> FileFormat:
+    """The format of that name in any case. Raises CorruptTableError."""
     try:
         return FileFormat(text.lower())
     except (ValueError, AttributeError):

@@ -1,0 +1,121 @@
+"""The columnar path reads what the record decoder reads, or leaves the file to it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns, read_entries
+from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.spec.types import INT, UUID, NestedField, StructType
+from tests.serde.manifest_cases import decoded, encoded, entries, partition_layouts
+
+BY_P = (
+    Schema.of(NestedField(1, "p", INT)),
+    PartitionSpec(0, (PartitionField((1,), 1000, IDENTITY, "p"),)),
+    StructType((NestedField(1000, "p", INT),)),
+)
+
+
+def many(count: int = 100, **more: Any) -> list[ManifestEntry]:
+    return [
+        ManifestEntry(
+            EntryStatus(i % 3),
+            5,
+            None if i % 3 == 1 else i,
+            None,
+            DataFile(
+                file_path=f"f{i}",
+                file_format=FileFormat.PARQUET,
+                partition=(None if i % 7 == 0 else i % 5,),
+                record_count=i,
+                file_size_in_bytes=10 * i,
+                value_counts=None if i % 4 == 0 else {1: i, 2: 2 * i},
+                lower_bounds={} if i % 5 == 0 else {1: str(i).encode()},
+                **more,
+            ),
+        )
+        for i in range(count)
+    ]
+
+
+def listed(manifest: ManifestFile, **more: Any) -> ManifestFile:
+    return replace(manifest, sequence_number=9, **more)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_both_paths_agree(data: st.DataObject) -> None:
+    layout = data.draw(partition_layouts())
+    version = data.draw(st.sampled_from([1, 2, 3]))
+    content = data.draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
+    few = data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5))
+    raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
+    manifest = listed(manifest, first_row_id=1000 if version == 3 else None)
+    if version == 1:
+        manifest = replace(manifest, sequence_number=0)
+    reference = decoded(raw, manifest, layout)
+    assert list(read_entries(raw, manifest, layout[2])) == reference
+    columns = read_columns(raw, manifest, layout[2])
+    if columns is not None:
+        assert columns.entries([3, 1]) == [reference[3], reference[1]]
+
+
+def test_columns_are_what_entries_say() -> None:
+    raw, manifest = encoded(many(), BY_P, version=2)
+    columns = read_columns(raw, listed(manifest), BY_P[2])
+    assert columns is not None
+    found = columns.entries()
+    assert len(columns) == 100
+    assert columns.live.tolist() == [e.is_live for e in found]
+    assert columns.file_path.to_pylist() == [e.data_file.file_path for e in found]
+    assert columns.record_count.tolist() == [e.data_file.record_count for e in found]
+    assert columns.partition(0).to_pylist() == [e.data_file.partition[0] for e in found]
+    assert columns.counts("value_counts", 2).to_pylist() == [(e.data_file.value_counts or {}).get(2) for e in found]
+    assert columns.bounds(1, upper=False).to_pylist() == [(e.data_file.lower_bounds or {}).get(1) for e in found]
+    assert columns.bounds(1, upper=True).null_count == 100
+    assert columns.nbytes > 0
+
+
+def test_a_statistic_is_a_mapping_like_any_other() -> None:
+    raw, manifest = encoded(many(), BY_P, version=2)
+    columns = read_columns(raw, listed(manifest), BY_P[2])
+    assert columns is not None
+    counts = columns.entries([5])[0].data_file.value_counts
+    assert isinstance(counts, LazyMap)
+    assert counts == {1: 5, 2: 10}
+    assert counts == {1: 5, 2: 10}
+    assert pickle.loads(pickle.dumps(counts)) == copy.deepcopy(counts) == {1: 5, 2: 10}
+    assert (len(counts), sorted(counts), counts.get(9), repr(counts)) == (2, [1, 2], None, "{1: 5, 2: 10}")
+
+
+def _fixed() -> tuple[bytes, ManifestFile, StructType]:
+    import uuid
+
+    spec = PartitionSpec(0, (PartitionField((1,), 1000, IDENTITY, "p"),))
+    layout = (Schema.of(NestedField(1, "p", UUID)), spec, StructType((NestedField(1000, "p", UUID),)))
+    found = [replace(e, data_file=replace(e.data_file, partition=(uuid.UUID(int=7),))) for e in many()]
+    raw, manifest = encoded(found, layout, version=2)
+    return raw, listed(manifest), layout[2]
+
+
+def _few() -> tuple[bytes, ManifestFile, StructType]:
+    raw, manifest = encoded(many(5), BY_P, version=2)
+    return raw, listed(manifest), BY_P[2]
+
+
+@pytest.mark.parametrize("case", [_fixed, _few])
+def test_what_the_columnar_path_does_not_take_is_left_to_the_reference(case: Any) -> None:
+    raw, manifest, partition_type = case()
+    assert read_columns(raw, manifest, partition_type) is None
+    assert len(read_entries(raw, manifest, partition_type)) > 0
