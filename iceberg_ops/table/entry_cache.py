@@ -1,6 +1,6 @@
-"""Decoded manifests, kept in this process: manifests never change, so none is decoded twice while it fits the budget.
+"""What was decoded from manifests, kept in this process: manifests never change, so none is decoded twice while it fits the budget.
 
-Bounded by an estimate of the memory that entries take (about 600 bytes each, 90 per statistic); the least recently used go first.
+Bounded by an estimate of memory; the least recently used go first.
 """
 
 from __future__ import annotations
@@ -8,38 +8,42 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 from iceberg_ops.spec.manifests import ManifestEntry
+
+T = TypeVar("T")
 
 DEFAULT_BUDGET_BYTES = 256 * 1024 * 1024
 
 
 class EntryCache:
-    """Least-recently-used cache of entry lists. Safe to use from several threads; a miss may be decoded by two at once."""
+    """Least-recently-used cache of immutable values. Safe to use from several threads; a miss may be made by two at once."""
 
     def __init__(self, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> None:
         self._budget = budget_bytes
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[int, Sequence[ManifestEntry]]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[int, Any]] = OrderedDict()
         self.used_bytes = 0
 
-    def get(self, key: Hashable, decode: Callable[[], Sequence[ManifestEntry]]) -> Sequence[ManifestEntry]:
-        """The entries kept under ``key``, else those that ``decode`` gives."""
+    def get(self, key: Hashable, make: Callable[[], T], size_of: Callable[[T], int]) -> T:
+        """What is kept under ``key``, else what ``make`` gives; ``size_of`` says how many bytes that takes."""
         with self._lock:
             found = self._kept.get(key)
             if found is not None:
                 self._kept.move_to_end(key)
-                return found[1]
-        entries = tuple(decode())
-        size = estimated_bytes(entries)
+                kept: T = found[1]
+                return kept
+        made = make()
+        size = size_of(made)
         with self._lock:
             if size <= self._budget and key not in self._kept:
-                self._kept[key] = (size, entries)
+                self._kept[key] = (size, made)
                 self.used_bytes += size
                 while self.used_bytes > self._budget:
                     _, (freed, _) = self._kept.popitem(last=False)
                     self.used_bytes -= freed
-        return entries
+        return made
 
     def clear(self) -> None:
         """Forget everything."""
@@ -48,8 +52,8 @@ class EntryCache:
             self.used_bytes = 0
 
 
-def estimated_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """What the entries take in memory, going by the first one's statistics."""
+def entries_bytes(entries: Sequence[ManifestEntry]) -> int:
+    """What entries take in memory, going by the first one: about 600 bytes each and 90 per statistic."""
     if not entries:
         return 200
     f = entries[0].data_file

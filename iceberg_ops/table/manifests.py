@@ -7,21 +7,23 @@ counts that old lists do not record. Lengths that lists record are never trusted
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.serde import manifest_columnar
 from iceberg_ops.serde.avro_container import codec_of_property
 from iceberg_ops.serde.manifest_avro import ManifestEncoder, read_manifest, read_manifest_header
+from iceberg_ops.serde.manifest_columnar import EntryColumns
 from iceberg_ops.serde.manifest_list_avro import assign_inherited, read_manifest_list
 from iceberg_ops.serde.manifest_list_avro import write_manifest_list as encode_manifest_list
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.entry_cache import EntryCache
+from iceberg_ops.table.entry_cache import EntryCache, entries_bytes
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table, partition_type, spec_of
 
@@ -49,11 +51,30 @@ def entries_of(table: Table, manifest: ManifestFile, *, live_only: bool = False)
 
 def cached_entries(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Sequence[ManifestEntry]:
     """Like ``entries_of``, for who has no Table at hand; the result is shared, so it must not be changed."""
-    m = manifest
-    type_ = partition_type(metadata, m.partition_spec_id)
+    type_ = partition_type(metadata, manifest.partition_spec_id)
+    key = ("entries", *_key(io, manifest), type_)
+    return CACHE.get(
+        key, lambda: manifest_columnar.read_entries(_read(io, manifest.manifest_path, "manifest"), manifest, type_), entries_bytes
+    )
+
+
+def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
+    """A manifest's entries as columns, cached in this process; None where only ``entries_of`` reads it (see manifest_columnar).
+
+    ``columns.entries(rows)`` makes entries of chosen rows. Raises CorruptTableError.
+    """
+    type_ = table.partition_type(manifest.partition_spec_id)
+
+    def read() -> EntryColumns | None:
+        return manifest_columnar.read_columns(_read(table.io, manifest.manifest_path, "manifest"), manifest, type_)
+
+    return CACHE.get(("columns", *_key(table.io, manifest), type_), read, lambda c: 200 if c is None else c.nbytes)
+
+
+def _key(io: FileIO, m: ManifestFile) -> tuple[Hashable, ...]:
+    """What decides on a manifest's entries: its bytes (by path and storage) and what they inherit."""
     storage = tuple(sorted(io.properties.items()))
-    key = (m.manifest_path, storage, m.sequence_number, m.first_row_id, m.added_snapshot_id, m.partition_spec_id, m.content, type_)
-    return CACHE.get(key, lambda: read_manifest(_read(io, m.manifest_path, "manifest"), m, type_))
+    return (m.manifest_path, storage, m.sequence_number, m.first_row_id, m.added_snapshot_id, m.partition_spec_id, m.content)
 
 
 def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
