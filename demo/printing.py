@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rich.console import Console
+from rich.markup import escape
 from rich.panel import Panel
 from rich.status import Status
 from rich.table import Table
+from rich.text import Text
 
 from demo.processes import DemoError
 
@@ -31,7 +33,7 @@ class Step:
         """What is going on now. Off a terminal the same text is not repeated, and nothing more often than every ten seconds."""
         status = self.printer.status
         if status is not None:
-            status.update(f"[bold]{self.name}[/] [dim]{text}")
+            status.update(f"[bold]{escape(self.name)}[/] [dim]{escape(text)}")
         elif text != self._shown and time.monotonic() - self._shown_at > _QUIET_SECONDS:
             self.printer.console.print(f"    {text}", highlight=False, markup=False)
             self._shown, self._shown_at = text, time.monotonic()
@@ -54,7 +56,7 @@ class Printer:
         step = Step(name, self)
         started = time.monotonic()
         if self.console.is_terminal:
-            self.status = self.console.status(f"[bold]{name}")
+            self.status = self.console.status(f"[bold]{escape(name)}")
             self.status.start()
         else:
             self.console.print(f"... {name}", highlight=False, markup=False)
@@ -69,16 +71,17 @@ class Printer:
                 self.status = None
         seconds = time.monotonic() - started
         self.timings.append((name, seconds))
-        self.console.print(f"[green]ok[/]  {name} [dim]{seconds:.1f} s[/] {step.detail}", highlight=False)
+        self.console.print(f"[green]ok[/]  {escape(name)} [dim]{seconds:.1f} s[/] {escape(step.detail)}", highlight=False)
 
     def failure(self, error: DemoError) -> None:
         """Which step failed, why, where to look, what to try."""
         step = (getattr(error, "__notes__", None) or ["the demo"])[0]
-        lines = [str(error)]
+        self.console.print(Panel(Text(str(error)), title=escape(f"failed: {step}"), border_style="red", title_align="left"))
+        # Outside the panel and unwrapped, so that paths can be copied.
         if error.log is not None:
-            lines.append(f"log: {error.log}")
-        lines.append(f"next: {error.next_step or 'read the log, then run make demo again (it starts from scratch)'}")
-        self.console.print(Panel("\n".join(lines), title=f"failed: {step}", border_style="red", title_align="left"))
+            self.console.print(f"log:  {error.log}", soft_wrap=True, highlight=False, markup=False)
+        advice = error.next_step or "read the log, then run make demo again (it starts from scratch)"
+        self.console.print(f"next: {advice}", soft_wrap=True, highlight=False, markup=False)
 
 
 def comparison(title: str, columns: list[str], rows: list[list[str]]) -> Table:

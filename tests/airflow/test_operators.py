@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
+
 from iceberg_airflow.job_folder import JobFolder
 from iceberg_airflow.lanes import Ended
 from iceberg_airflow.operators import (
@@ -20,7 +21,6 @@ from iceberg_airflow.operators import (
     identity_of,
 )
 from iceberg_airflow.outcome import JobDiedError
-
 from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ErrorReport, TableState
@@ -49,7 +49,9 @@ def test_a_table_named_with_its_catalog_is_left_as_it_is() -> None:
 
 
 def test_only_the_owner_reads_a_job_spec() -> None:
-    with_lane(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), FakeLane(a_report)).execute(a_context())
+    with_lane(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), FakeLane(a_report)).execute(
+        a_context()
+    )
     path = JobFolder.of(identity_of(a_context())).spec
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -62,7 +64,8 @@ def test_options_become_text() -> None:
 
 def test_every_try_has_a_folder_and_one_run_key() -> None:
     jobs = [
-        job_of(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), a_context(try_number=n)) for n in (1, 2)
+        job_of(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), a_context(try_number=n))
+        for n in (1, 2)
     ]
     assert jobs[0].run_key == jobs[1].run_key == "a_dag/manual__2026-01-01T00:00:00+00:00/a_task"
     assert jobs[0].report != jobs[1].report
@@ -142,7 +145,7 @@ def test_a_job_without_a_report_has_an_unknown_outcome() -> None:
 def test_a_job_that_could_not_start_says_so_in_its_last_line() -> None:
     operator = IcebergOpsOperator(task_id="t", job="append", table="nyc.flights")
     ended = Ended(1, "error: BAD_OPTION: unknown option 'x'")
-    with pytest.raises(errors.OptionError, match="^unknown option 'x'$"):
+    with pytest.raises(errors.OptionError, match=r"^unknown option 'x'$"):
         with_lane(operator, FakeLane(lambda _: None, ended)).execute(a_context())
 
 
@@ -156,7 +159,7 @@ def test_a_report_of_an_earlier_run_of_the_same_try_is_not_taken_for_this_one() 
 def test_a_plan_is_a_dry_run_and_skips_when_nothing_is_due() -> None:
     operator = IcebergPlanOperator(task_id="t", job="rewrite_data_files", table="nyc.flights")
     lane = FakeLane(lambda job: a_report(job, "nothing-to-do", dry_run=True))
-    with pytest.raises(AirflowSkipException, match="rewrite_data_files of lake.nyc.flights: nothing to do"):
+    with pytest.raises(AirflowSkipException, match=r"rewrite_data_files of lake\.nyc\.flights: nothing to do"):
         with_lane(operator, lane).execute(a_context())
     assert lane.seen[0].dry_run
     assert lane.seen[0].lane == "local"
@@ -175,7 +178,10 @@ def test_a_merge_carries_its_clauses() -> None:
         mode="merge-on-read",
         source={"format": "parquet", "paths": ["/x"]},
         on="target.id = source.id",
-        clauses=[{"when": "matched", "action": "delete"}, {"when": "not-matched", "action": "insert", "assignments": {"id": "source.id"}}],
+        clauses=[
+            {"when": "matched", "action": "delete"},
+            {"when": "not-matched", "action": "insert", "assignments": {"id": "source.id"}},
+        ],
     )
     change = job_of(operator).change
     assert change is not None

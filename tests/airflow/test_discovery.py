@@ -1,0 +1,141 @@
+"""Verdicts: what a policy wants done to which table, also nothing, because ..."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException
+
+from iceberg_airflow import discovery
+from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
+from iceberg_airflow.work import Answer, Request
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.document import from_json, to_json
+from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.policy import load_policy
+from iceberg_ops.errors import NoSuchTableError, OptionError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, NestedField
+from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
+
+pytestmark = pytest.mark.airflow
+
+POLICY = """
+version: 1
+defaults:
+  maintenance:
+    - {action: rewrite_data_files, options: {min-input-files: 2}}
+    - {action: expire_snapshots, schedule: "@daily"}
+catalogs: {lake: {type: sql}}
+tables:
+  - {match: lake.nyc.airports, enabled: false}
+  - {match: lake.nyc.planes, maintenance: []}
+  - match: lake.nyc.weather
+    maintenance: [{action: rewrite_manifests, enabled: false}]
+"""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> CatalogConfig:
+    config = CatalogConfig(
+        name="lake", type="sql", properties={"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
+    )
+    made = load_catalog(config)
+    made.create_namespace(("nyc",))
+    for name in ("flights", "airports", "planes", "weather"):
+        made.create_table(("nyc", name), Schema.of(NestedField(1, "id", LONG)))
+    return config
+
+
+@pytest.fixture
+def connected(catalog: CatalogConfig, monkeypatch: pytest.MonkeyPatch) -> CatalogConfig:
+    document = {"conn_type": "iceberg_ops", "extra": {"name": catalog.name, "type": catalog.type, **catalog.properties}}
+    monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", to_json(document).decode())
+    return catalog
+
+
+@pytest.mark.parametrize(
+    ("table", "schedule", "steps", "reason"),
+    [
+        ("lake.nyc.flights", None, ["rewrite_data_files"], "1 steps from defaults"),
+        ("lake.nyc.flights", "@daily", ["expire_snapshots"], "1 steps from defaults"),
+        ("lake.nyc.flights", "@hourly", [], "its steps run @daily, on demand, not @hourly"),
+        ("lake.nyc.airports", None, [], "disabled by tables[0] (lake.nyc.airports)"),
+        ("lake.nyc.planes", None, [], "no layer of the policy gives this table any maintenance"),
+        ("lake.nyc.weather", None, [], "every step of tables[2] (lake.nyc.weather) is disabled"),
+    ],
+)
+def test_every_table_gets_a_verdict(table: str, schedule: str | None, steps: list[str], reason: str) -> None:
+    work = discovery.verdict(load_policy(POLICY, "policy.yml"), table, schedule)
+    assert [s.label for s in work.steps] == steps
+    assert work.reason == reason
+
+
+def test_options_travel_as_text() -> None:
+    work = discovery.verdict(load_policy(POLICY, "policy.yml"), "lake.nyc.flights", None)
+    assert work.steps[0].options == {"min-input-files": "2"}
+
+
+def test_the_command_answers_for_every_table_of_the_catalog(catalog: CatalogConfig, tmp_path: Path) -> None:
+    (tmp_path / "policy.yml").write_text(POLICY)
+    request = Request(catalog=catalog, policy=str(tmp_path / "policy.yml"))
+    (tmp_path / "request.json").write_bytes(to_json(request))
+    assert discovery.main([str(tmp_path / "request.json"), str(tmp_path / "answer.json")]) == 0
+    answer = from_json((tmp_path / "answer.json").read_bytes(), Answer, "answer")
+    assert [t.table for t in answer.tables] == ["lake.nyc.airports", "lake.nyc.flights", "lake.nyc.planes", "lake.nyc.weather"]
+
+
+def test_a_wrong_policy_is_one_line(catalog: CatalogConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "policy.yml").write_text("version: 1\nwrong: 1")
+    (tmp_path / "request.json").write_bytes(to_json(Request(catalog=catalog, policy=str(tmp_path / "policy.yml"))))
+    assert discovery.main([str(tmp_path / "request.json"), str(tmp_path / "answer.json")]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("error: BAD_OPTION: policy.yml: ")
+
+
+def test_the_operator_gives_the_tables_that_have_work(connected: CatalogConfig, tmp_path: Path) -> None:
+    (tmp_path / "policy.yml").write_text(POLICY)
+    found = DiscoverTablesOperator(task_id="t", policy=str(tmp_path / "policy.yml")).execute(a_context())
+    assert [t["table"] for t in found] == ["lake.nyc.flights"]
+
+
+def test_the_operator_raises_what_the_discovery_ended_with(connected: CatalogConfig, tmp_path: Path) -> None:
+    (tmp_path / "policy.yml").write_text("version: 1\nwrong: 1")
+    with pytest.raises(OptionError, match=r"policy\.yml: .*wrong"):
+        DiscoverTablesOperator(task_id="t", policy=str(tmp_path / "policy.yml")).execute(a_context())
+
+
+def test_a_step_runs_with_the_options_of_the_tables_policy() -> None:
+    work = {
+        "table": "lake.nyc.flights",
+        "steps": [{"action": "rewrite_data_files", "label": "hourly", "options": {"min-input-files": "2"}}],
+    }
+    lane = FakeLane(a_report)
+    with_lane(PolicyStepOperator(task_id="t", work=work, step="hourly"), lane).execute(a_context())
+    assert (lane.seen[0].job, lane.seen[0].table) == ("rewrite_data_files", "lake.nyc.flights")
+    assert lane.seen[0].options == {"min-input-files": "2"}
+    assert not lane.seen[0].dry_run
+
+
+def test_a_plan_of_a_spark_step_needs_no_spark() -> None:
+    work = {"table": "lake.nyc.flights", "steps": [{"action": "rewrite_data_files", "label": "x", "lane": "spark"}]}
+    lane = FakeLane(a_report)
+    with_lane(PolicyStepOperator(task_id="t", work=work, step="x", plan=True), lane).execute(a_context())
+    assert (lane.seen[0].lane, lane.seen[0].dry_run) == ("local", True)
+
+
+def test_a_table_without_the_step_is_skipped() -> None:
+    operator = with_lane(PolicyStepOperator(task_id="t", work={"table": "lake.nyc.flights"}, step="x"), FakeLane(a_report))
+    with pytest.raises(AirflowSkipException, match=r"the policy of lake\.nyc\.flights has no step x"):
+        operator.execute(a_context())
+
+
+def test_a_sound_table_passes_the_check(connected: CatalogConfig) -> None:
+    assert CheckTableOperator(task_id="t", table="nyc.flights").execute(a_context()) == "lake.nyc.flights"
+
+
+def test_a_missing_table_is_named_by_the_check(connected: CatalogConfig) -> None:
+    with pytest.raises(NoSuchTableError, match=r"nyc\.trains"):
+        CheckTableOperator(task_id="t", work={"table": "lake.nyc.trains"}).execute(a_context())
