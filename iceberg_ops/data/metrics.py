@@ -73,6 +73,26 @@ def _leaves(f: NestedField, repeated: bool) -> Iterator[Leaf]:
         yield Leaf(f, repeated)
 
 
+def leaf_paths(schema: Schema) -> list[tuple[str, int, IcebergType]]:
+    """(path in the Parquet schema, field id, type) of every leaf column of a file of that schema."""
+    return [found for f in schema.fields for found in _paths(f, f.name)]
+
+
+def _paths(f: NestedField, path: str) -> Iterator[tuple[str, int, IcebergType]]:
+    if isinstance(f.type, StructType):
+        for child in f.type.fields:
+            yield from _paths(child, f"{path}.{child.name}")
+    elif isinstance(f.type, ListType):
+        yield from _paths(f.type.element, f"{path}.list.element")
+    elif isinstance(f.type, MapType):
+        yield from _paths(f.type.key, f"{path}.key_value.key")
+        yield from _paths(f.type.value, f"{path}.key_value.value")
+    elif f.type == VARIANT:
+        yield from ((f"{path}.{part}", f.field_id, BINARY) for part in ("metadata", "value"))
+    elif f.type != UNKNOWN:
+        yield path, f.field_id, f.type
+
+
 @dataclass
 class Observer:
     """What footers lack, gathered from the rows as they are written."""

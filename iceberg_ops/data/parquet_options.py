@@ -1,18 +1,14 @@
 """``write.parquet.*`` as options of Arrow's Parquet writer, and the encodings of columns.
 
-Encodings are decided from the footers of input files where there are any (``EncodingHints``): text that its writer kept in a
-dictionary throughout stays in one; text that did not gets DELTA_LENGTH_BYTE_ARRAY, whole numbers DELTA_BINARY_PACKED. Without
-inputs every column tries a dictionary first, as Iceberg's own writers do. zstd runs at level 3, pyarrow's default of 1 being 3-8 %
+Without hints (see ``encoding_hints``) every column tries a dictionary first, as Iceberg's own writers do. zstd runs at level 3, pyarrow's default of 1 being 3-8 %
 larger on lineitem for no time won.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-import pyarrow.parquet as pq
 
 from iceberg_ops.config.properties import (
     PARQUET_BLOOM_FILTER_FPP_PREFIX,
@@ -23,7 +19,6 @@ from iceberg_ops.config.properties import (
     PARQUET_PAGE_ROW_LIMIT,
     PARQUET_PAGE_SIZE_BYTES,
 )
-from iceberg_ops.data.parquet_reader import DICTIONARY_ENCODINGS
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 
@@ -37,42 +32,10 @@ _LEVELS = frozenset({"zstd", "gzip", "brotli"})
 
 @dataclass(frozen=True)
 class EncodingHints:
-    """Leaf paths that kept a dictionary in every input, and those that are better off with a delta encoding."""
+    """Leaf paths to write with a dictionary, and leaf paths with another encoding; any other leaf is plain."""
 
     dictionary: frozenset[str] = frozenset()
-    delta: Mapping[str, str] = field(default_factory=dict)
-
-
-def hints_from(footers: Iterable[pq.FileMetaData]) -> EncodingHints | None:
-    """Hints from input files; None where there are none. A path any input wrote without (or fell back from) a dictionary is not
-    dictionary material."""
-    kept: dict[str, bool] = {}
-    physical: dict[str, str] = {}
-    for footer in footers:
-        for g in range(footer.num_row_groups):
-            group = footer.row_group(g)
-            for c in range(group.num_columns):
-                chunk = group.column(c)
-                path = chunk.path_in_schema
-                physical[path] = chunk.physical_type
-                kept[path] = kept.get(path, True) and _stayed_in_dictionary(chunk)
-    if not kept:
-        return None
-    delta = {p: e for p, t in physical.items() if not kept[p] and (e := _delta(t)) is not None}
-    return EncodingHints(frozenset(p for p, k in kept.items() if k), delta)
-
-
-def _stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
-    """A dictionary that pays: pages in it, and the chunk smaller than half of its plain size."""
-    if not chunk.has_dictionary_page or not DICTIONARY_ENCODINGS & set(chunk.encodings):
-        return False
-    width = {"INT32": 4, "INT64": 8, "DOUBLE": 8, "FLOAT": 4}.get(chunk.physical_type)
-    plain_bytes = chunk.num_values * width if width else None
-    return plain_bytes is None or chunk.total_uncompressed_size < plain_bytes * 0.75
-
-
-def _delta(physical: str) -> str | None:
-    return {"INT32": "DELTA_BINARY_PACKED", "INT64": "DELTA_BINARY_PACKED", "BYTE_ARRAY": "DELTA_LENGTH_BYTE_ARRAY"}.get(physical)
+    encodings: Mapping[str, str] = field(default_factory=dict)
 
 
 def writer_options(properties: Mapping[str, str], schema: Schema, hints: EncodingHints | None = None) -> dict[str, Any]:
@@ -90,7 +53,7 @@ def writer_options(properties: Mapping[str, str], schema: Schema, hints: Encodin
         options["bloom_filter_options"] = blooms
     if hints is not None:
         options["use_dictionary"] = sorted(hints.dictionary)
-        options["column_encoding"] = dict(hints.delta)
+        options["column_encoding"] = dict(hints.encodings)
     return options
 
 

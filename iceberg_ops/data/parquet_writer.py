@@ -80,7 +80,7 @@ class ParquetFileWriter:
         """Write the buffered rows as one row group."""
         if not self._buffered_rows:
             return
-        table = _one_type(self._rows)
+        table = one_type(self._rows)
         self._observer.observe(table, self._groups)
         table = _compact_dictionaries(table)
         self._ensure_open(table.schema)
@@ -129,7 +129,7 @@ class ParquetFileWriter:
         )
 
 
-def _one_type(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+def one_type(batches: Sequence[pa.RecordBatch]) -> pa.Table:
     """Batches whose text may be plain or in dictionaries, as one table: a column is a dictionary only if it is one everywhere."""
     first = batches[0].schema
     if all(b.schema.equals(first) for b in batches):

@@ -12,9 +12,33 @@ leaf column; the caller commits only when both sides agree.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
+
+from iceberg_ops.data.encoding_hints import hints_for
+from iceberg_ops.data.external_sort import FitKeys, sort_batches
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import ReadCounts, read_task
+from iceberg_ops.data.sort_keys import order_keys
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import FileNames, PartitionedWriter, RollingWriter
+from iceberg_ops.data.zorder import zorder_keys
+from iceberg_ops.errors import SchemaError, VerificationError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.scan.tasks import FileScanTask, task_from_json
+from iceberg_ops.serde.content_file_json import data_file_to_dict, partition_from_json
+from iceberg_ops.serde.sort_json import sort_order_from_dict
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import NestedField, StructType
+
+READ_ROWS = 1 << 18
+"""Rows of a batch between reader and writer: large enough that per-batch work vanishes, small enough for wide rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,3 +115,116 @@ class GroupResult:
     def is_balanced(self) -> bool:
         """The certificate holds: rows and nulls agree on both sides."""
         return self.rows_in == self.rows_out and all(self.null_counts_out.get(i, n) == n for i, n in self.null_counts_in.items())
+
+
+def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
+    """Do a group's work; ``io`` None: build it from ``work.io_properties``.
+
+    Raises CorruptTableError for input that can not be read, VerificationError where rows read and written differ; what was written
+    is then deleted again.
+    """
+    begun = time.monotonic()
+    io = io or load_file_io(work.io_properties)
+    read, write = ReadContext.from_json(work.read), WriteContext.from_json(work.write)
+    tasks = [task_from_json(task) for task in work.tasks]
+    tally = _Tally(read.projected)
+    writer = _writer(work, write, io, tasks)
+    try:
+        for batch in _ordered(work, read.projected, tally.counted(_rows(tasks, read, io, tally.read))):
+            writer.write_canonical(batch)
+        added = writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    result = _result(work, tasks, tally, added, round((time.monotonic() - begun) * 1000))
+    if not result.is_balanced:
+        io.delete_many(f.file_path for f in added)
+        raise VerificationError(
+            f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, nulls read {dict(result.null_counts_in)}, "
+            f"nulls written {dict(result.null_counts_out)}: its files were deleted"
+        )
+    return result
+
+
+def _rows(tasks: list[FileScanTask], read: ReadContext, io: FileIO, counts: ReadCounts) -> Iterator[pa.RecordBatch]:
+    for task in tasks:
+        yield from read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts)
+
+
+def _writer(work: GroupWork, write: WriteContext, io: FileIO, tasks: list[FileScanTask]) -> RollingWriter | PartitionedWriter:
+    hints = hints_for(io, tasks, write.file_schema)
+    if work.partition is None:
+        return PartitionedWriter(
+            write, io, operation_id=work.operation_id, task_id=work.task_id, target_size=work.target_file_size, hints=hints
+        )
+    return RollingWriter(
+        write,
+        io,
+        partition=partition_from_json(work.partition),
+        names=FileNames(work.task_id, work.operation_id),
+        target_size=work.target_file_size,
+        hints=hints,
+    )
+
+
+def _ordered(work: GroupWork, schema: Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if work.sort_order is not None:
+        make = order_keys(schema, sort_order_from_dict(work.sort_order))
+        return sort_batches(batches, lambda _: make, work.memory_limit_bytes)
+    if work.zorder_columns:
+        ids = [_field_id(schema, name) for name in work.zorder_columns]
+        fit: FitKeys = lambda sample: zorder_keys(schema, ids, sample)  # noqa: E731
+        return sort_batches(batches, fit, work.memory_limit_bytes, needs_sample=True)
+    return batches
+
+
+def _field_id(schema: Schema, name: str) -> int:
+    found = schema.find(name, case_sensitive=False)
+    if found is None:
+        raise SchemaError(f"no column named {name!r} to order by")
+    return found.field_id
+
+
+class _Tally:
+    """Rows and nulls of what was read, counted before anything is done with it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.rows = 0
+        self.read = ReadCounts()
+        self.nulls: dict[int, int] = {}
+
+    def counted(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in rows:
+            self.rows += batch.num_rows
+            for f, array in zip(self.schema.fields, batch.columns, strict=True):
+                self._count(f, array)
+            yield batch
+
+    def _count(self, f: NestedField, array: pa.Array) -> None:
+        if isinstance(f.type, StructType):
+            for child, part in zip(f.type.fields, array.flatten(), strict=True):
+                self._count(child, part)
+        elif not f.type.is_nested:
+            self.nulls[f.field_id] = self.nulls.get(f.field_id, 0) + array.null_count
+
+
+def _result(work: GroupWork, tasks: list[FileScanTask], tally: _Tally, added: list[DataFile], duration_ms: int) -> GroupResult:
+    recorded = [f.null_value_counts for f in added]
+    nulls: dict[int, int] = {}
+    for field_id in tally.nulls:
+        counts = [None if found is None else found.get(field_id) for found in recorded]
+        if None not in counts:
+            nulls[field_id] = sum(n for n in counts if n is not None)
+    return GroupResult(
+        group_id=work.group_id,
+        added=tuple(data_file_to_dict(f) for f in added),
+        rows_in=tally.rows,
+        rows_out=sum(f.record_count for f in added),
+        deleted_rows_applied=tally.read.deleted,
+        null_counts_in=tally.nulls,
+        null_counts_out=nulls,
+        bytes_in=sum(task.data_bytes for task in tasks),
+        bytes_out=sum(f.file_size_in_bytes for f in added),
+        duration_ms=duration_ms,
+    )

@@ -1,0 +1,101 @@
+"""Sort orders as integer and text columns that Arrow sorts (spec: "Sorting").
+
+Every sort field becomes at most two key columns: whether the value is null, where that decides anything, and the value itself made
+comparable: floats as integers in their total order (-0.0 before 0.0, NaN last, as the spec asks), so that neither NaN nor null
+depends on what a sort kernel does with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder
+from iceberg_ops.spec.types import IcebergType, StructType
+
+Keys = list[tuple[pa.Array, str]]
+"""Key columns, each "ascending" or "descending", the weightiest first."""
+KeyMaker = Callable[[pa.RecordBatch], Keys]
+
+
+def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> tuple[pa.Array, IcebergType]:
+    """A column of a canonical batch of ``schema`` by field id, through structs, with its type. Raises SchemaError."""
+    chain = [field_id]
+    while (parent := schema.parents.get(chain[0])) is not None:
+        chain.insert(0, parent)
+    array: pa.Array | None = None
+    type_: IcebergType = schema.struct
+    for step in chain:
+        if not isinstance(type_, StructType):
+            raise SchemaError(f"column {schema.name_of(field_id)} lies inside a list or map: rows can not be ordered by it")
+        place = next(i for i, f in enumerate(type_.fields) if f.field_id == step)
+        array = batch.column(place) if array is None else array.flatten()[place]
+        type_ = type_.fields[place].type
+    assert array is not None
+    return array, type_
+
+
+def order_keys(schema: Schema, order: SortOrder) -> KeyMaker:
+    """Key columns of a sort order for canonical batches of ``schema``."""
+
+    def make(batch: pa.RecordBatch) -> Keys:
+        keys: Keys = []
+        for f in order.fields:
+            array, type_ = column_of(batch, schema, f.source_id)
+            array = transformed(f.transform, type_, array)
+            direction = "ascending" if f.direction is SortDirection.ASC else "descending"
+            nulls_first = f.null_order is NullOrder.NULLS_FIRST
+            keys.append((pc.cast(array.is_null(), pa.int8()), "descending" if nulls_first else "ascending"))
+            keys.append((comparable(array), direction))
+        return keys
+
+    return make
+
+
+def comparable(array: pa.Array) -> pa.Array:
+    """The values in a form whose natural order is the format's; nulls become some value (their flag decides)."""
+    if isinstance(array, pa.DictionaryArray):
+        return _ranks(array)
+    type_ = array.type
+    if pa.types.is_floating(type_):
+        return pa.array(total_order(np.asarray(array.cast(pa.float64()).fill_null(0.0))))
+    if pa.types.is_boolean(type_):
+        return array.fill_null(False).cast(pa.int8())
+    if pa.types.is_null(type_):
+        return pa.array(np.zeros(len(array), np.int8))
+    if pa.types.is_fixed_size_binary(type_):
+        return array.cast(pa.binary()).fill_null(b"")
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return array.fill_null("" if pa.types.is_string(type_) else b"")
+    if pa.types.is_decimal(type_):
+        return array.fill_null(0)
+    if pa.types.is_date32(type_):
+        return array.view(pa.int32()).fill_null(0)
+    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
+        return array.view(pa.int64()).fill_null(0)
+    return array.fill_null(0)
+
+
+def total_order(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Doubles as integers of the same order: -Infinity < ... < -0.0 < 0.0 < ... < Infinity < NaN (every NaN the same)."""
+    bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
+    return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
+
+
+def _ranks(array: pa.DictionaryArray) -> pa.Array:
+    """Values of one dictionary compared by rank would not compare across batches: decode. Sorting decoded text costs its bytes once."""
+    return comparable(array.dictionary_decode())
+
+
+def sorted_indices(keys: Keys) -> pa.Array:
+    """Row numbers in key order; rows of equal keys keep their order."""
+    names = [str(i) for i in range(len(keys))]
+    table = pa.table(dict(zip(names, (array for array, _ in keys), strict=True)))
+    order = [(name, direction) for name, (_, direction) in zip(names, keys, strict=True)]
+    return pc.sort_indices(table, sort_keys=order)
