@@ -114,6 +114,8 @@ class SchemaEvolution:
             raise SchemaError(f"can not drop column {name!r}: this evolution adds columns to it")
         if field_id in self._changes.updates:
             raise SchemaError(f"can not drop column {name!r}: this evolution changes it")
+        if any(field_id in (m.field_id, m.reference_id) for moves in self._changes.moves.values() for m in moves):
+            raise SchemaError(f"can not drop column {name!r}: this evolution moves it, or another column beside it")
         self._changes.deletes.add(field_id)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -46,6 +47,7 @@ from iceberg_ops.spec.types import (
     list_of,
     primitive_from_name,
 )
+from iceberg_ops.spec.values import decimal_of
 from tests.fixture_paths import requires_fixtures
 from tests.golden import golden_type, golden_value, vectors
 from tests.strategies import decimal_types, ints, longs, primitive_types, texts, transforms_for, values
@@ -101,8 +103,6 @@ def test_buckets_of_sixteen(type_: IcebergType, value: object, expected: int) ->
 @given(st.integers(-(10**20), 10**20), st.integers(0, 10))
 def test_decimals_hash_by_unscaled_value_alone(unscaled: int, scale: int) -> None:
     """HASH-13"""
-    from iceberg_ops.spec.values import decimal_of
-
     narrow, wide = DecimalType(precision=30, scale=scale), DecimalType(precision=38, scale=0)
     assert bucket_hash(narrow, decimal_of(unscaled, scale)) == bucket_hash(wide, decimal_of(unscaled, 0))
 
@@ -144,8 +144,6 @@ def test_values_truncate_as_recorded(type_name: str, width: int, text: str, expe
 
 def test_a_decimal_truncates_its_unscaled_value() -> None:
     """XFORM-13"""
-    from decimal import Decimal
-
     assert str(apply(truncate(50), DecimalType(precision=9, scale=2), Decimal("10.65"))) == "10.50"
 
 
