@@ -11,11 +11,13 @@ commit carries it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from iceberg_ops.commit.history import History
+from iceberg_ops.commit.run_keys import ledger_updates
 from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -117,8 +119,15 @@ class MetadataOperation(OperationFields):
         return None
 
 
-def staged_updates(metadata: TableMetadata, *updates: TableUpdate, requirements: tuple[TableRequirement, ...] = ()) -> StagedCommit:
-    """A commit of metadata updates on a table that must still be the same one; nothing to do without updates."""
+def staged_updates(
+    metadata: TableMetadata,
+    *updates: TableUpdate,
+    requirements: tuple[TableRequirement, ...] = (),
+    run_key: str | None = None,
+) -> StagedCommit:
+    """A commit of metadata updates on a table that must still be the same one; nothing to do without updates. A ``run_key`` goes
+    into the ledger."""
     if not updates:
         return StagedCommit()
-    return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=updates)
+    entered = [] if run_key is None else ledger_updates(metadata, {run_key: None}, now_ms=time.time_ns() // 1_000_000)
+    return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=(*updates, *entered))

@@ -27,11 +27,12 @@ from iceberg_ops.commit.manifest_filter import (
 from iceberg_ops.commit.manifest_merge import ManifestMerge
 from iceberg_ops.commit.manifest_writing import ManifestFolder
 from iceberg_ops.commit.operation import StagedCommit
-from iceberg_ops.commit.removals import FileKey, Removals, file_key
+from iceberg_ops.commit.removals import FileKey, PartitionPruning, Removals, file_key
 from iceberg_ops.commit.run_keys import ACTION, RUN_KEY
 from iceberg_ops.commit.snapshot_summary import changes_summary, totals
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
 from iceberg_ops.errors import BadInputError, ValidationError
+from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
@@ -130,6 +131,7 @@ class SnapshotDraft:
         if removals.must_exist:
             of_deletes.forbid_missing(gone_deletes)
         kept_deletes = self._kept(filtered_deletes)
+        self._forbid_second_vectors(table, kept_deletes, changes.deletes)
         replaced = rewrites_of(filtered) + rewrites_of(filtered_deletes)
         manifests = []
         for content, new, old in ((ManifestContent.DATA, added_data, kept), (ManifestContent.DELETES, added_deletes, kept_deletes)):
@@ -140,6 +142,28 @@ class SnapshotDraft:
 
     def _kept(self, filtered: Sequence[Filtered]) -> list[ManifestFile]:
         return [f.manifest for f in filtered if f.manifest.has_live_files or f.manifest.added_snapshot_id == self.snapshot_id]
+
+    def _forbid_second_vectors(self, table: Table, kept: Sequence[ManifestFile], added: Sequence[NewFile]) -> None:
+        """Prevents two live deletion vectors for one data file, of which readers may take either: the new one must replace the
+        old."""
+        vectors = {
+            location_identity(n.data_file.referenced_data_file or ""): n.data_file for n in added if n.data_file.is_deletion_vector
+        }
+        if not vectors:
+            return
+        pruning = PartitionPruning(table.metadata, vectors.values())
+        for manifest in kept:
+            if not pruning.may_hold(manifest):
+                continue
+            for entry in self.folder.entries(table, manifest):
+                f = entry.data_file
+                if entry.is_live and f.is_deletion_vector and location_identity(f.referenced_data_file or "") in vectors:
+                    raise ValidationError(
+                        f"Cannot add a deletion vector for {f.referenced_data_file}: it has one in {f.file_path} that is not "
+                        f"removed",
+                        file_path=f.file_path,
+                        file_paths=(f.referenced_data_file or "",),
+                    )
 
     def _added(self, table: Table, content: ManifestContent, files: Sequence[NewFile]) -> list[ManifestFile]:
         """Manifests of new files, one set per spec; written once per format version."""

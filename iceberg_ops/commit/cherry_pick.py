@@ -1,0 +1,138 @@
+"""Applying one snapshot's changes to a branch again (Java: CherryPickOperation), and publishing a staged one (WAP).
+
+An append is applied anew; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent;
+any other snapshot only if the branch can be fast-forwarded to it. Nothing is applied twice: neither a snapshot that is an ancestor
+already, nor one that was picked, nor a WAP id that was published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.commit.history import ADDS_DATA, History
+from iceberg_ops.commit.operation import StagedCommit
+from iceberg_ops.commit.removals import Removals
+from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
+from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
+from iceberg_ops.commit.snapshot_operation import WAP_ID, SnapshotOperationFields
+from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
+from iceberg_ops.scan.delete_index import partition_key
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
+from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
+from iceberg_ops.spec.updates import SetSnapshotRef
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.table import Table
+
+SOURCE = "source-snapshot-id"
+PUBLISHED = "published-wap-id"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CherryPick(SnapshotOperationFields):
+    """``snapshot_id``, or the staged snapshot whose summary has ``wap_id``."""
+
+    snapshot_id: int | None = None
+    wap_id: str | None = None
+    name: str = "cherrypick_snapshot"
+
+    def validate(self, table: Table, history: History) -> None:
+        picked = self._picked(table)
+        no_double_publish(table, self.branch, picked)
+        if _replaces_partitions(picked) and not self._is_fast_forward(table, picked):
+            no_replaced_rows(table, self.branch, picked)
+
+    def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
+        picked = self._picked(table)
+        if self._is_fast_forward(table, picked):
+            return self._fast_forward(table, picked)
+        if picked.operation != SnapshotOperation.APPEND.value and not _replaces_partitions(picked):
+            raise ValidationError(
+                f"Cannot cherry-pick snapshot {picked.snapshot_id}: not append, dynamic overwrite, or fast-forward",
+                snapshot_id=picked.snapshot_id,
+                operation=picked.operation,
+            )
+        properties = {SOURCE: str(picked.snapshot_id)}
+        if WAP_ID in picked.summary:
+            properties[PUBLISHED] = picked.summary[WAP_ID]
+        if _replaces_partitions(picked):
+            properties[REPLACE_PARTITIONS] = "true"
+        changes = Changes(
+            operation=SnapshotOperation(picked.operation or "append"),
+            data=tuple(NewFile(f) for f in _data_of(table, picked, EntryStatus.ADDED)),
+            removals=Removals(files=tuple(_data_of(table, picked, EntryStatus.DELETED)), must_exist=True),
+            properties=properties,
+        )
+        return prepared.stage(table, self.target, changes)
+
+    def _picked(self, table: Table) -> Snapshot:
+        if self.wap_id is not None:
+            found = next((s for s in table.metadata.snapshots if s.summary.get(WAP_ID) == self.wap_id), None)
+            if found is None:
+                raise NoSuchSnapshotError(f"table {table.name} has no staged snapshot with wap.id {self.wap_id}")
+            return found
+        return table.metadata.snapshot(self.snapshot_id or 0)
+
+    def _is_fast_forward(self, table: Table, picked: Snapshot) -> bool:
+        head = table.metadata.branch_head(self.branch)
+        return picked.parent_snapshot_id == (None if head is None else head.snapshot_id)
+
+    def _fast_forward(self, table: Table, picked: Snapshot) -> StagedCommit:
+        head = table.metadata.branch_head(self.branch)
+        return StagedCommit(
+            requirements=(
+                AssertTableUUID(table.metadata.table_uuid),
+                AssertRefSnapshotId(self.branch, None if head is None else head.snapshot_id),
+            ),
+            updates=(SetSnapshotRef(self.branch, SnapshotRef(snapshot_id=picked.snapshot_id)),),
+        )
+
+
+def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
+    """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException)."""
+    head = table.metadata.branch_head(branch)
+    wap_id = picked.summary.get(WAP_ID)
+    for snapshot in table.metadata.ancestors(None if head is None else head.snapshot_id):
+        if snapshot.snapshot_id == picked.snapshot_id:
+            raise ValidationError(
+                f"Cannot cherrypick snapshot {picked.snapshot_id}: already an ancestor", snapshot_id=picked.snapshot_id
+            )
+        if snapshot.summary.get(SOURCE) == str(picked.snapshot_id):
+            raise ValidationError(
+                f"Cannot cherrypick snapshot {picked.snapshot_id}: already picked to create ancestor {snapshot.snapshot_id}",
+                snapshot_id=snapshot.snapshot_id,
+            )
+        if wap_id is not None and wap_id in (snapshot.summary.get(PUBLISHED), snapshot.summary.get(WAP_ID)):
+            raise ValidationError(
+                f"Duplicate request to cherry pick wap id that was published already: {wap_id}", snapshot_id=snapshot.snapshot_id
+            )
+
+
+def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
+    """Prevents a picked partition overwrite from losing rows that came to its partitions since its parent."""
+    partitions = {partition_key(f.spec_id, f.partition) for f in _data_of(table, picked, EntryStatus.ADDED)}
+    for snapshot, entry in History(table, branch, picked.parent_snapshot_id).added_data(ADDS_DATA, lambda m: True):
+        f = entry.data_file
+        if partition_key(f.spec_id, f.partition) in partitions:
+            raise ValidationError(
+                f"Cannot cherry-pick replace partitions with changed partition: {f.partition}",
+                snapshot_id=snapshot.snapshot_id,
+                operation=snapshot.operation,
+                file_path=f.file_path,
+                partition=str(f.partition),
+            )
+
+
+def _replaces_partitions(snapshot: Snapshot) -> bool:
+    return snapshot.operation == "overwrite" and snapshot.summary.get(REPLACE_PARTITIONS) == "true"
+
+
+def _data_of(table: Table, snapshot: Snapshot, status: EntryStatus) -> list[DataFile]:
+    found: list[DataFile] = []
+    for manifest in manifests_of(table, snapshot):
+        if manifest.content is ManifestContent.DATA and manifest.added_snapshot_id == snapshot.snapshot_id:
+            found += [
+                e.data_file for e in entries_of(table, manifest) if e.status is status and e.snapshot_id == snapshot.snapshot_id
+            ]
+    return found

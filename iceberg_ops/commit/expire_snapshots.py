@@ -1,0 +1,87 @@
+"""Removing snapshots, and refs past their time, from a table's metadata (Java: RemoveSnapshots).
+
+Which go is decided anew on every attempt (``retention``), leases included. Run keys of removed snapshots enter the ledger. Files
+are not deleted here: that is ``expiry``, after the swap. The commit requires every ref to be where it was seen, and the catalog
+refuses to remove the head of a ref made meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.retention import expired
+from iceberg_ops.commit.run_keys import ledger_updates, run_keys_of
+from iceberg_ops.config.properties import GC_ENABLED
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertDefaultSpecId, AssertRefSnapshotId, TableRequirement
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
+from iceberg_ops.table.leases import active_leases
+from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpireSnapshots(MetadataOperation):
+    """Times are milliseconds since the epoch; ``older_than_ms`` and ``retain_last`` None: the table's properties decide.
+
+    ``clean_expired_metadata`` also removes schemas and partition specs that no remaining snapshot uses. ``now_ms`` None: now."""
+
+    older_than_ms: int | None = None
+    retain_last: int | None = None
+    snapshot_ids: tuple[int, ...] = ()
+    clean_expired_metadata: bool = False
+    now_ms: int | None = None
+    name: str = "expire_snapshots"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if not GC_ENABLED.of(table.properties):
+            raise ValidationError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
+        metadata = table.metadata
+        now = time.time_ns() // 1_000_000 if self.now_ms is None else self.now_ms
+        leases = active_leases(table, now)
+        gone = expired(
+            metadata,
+            now_ms=now,
+            older_than_ms=self.older_than_ms,
+            retain_last=self.retain_last,
+            snapshot_ids=self.snapshot_ids,
+            leased=[lease.snapshot_id for lease in leases if lease.snapshot_id is not None],
+        )
+        updates: list[TableUpdate] = [RemoveSnapshotRef(name) for name in gone.refs]
+        if gone.snapshot_ids:
+            updates.append(RemoveSnapshots(gone.snapshot_ids))
+        if self.clean_expired_metadata:
+            updates += _unused(table, set(gone.snapshot_ids))
+        if not updates:
+            return StagedCommit()
+        keys = run_keys_of(metadata.snapshots_by_id[i] for i in gone.snapshot_ids)
+        if self.run_key is not None:
+            keys[self.run_key] = None
+        return staged_updates(metadata, *updates, *ledger_updates(metadata, keys, now_ms=now), requirements=_requirements(metadata))
+
+
+def _requirements(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
+    refs = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in metadata.refs.items())
+    return (*refs, AssertCurrentSchemaId(metadata.current_schema_id), AssertDefaultSpecId(metadata.default_spec_id))
+
+
+def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
+    """Removal of schemas and partition specs that only snapshots in ``gone`` use. Manifest lists are read only where specs can
+    go."""
+    metadata = table.metadata
+    kept = [s for s in metadata.snapshots if s.snapshot_id not in gone]
+    schemas = {metadata.current_schema_id, *(s.schema_id for s in kept if s.schema_id is not None)}
+    specs = {metadata.default_spec_id}
+    for snapshot in kept:
+        if specs >= metadata.specs_by_id.keys():
+            break
+        specs |= {m.partition_spec_id for m in manifests_of(table, snapshot)}
+    updates: list[TableUpdate] = []
+    if unused := tuple(sorted(metadata.specs_by_id.keys() - specs)):
+        updates.append(RemovePartitionSpecs(unused))
+    if unused := tuple(sorted(metadata.schemas_by_id.keys() - schemas)):
+        updates.append(RemoveSchemas(unused))
+    return updates

@@ -1,0 +1,168 @@
+"""Operations that change a table's metadata and none of its files (Java: UpdateProperties, UpdateSchema, UpdatePartitionSpec,
+ReplaceSortOrder, UpdateLocation, UpdateStatistics).
+
+Each asks for what it needs: properties, location and statistics are re-applied to whatever the table is now; a schema, partition
+spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04). With a run key
+the change is entered in the ledger, because no snapshot can carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.requirements import (
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+)
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import SortOrder
+from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import (
+    LAST_ADDED,
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    RemovePartitionStatistics,
+    RemoveProperties,
+    RemoveStatistics,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetLocation,
+    SetPartitionStatistics,
+    SetProperties,
+    SetStatistics,
+    TableUpdate,
+)
+from iceberg_ops.spec.updates import UpgradeFormatVersion as UpgradeFormatVersionUpdate
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateProperties(MetadataOperation):
+    updates: Mapping[str, str] = field(default_factory=dict)
+    removals: tuple[str, ...] = ()
+    name: str = "update_properties"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        properties = table.properties
+        updates: list[TableUpdate] = []
+        if any(properties.get(k) != v for k, v in self.updates.items()):
+            updates.append(SetProperties(dict(self.updates)))
+        if gone := tuple(k for k in self.removals if k in properties and k not in self.updates):
+            updates.append(RemoveProperties(gone))
+        return staged_updates(table.metadata, *updates, run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateLocation(MetadataOperation):
+    location: str
+    name: str = "update_location"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if table.location == self.location.rstrip("/"):
+            return StagedCommit()
+        return staged_updates(table.metadata, SetLocation(self.location), run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpgradeFormatVersion(MetadataOperation):
+    format_version: int
+    name: str = "upgrade_format_version"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if table.metadata.format_version == self.format_version:
+            return StagedCommit()
+        return staged_updates(table.metadata, UpgradeFormatVersionUpdate(self.format_version), run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSchema(MetadataOperation):
+    """Make ``schema`` the current one. It was worked out on the table the caller had (``spec.schema_evolution``)."""
+
+    schema: Schema
+    name: str = "update_schema"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata, base = table.metadata, prepared.metadata
+        if metadata.schema.same_columns(self.schema):
+            return StagedCommit()
+        _unchanged(table, "schema", base.current_schema_id, metadata.current_schema_id)
+        _unchanged(table, "last column id", base.last_column_id, metadata.last_column_id)
+        requirements = (AssertLastAssignedFieldId(base.last_column_id), AssertCurrentSchemaId(base.current_schema_id))
+        updates = (AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
+        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSpec(MetadataOperation):
+    """Make ``spec`` the default one (``spec.spec_evolution``)."""
+
+    spec: PartitionSpec
+    name: str = "update_spec"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata, base = table.metadata, prepared.metadata
+        if metadata.spec.compatible_with(self.spec):
+            return StagedCommit()
+        _unchanged(table, "default partition spec", base.default_spec_id, metadata.default_spec_id)
+        _unchanged(table, "last partition field id", base.last_partition_id, metadata.last_partition_id)
+        requirements = (AssertLastAssignedPartitionId(base.last_partition_id), AssertDefaultSpecId(base.default_spec_id))
+        updates = (AddPartitionSpec(self.spec), SetDefaultSpec(LAST_ADDED))
+        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSortOrder(MetadataOperation):
+    sort_order: SortOrder
+    name: str = "update_sort_order"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata, base = table.metadata, prepared.metadata
+        if metadata.sort_order.fields == self.sort_order.fields:
+            return StagedCommit()
+        _unchanged(table, "default sort order", base.default_sort_order_id, metadata.default_sort_order_id)
+        updates = (AddSortOrder(self.sort_order), SetDefaultSortOrder(LAST_ADDED))
+        requirements = (AssertDefaultSortOrderId(base.default_sort_order_id),)
+        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateStatistics(MetadataOperation):
+    """Register statistics files, and forget those of the snapshots in ``removed`` and ``removed_partition``."""
+
+    added: tuple[StatisticsFile, ...] = ()
+    added_partition: tuple[PartitionStatisticsFile, ...] = ()
+    removed: tuple[int, ...] = ()
+    removed_partition: tuple[int, ...] = ()
+    name: str = "update_statistics"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        for snapshot_id in [*(f.snapshot_id for f in self.added), *(f.snapshot_id for f in self.added_partition)]:
+            if snapshot_id not in metadata.snapshots_by_id:
+                raise ValidationError(f"statistics for snapshot {snapshot_id}: it is not in table {table.name}")
+        return staged_updates(metadata, *self._updates(metadata), run_key=self.run_key)
+
+    def _updates(self, metadata: TableMetadata) -> list[TableUpdate]:
+        with_statistics = {s.snapshot_id for s in metadata.statistics}
+        with_partition = {s.snapshot_id for s in metadata.partition_statistics}
+        found: list[TableUpdate] = [SetStatistics(f) for f in self.added if f not in metadata.statistics]
+        found += [SetPartitionStatistics(f) for f in self.added_partition if f not in metadata.partition_statistics]
+        found += [RemoveStatistics(i) for i in self.removed if i in with_statistics]
+        found += [RemovePartitionStatistics(i) for i in self.removed_partition if i in with_partition]
+        return found
+
+
+def _unchanged(table: Table, what: str, expected: object, found: object) -> None:
+    """Prevents a lost schema, spec or order: two changes worked out on the same state, of which one would undo the other."""
+    if expected != found:
+        raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {found} since this change was worked out")

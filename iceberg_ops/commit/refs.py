@@ -1,0 +1,187 @@
+"""Branches and tags: create, replace, remove, rename, fast-forward, retention; and where main stands (Java: ManageSnapshots).
+
+Every one of them is re-applied to the table as it is now, and requires the ref to be where it was seen, so that a commit made
+meanwhile is never dropped from a branch unnoticed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
+from iceberg_ops.spec.requirements import AssertRefSnapshotId
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRef(MetadataOperation):
+    """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there.
+
+    Retention fields that are None keep what an existing ref has. An existing ref that is the same already is left alone."""
+
+    ref: str
+    snapshot_id: int
+    type: str = "branch"
+    replace_existing: bool = False
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+    name: str = "set_ref"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        metadata.snapshot(self.snapshot_id)
+        found = metadata.ref(self.ref)
+        wanted = replace(
+            SnapshotRef(snapshot_id=self.snapshot_id, type=self.type) if found is None else found,
+            snapshot_id=self.snapshot_id,
+            **{
+                k: v
+                for k in ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
+                if (v := getattr(self, k)) is not None
+            },
+        )
+        if found is not None and found != wanted:
+            if not self.replace_existing:
+                raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
+            if found.type != self.type:
+                raise BadInputError(f"ref {self.ref} of table {table.name} is a {found.type}, not a {self.type}")
+        return _set(metadata, self.ref, found, wanted, self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveRef(MetadataOperation):
+    """Remove a branch or tag; its snapshots stay until they expire."""
+
+    ref: str
+    name: str = "remove_ref"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        found = table.metadata.ref(self.ref)
+        if self.ref == MAIN_BRANCH:
+            raise BadInputError(f"main of table {table.name} can not be removed")
+        if found is None:
+            if prepared.metadata.ref(self.ref) is not None:
+                return StagedCommit()
+            raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
+        requirement = AssertRefSnapshotId(self.ref, found.snapshot_id)
+        return staged_updates(table.metadata, RemoveSnapshotRef(self.ref), requirements=(requirement,), run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameBranch(MetadataOperation):
+    old: str
+    new: str
+    name: str = "rename_branch"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        found, taken = metadata.ref(self.old), metadata.ref(self.new)
+        if self.old == MAIN_BRANCH:
+            raise BadInputError(f"main of table {table.name} can not be renamed")
+        if found is None and taken is not None and taken == prepared.metadata.ref(self.old):
+            return StagedCommit()
+        if found is None:
+            raise NoSuchSnapshotError(f"table {table.name} has no ref {self.old}")
+        if taken is not None:
+            raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
+        requirements = (AssertRefSnapshotId(self.old, found.snapshot_id), AssertRefSnapshotId(self.new, None))
+        updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, found))
+        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastForward(MetadataOperation):
+    """Move ``branch`` to the head of ``to``, of which its own head must be an ancestor; a branch that is not there is created."""
+
+    to: str
+    name: str = "fast_forward"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        target = metadata.ref(self.to)
+        if target is None:
+            raise NoSuchSnapshotError(f"table {table.name} has no ref {self.to}")
+        found = metadata.ref(self.branch)
+        if found is None:
+            return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run_key)
+        if not found.is_branch:
+            raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
+        if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
+            raise ValidationError(
+                f"Cannot fast-forward: {self.branch} ({found.snapshot_id}) is not an ancestor of {self.to} ({target.snapshot_id})",
+                snapshot_id=found.snapshot_id,
+            )
+        return _set(metadata, self.branch, found, replace(found, snapshot_id=target.snapshot_id), self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCurrentSnapshot(MetadataOperation):
+    """Move ``branch`` to any known snapshot, or to where ``ref`` points."""
+
+    snapshot_id: int | None = None
+    ref: str | None = None
+    name: str = "set_current_snapshot"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        if (self.snapshot_id is None) == (self.ref is None):
+            raise BadInputError("set current snapshot needs either a snapshot id or a ref")
+        target = self.snapshot_id
+        if self.ref is not None:
+            pointed = metadata.ref(self.ref)
+            if pointed is None:
+                raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
+            target = pointed.snapshot_id
+        return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run_key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollBack(MetadataOperation):
+    """Move ``branch`` back to an ancestor of its head: ``snapshot_id``, or the latest one before ``timestamp_ms``."""
+
+    snapshot_id: int | None = None
+    timestamp_ms: int | None = None
+    name: str = "rollback"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        head = metadata.branch_head(self.branch)
+        if (self.snapshot_id is None) == (self.timestamp_ms is None) or head is None:
+            raise BadInputError(f"rollback of {self.branch} needs either a snapshot id or a time, and a branch with snapshots")
+        if self.snapshot_id is not None:
+            target = metadata.snapshot(self.snapshot_id).snapshot_id
+            if not _is_ancestor(metadata, target, head.snapshot_id):
+                raise ValidationError(
+                    f"Cannot roll back to snapshot, not an ancestor of the current state: {target}", snapshot_id=target
+                )
+        else:
+            before = (s for s in metadata.ancestors(head.snapshot_id) if s.timestamp_ms < (self.timestamp_ms or 0))
+            found = next(before, None)
+            if found is None:
+                raise NoSuchSnapshotError(f"Cannot roll back, no valid snapshot older than {self.timestamp_ms} on {self.branch}")
+            target = found.snapshot_id
+        return _move(table, self.branch, target, self.run_key)
+
+
+def _move(table: Table, branch: str, snapshot_id: int, run_key: str | None) -> StagedCommit:
+    found = table.metadata.ref(branch)
+    if found is not None and not found.is_branch:
+        raise BadInputError(f"{branch} of table {table.name} is a tag: tags never move")
+    wanted = SnapshotRef(snapshot_id=snapshot_id) if found is None else replace(found, snapshot_id=snapshot_id)
+    return _set(table.metadata, branch, found, wanted, run_key)
+
+
+def _set(metadata: TableMetadata, name: str, found: SnapshotRef | None, wanted: SnapshotRef, run_key: str | None) -> StagedCommit:
+    if found == wanted:
+        return StagedCommit()
+    requirement = AssertRefSnapshotId(name, None if found is None else found.snapshot_id)
+    return staged_updates(metadata, SetSnapshotRef(name, wanted), requirements=(requirement,), run_key=run_key)
+
+
+def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:
+    return any(s.snapshot_id == ancestor_id for s in metadata.ancestors(snapshot_id))

@@ -1,0 +1,82 @@
+"""Several operations in one commit: all of them are in the table afterwards, or none (Java: BaseTransaction).
+
+Each is staged on what the one before it made of the table, in memory; the catalog sees one list of updates. On a retry every
+operation is validated and staged again, with what it prepared kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from iceberg_ops.commit.history import History
+from iceberg_ops.commit.operation import Operation, OperationFields, StagedCommit
+from iceberg_ops.commit.run_keys import ledger_updates
+from iceberg_ops.errors import BadInputError
+from iceberg_ops.spec.metadata_builder import apply_updates
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, TableRequirement
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedParts:
+    """What each operation prepared."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return tuple(f for part in self.parts for f in part.written)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction(OperationFields):
+    """``operations`` in order. The transaction's run key is looked for before the swap; give it to one of the operations that
+    make a snapshot too, so that it is found afterwards."""
+
+    operations: tuple[Operation, ...]
+    name: str = "transaction"
+
+    def __post_init__(self) -> None:
+        if not self.operations:
+            raise BadInputError("a transaction needs operations")
+
+    def prepare(self, table: Table) -> PreparedParts:
+        return PreparedParts(tuple(o.prepare(table) for o in self.operations))
+
+    def validate(self, table: Table, history: History) -> None:
+        for operation in self.operations:
+            operation.validate(table, History(table, operation.branch, operation.starting_snapshot_id))
+
+    def stage(self, prepared: PreparedParts, table: Table) -> StagedCommit:
+        requirements: list[TableRequirement] = []
+        updates: list[TableUpdate] = []
+        referenced: frozenset[str] = frozenset()
+        snapshot: Snapshot | None = None
+        now = time.time_ns() // 1_000_000
+        for operation, part in zip(self.operations, prepared.parts, strict=True):
+            staged = operation.stage(part, table)
+            requirements += _not_yet_required(staged.requirements, requirements)
+            updates += staged.updates
+            referenced |= staged.referenced
+            snapshot = staged.snapshot or snapshot
+            table = replace(table, metadata=apply_updates(table.metadata, staged.updates, now_ms=now))
+        if updates and self.run_key is not None:
+            updates += ledger_updates(
+                table.metadata, {self.run_key: None if snapshot is None else snapshot.snapshot_id}, now_ms=now
+            )
+        return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
+
+
+def _not_yet_required(new: Sequence[TableRequirement], known: Sequence[TableRequirement]) -> list[TableRequirement]:
+    """Requirements are about the table before the transaction: only the first of a kind (of a ref) can be."""
+    seen = {_subject(r) for r in known}
+    return [r for r in new if _subject(r) not in seen]
+
+
+def _subject(requirement: TableRequirement) -> tuple[type, str]:
+    return type(requirement), requirement.ref if isinstance(requirement, AssertRefSnapshotId) else ""
