@@ -1,0 +1,216 @@
+"""The steps of ``iceberg-ops evolve``: the clauses of Spark's and Iceberg's ALTER TABLE, one text each.
+
+::
+
+    ADD COLUMN a.b int [NOT NULL] [DEFAULT 1] [COMMENT 'x'] [FIRST | AFTER c]       DROP COLUMN a
+    RENAME COLUMN a TO b                                                             ALTER COLUMN a TYPE bigint
+    ALTER COLUMN a (SET | DROP) NOT NULL | COMMENT 'x' | FIRST | AFTER b | SET DEFAULT 1
+    ADD PARTITION FIELD bucket(16, id) [AS shard]                                    DROP PARTITION FIELD shard
+    REPLACE PARTITION FIELD days(ts) WITH hours(ts) [AS h]                           RENAME PARTITION FIELD a TO b
+    WRITE ORDERED BY a DESC NULLS LAST, bucket(4, b) | WRITE UNORDERED               SET IDENTIFIER FIELDS a, b
+    SET TBLPROPERTIES ('k' = 'v')                                                    UNSET TBLPROPERTIES ('k')
+
+Columns are named as they are before the call, whatever else the same call renames. What the format allows is decided in
+``iceberg_ops.spec``; only words are read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iceberg_ops.cli.column_definitions import SortKey, TransformTerm, column, comma_separated, data_type, named_term, sort_key, term
+from iceberg_ops.cli.sql_tokens import Tokens
+from iceberg_ops.errors import OptionError
+from iceberg_ops.spec.schema_evolution import SchemaEvolution
+from iceberg_ops.spec.spec_evolution import SpecEvolution
+from iceberg_ops.spec.types import MISSING, IcebergType
+
+FORMAT_VERSION = "format-version"
+
+
+@dataclass(slots=True)
+class Alterations:
+    """What the steps ask for, in order: calls on the two evolutions, a new sort order (None: as it is), properties."""
+
+    schema: list[Callable[[SchemaEvolution], object]] = field(default_factory=list)
+    spec: list[Callable[[SpecEvolution], object]] = field(default_factory=list)
+    sort_keys: list[SortKey] | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    removed_properties: list[str] = field(default_factory=list)
+
+
+def parse_alterations(texts: Sequence[str]) -> Alterations:
+    """Raises OptionError that shows the step and the place."""
+    found = Alterations()
+    for text in texts:
+        tokens = Tokens(text)
+        for words, read in _STEPS:
+            if tokens.take(*words):
+                read(tokens, found)
+                tokens.end()
+                break
+        else:
+            known = "; ".join(" ".join(words) for words, _ in _STEPS)
+            raise OptionError(f"{text!r} is no step: one begins with {known}")
+    return found
+
+
+def literal_of(text: str, type_: IcebergType) -> Any:
+    """A SQL literal as the canonical value of ``type_``; NULL is None. Raises OptionError for what is no such literal."""
+    from iceberg_ops.expressions.binding import bind
+    from iceberg_ops.expressions.predicates import BoundPredicate, Op
+    from iceberg_ops.expressions.where import parse_where
+    from iceberg_ops.spec.schema import Schema
+    from iceberg_ops.spec.types import NestedField
+
+    if text.strip().upper() == "NULL":
+        return None
+    bound = bind(Schema.of(NestedField(1, "c", type_)), parse_where(f"c = {text}"))
+    if not isinstance(bound, BoundPredicate) or bound.op is not Op.EQ:
+        raise OptionError(f"default {text!r}: must be a literal of type {type_}")
+    return bound.literal
+
+
+def _add_column(tokens: Tokens, found: Alterations) -> None:
+    defined = column(tokens)
+    place = _place(tokens)
+    default = MISSING if defined.default is None else literal_of(defined.default, defined.type)
+    parent, _, name = defined.name.rpartition(".")
+    more = {"required": defined.required, "doc": defined.doc, "default": default}
+    found.schema.append(lambda e: e.add_column(name, defined.type, parent=parent or None, **more))
+    if place is not None:
+        found.schema.append(_move(defined.name, place))
+
+
+def _place(tokens: Tokens) -> str | None:
+    """FIRST (an empty text), AFTER a column, or nothing (None)."""
+    if tokens.take("FIRST"):
+        return ""
+    return tokens.dotted_name() if tokens.take("AFTER") else None
+
+
+def _move(name: str, after: str) -> Callable[[SchemaEvolution], object]:
+    prefix = name.rpartition(".")[0]
+    reference = f"{prefix}.{after}" if prefix and "." not in after else after
+    return lambda e: e.move_first(name) if not after else e.move_after(name, reference)
+
+
+def _drop_column(tokens: Tokens, found: Alterations) -> None:
+    name = tokens.dotted_name()
+    found.schema.append(lambda e: e.drop_column(name))
+
+
+def _rename_column(tokens: Tokens, found: Alterations) -> None:
+    name = tokens.dotted_name()
+    tokens.expect("TO")
+    new = tokens.name()
+    found.schema.append(lambda e: e.rename_column(name, new))
+
+
+def _alter_column(tokens: Tokens, found: Alterations) -> None:
+    name = tokens.dotted_name()
+    if tokens.take("TYPE"):
+        type_ = data_type(tokens)
+        found.schema.append(lambda e: e.update_type(name, type_))
+    elif tokens.take("SET", "NOT", "NULL"):
+        found.schema.append(lambda e: e.require_column(name))
+    elif tokens.take("DROP", "NOT", "NULL"):
+        found.schema.append(lambda e: e.make_optional(name))
+    elif tokens.take("COMMENT"):
+        doc = tokens.text()
+        found.schema.append(lambda e: e.update_doc(name, doc))
+    elif tokens.take("SET", "DEFAULT"):
+        text = tokens.until()
+        found.schema.append(lambda e: e.update_default(name, _default_for(e, name, text)))
+    elif (place := _place(tokens)) is not None:
+        found.schema.append(_move(name, place))
+    else:
+        tokens.fail("TYPE, SET NOT NULL, DROP NOT NULL, COMMENT, SET DEFAULT, FIRST or AFTER")
+
+
+def _default_for(evolution: SchemaEvolution, name: str, text: str) -> Any:
+    column = evolution.schema.find(name, case_sensitive=False)
+    return None if column is None else literal_of(text, column.type)
+
+
+def _identifiers(tokens: Tokens, found: Alterations) -> None:
+    names = comma_separated(tokens, Tokens.dotted_name)
+    found.schema.append(lambda e: e.set_identifier_fields(names))
+
+
+def _add_partition(tokens: Tokens, found: Alterations) -> None:
+    added = named_term(tokens)
+    found.spec.append(lambda e: e.add_field(added.source, added.transform, added.name))
+
+
+def _drop_partition(tokens: Tokens, found: Alterations) -> None:
+    dropped = term(tokens)
+    found.spec.append(lambda e: _remove(e, dropped))
+
+
+def _replace_partition(tokens: Tokens, found: Alterations) -> None:
+    dropped = term(tokens)
+    tokens.expect("WITH")
+    added = named_term(tokens)
+    found.spec.append(lambda e: _remove(e, dropped))
+    found.spec.append(lambda e: e.add_field(added.source, added.transform, added.name))
+
+
+def _remove(evolution: SpecEvolution, dropped: TransformTerm) -> SpecEvolution:
+    """A plain name is a partition field's name first, and only then a column."""
+    names = {f.name for f in evolution.spec.fields}
+    if dropped.transform.is_identity and dropped.source in names:
+        return evolution.remove_field(dropped.source)
+    return evolution.remove_transform(dropped.source, dropped.transform)
+
+
+def _rename_partition(tokens: Tokens, found: Alterations) -> None:
+    name = tokens.name()
+    tokens.expect("TO")
+    new = tokens.name()
+    found.spec.append(lambda e: e.rename_field(name, new))
+
+
+def _ordered(tokens: Tokens, found: Alterations) -> None:
+    found.sort_keys = comma_separated(tokens, sort_key)
+
+
+def _unordered(tokens: Tokens, found: Alterations) -> None:
+    found.sort_keys = []
+
+
+def _set_properties(tokens: Tokens, found: Alterations) -> None:
+    tokens.expect("(")
+    found.properties.update(comma_separated(tokens, _property))
+    tokens.expect(")")
+
+
+def _property(tokens: Tokens) -> tuple[str, str]:
+    key = tokens.text()
+    tokens.expect("=")
+    return key, tokens.text()
+
+
+def _unset_properties(tokens: Tokens, found: Alterations) -> None:
+    tokens.expect("(")
+    found.removed_properties += comma_separated(tokens, Tokens.text)
+    tokens.expect(")")
+
+
+_STEPS: tuple[tuple[tuple[str, ...], Callable[[Tokens, Alterations], None]], ...] = (
+    (("ADD", "COLUMN"), _add_column),
+    (("DROP", "COLUMN"), _drop_column),
+    (("RENAME", "COLUMN"), _rename_column),
+    (("ALTER", "COLUMN"), _alter_column),
+    (("SET", "IDENTIFIER", "FIELDS"), _identifiers),
+    (("ADD", "PARTITION", "FIELD"), _add_partition),
+    (("DROP", "PARTITION", "FIELD"), _drop_partition),
+    (("REPLACE", "PARTITION", "FIELD"), _replace_partition),
+    (("RENAME", "PARTITION", "FIELD"), _rename_partition),
+    (("WRITE", "ORDERED", "BY"), _ordered),
+    (("WRITE", "UNORDERED"), _unordered),
+    (("SET", "TBLPROPERTIES"), _set_properties),
+    (("UNSET", "TBLPROPERTIES"), _unset_properties),
+)

@@ -1,0 +1,149 @@
+"""``iceberg-ops create``: a new, empty table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from iceberg_ops.cli.target import find_catalog_of, json_option
+from iceberg_ops.errors import NoSuchNamespaceError, OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.cli.column_definitions import ColumnDefinition, SortKey, TransformTerm
+    from iceberg_ops.spec.partitioning import PartitionSpec
+    from iceberg_ops.spec.schema import Schema
+    from iceberg_ops.spec.sorting import SortOrder
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.argument("columns", required=False)
+@click.option("--like", metavar="FILE", help="Take the columns of a Parquet file, or of a JSON file that holds an Iceberg schema.")
+@click.option("--partitioned-by", metavar="TERMS", help="For example: days(ts), bucket(16, id).")
+@click.option("--ordered-by", metavar="KEYS", help="For example: a DESC NULLS LAST, b.")
+@click.option("--identifier", metavar="A,B", help="Identifier fields.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
+@click.option("--location", help="Where the table lives; the catalog's choice if left out.")
+@click.option("--create-namespace", is_flag=True, help="Create the namespace too, if it is missing.")
+@json_option
+def create(
+    target: str,
+    columns: str | None,
+    like: str | None,
+    partitioned_by: str | None,
+    ordered_by: str | None,
+    identifier: str | None,
+    properties: tuple[str, ...],
+    location: str | None,
+    create_namespace: bool,
+    as_json: bool,
+) -> None:
+    """Create a table.
+
+    COLUMNS is a list of definitions, as in CREATE TABLE: "id bigint NOT NULL, ts timestamp COMMENT 'when', tags map<string, string>".
+    """
+    from iceberg_ops.cli.column_definitions import parse_columns, parse_sort_keys, parse_terms
+    from iceberg_ops.cli.evolve import show_table
+
+    if (columns is None) == (like is None):
+        raise OptionError("give either the columns or --like FILE")
+    schema = schema_of(parse_columns(columns), identifier) if columns is not None else schema_of_file(like or "", identifier)
+    spec = spec_of(schema, parse_terms(partitioned_by) if partitioned_by else [])
+    order = order_of(schema, parse_sort_keys(ordered_by) if ordered_by else [])
+    catalog, name = find_catalog_of(target)
+    if create_namespace:
+        try:
+            catalog.namespace_properties(name[:-1])
+        except NoSuchNamespaceError:
+            catalog.create_namespace(name[:-1])
+    table = catalog.create_table(
+        name, schema, spec=spec, sort_order=order, location=location, properties=dict(_property(p) for p in properties)
+    )
+    show_table(target, table.metadata, as_json, "created")
+
+
+def _property(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise OptionError(f"--property {text!r}: must be KEY=VALUE")
+    return key, value
+
+
+def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) -> Schema:
+    """A schema with placeholder ids. Raises OptionError for a repeated name, SchemaError."""
+    from itertools import count
+
+    from iceberg_ops.cli.alterations import literal_of
+    from iceberg_ops.spec.fresh_ids import with_fresh_ids
+    from iceberg_ops.spec.schema import Schema
+    from iceberg_ops.spec.types import MISSING, NestedField, StructType
+
+    fields = []
+    for n, c in enumerate(columns):
+        default = MISSING if c.default is None else literal_of(c.default, c.type)
+        fields.append(NestedField(n, c.name, c.type, c.required, c.doc, default, default))
+    ids = count(1)
+    struct = with_fresh_ids(StructType(tuple(fields)), lambda: next(ids))
+    assert isinstance(struct, StructType)
+    return _identified(Schema(struct), identifier)
+
+
+def schema_of_file(path: str, identifier: str | None = None) -> Schema:
+    """The columns of a Parquet file, or an Iceberg schema in JSON. Raises OptionError where the file is neither."""
+    import json
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from iceberg_ops.data.arrow_schema import schema_of_arrow
+    from iceberg_ops.serde.schema_json import schema_from_dict
+
+    try:
+        if path.endswith(".json"):
+            with open(path, "rb") as source:
+                return _identified(schema_from_dict(json.load(source)), identifier)
+        return _identified(schema_of_arrow(pq.read_schema(path)), identifier)
+    except FileNotFoundError:
+        raise OptionError(f"{path}: there is no such file") from None
+    except (pa.ArrowException, ValueError) as e:
+        raise OptionError(f"{path}: no schema can be read from it: {e}") from None
+
+
+def _identified(schema: Schema, identifier: str | None) -> Schema:
+    if identifier is None:
+        return schema
+    ids = tuple(_field_id(schema, name.strip()) for name in identifier.split(","))
+    return replace(schema, identifier_field_ids=ids)
+
+
+def _field_id(schema: Schema, name: str) -> int:
+    found = schema.find(name, case_sensitive=False)
+    if found is None:
+        raise OptionError(f"no column named {name!r}: the columns are {', '.join(f.name for f in schema.fields)}")
+    return found.field_id
+
+
+def spec_of(schema: Schema, terms: list[TransformTerm]) -> PartitionSpec:
+    """A partition spec over ``schema``'s ids. Raises OptionError for an unknown column."""
+    from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
+
+    return PartitionSpec(
+        0,
+        tuple(
+            PartitionField((_field_id(schema, t.source),), FIRST_PARTITION_FIELD_ID + n, t.transform, t.field_name) for n, t in enumerate(terms)
+        ),
+    )
+
+
+def order_of(schema: Schema, keys: list[SortKey]) -> SortOrder:
+    """A sort order over ``schema``'s ids. Raises SchemaError."""
+    from iceberg_ops.spec.sort_evolution import SortOrderBuilder
+    from iceberg_ops.spec.sorting import SortDirection
+
+    order = SortOrderBuilder(schema, case_sensitive=False)
+    for key in keys:
+        add = order.desc if key.direction is SortDirection.DESC else order.asc
+        add(key.term.source, key.term.transform, key.null_order)
+    return order.apply()

@@ -1,0 +1,132 @@
+"""``iceberg-ops evolve``: change schema, partitioning, sort order and properties of a table in one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from iceberg_ops.cli.output import print_json
+from iceberg_ops.cli.target import json_option, open_in_catalog
+from iceberg_ops.errors import OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.cli.alterations import Alterations
+    from iceberg_ops.commit.operation import Operation
+    from iceberg_ops.spec.schema_evolution import SchemaEvolution
+    from iceberg_ops.spec.table_metadata import TableMetadata
+    from iceberg_ops.table.table import Table
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.argument("steps", nargs=-1, metavar="STEP...")
+@click.option("--union-by-name", metavar="FILE", help="Take in the columns of a Parquet file that the table lacks.")
+@click.option("--allow-incompatible", is_flag=True, help="Allow requiring a column that may hold nulls.")
+@click.option("--dry-run", is_flag=True, help="Check the steps and show the outcome; commit nothing.")
+@json_option
+def evolve(target: str, steps: tuple[str, ...], union_by_name: str | None, allow_incompatible: bool, dry_run: bool, as_json: bool) -> None:
+    """Change schema, partitioning, sort order or properties, in one commit.
+
+    A STEP is a clause of ALTER TABLE: "ADD COLUMN c int AFTER b", "RENAME COLUMN a TO b", "ALTER COLUMN a TYPE bigint", "DROP COLUMN a",
+    "ADD PARTITION FIELD bucket(16, id)", "REPLACE PARTITION FIELD days(ts) WITH hours(ts)", "WRITE ORDERED BY a DESC",
+    "SET IDENTIFIER FIELDS id", "SET TBLPROPERTIES ('k' = 'v')". Setting 'format-version' upgrades the table.
+    """
+    from iceberg_ops.cli.alterations import parse_alterations
+    from iceberg_ops.commit.committer import commit
+    from iceberg_ops.commit.transaction import Transaction
+
+    if not steps and union_by_name is None:
+        raise OptionError("nothing to change: give at least one step")
+    asked = parse_alterations(steps)
+    if union_by_name is not None:
+        asked.schema.append(_union(union_by_name))
+    catalog, table = open_in_catalog(target)
+    operations, outcome = operations_of(table, asked, allow_incompatible)
+    if operations and not dry_run:
+        outcome = commit(catalog, table, Transaction(operations=tuple(operations))).table.metadata
+    show_table(target, outcome, as_json, "would become" if dry_run else "changed" if operations else "unchanged")
+
+
+def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = False) -> tuple[list[Operation], TableMetadata]:
+    """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
+    from iceberg_ops.cli.alterations import FORMAT_VERSION
+    from iceberg_ops.cli.create import order_of
+    from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSchema, UpdateSortOrder, UpdateSpec, UpgradeFormatVersion
+    from iceberg_ops.spec.metadata_builder import apply_updates
+    from iceberg_ops.spec.schema_evolution import SchemaEvolution
+    from iceberg_ops.spec.spec_evolution import SpecEvolution
+    from iceberg_ops.spec.updates import LAST_ADDED, AddSortOrder, SetDefaultSortOrder
+    from iceberg_ops.spec.updates import UpgradeFormatVersion as Upgrade
+
+    now, metadata = time.time_ns() // 1_000_000, table.metadata
+    operations: list[Operation] = []
+    properties = dict(asked.properties)
+    if (version := properties.pop(FORMAT_VERSION, None)) is not None:
+        number = _version(version)
+        operations.append(UpgradeFormatVersion(format_version=number))
+        if number != metadata.format_version:
+            metadata = apply_updates(metadata, [Upgrade(number)], now_ms=now)
+    if asked.schema:
+        columns = SchemaEvolution.of_table(metadata, case_sensitive=False, allow_incompatible_changes=allow_incompatible)
+        for step in asked.schema:
+            step(columns)
+        operations.append(UpdateSchema(schema=columns.apply()))
+        metadata = apply_updates(metadata, columns.updates(), now_ms=now)
+    if asked.spec:
+        partitions = SpecEvolution.of_table(metadata, case_sensitive=False)
+        for change in asked.spec:
+            change(partitions)
+        operations.append(UpdateSpec(spec=partitions.apply()))
+        metadata = apply_updates(metadata, partitions.updates(), now_ms=now)
+    if asked.sort_keys is not None:
+        order = order_of(metadata.schema, asked.sort_keys)
+        operations.append(UpdateSortOrder(sort_order=order))
+        metadata = apply_updates(metadata, [AddSortOrder(order), SetDefaultSortOrder(LAST_ADDED)], now_ms=now)
+    if properties or asked.removed_properties:
+        operations.append(UpdateProperties(updates=properties, removals=tuple(asked.removed_properties)))
+    return operations, metadata
+
+
+def _version(text: str) -> int:
+    if not text.isdigit():
+        raise OptionError(f"format-version {text!r}: must be a whole number")
+    return int(text)
+
+
+def _union(path: str) -> Callable[[SchemaEvolution], object]:
+    from iceberg_ops.cli.create import schema_of_file
+
+    schema = schema_of_file(path)
+    return lambda evolution: evolution.union_by_name(schema)
+
+
+def show_table(target: str, metadata: TableMetadata, as_json: bool, what: str) -> None:
+    """The table's shape: schema, partitioning, order, properties."""
+    from iceberg_ops.serde.partition_json import spec_to_dict
+    from iceberg_ops.serde.schema_json import schema_to_dict
+    from iceberg_ops.serde.sort_json import sort_order_to_dict
+
+    if as_json:
+        print_json(
+            {
+                "table": target,
+                "location": metadata.location,
+                "format-version": metadata.format_version,
+                "schema": schema_to_dict(metadata.schema),
+                "partition-spec": spec_to_dict(metadata.spec),
+                "sort-order": sort_order_to_dict(metadata.sort_order),
+                "properties": dict(metadata.properties),
+            }
+        )
+        return
+    click.echo(f"{target}: {what}, format version {metadata.format_version}")
+    for f in metadata.schema.fields:
+        click.echo(f"  {f.field_id}: {f.name} {f.type}{' NOT NULL' if f.required else ''}{f'  -- {f.doc}' if f.doc else ''}")
+    name_of = metadata.all_fields_by_id
+    parts = [f"{p.name} = {p.transform}({name_of[p.source_id].name})" for p in metadata.spec.fields]
+    click.echo(f"  partitioned by {', '.join(parts) or 'nothing'}")
+    keys = [f"{k.transform}({name_of[k.source_id].name}) {k.direction.value} {k.null_order.value}" for k in metadata.sort_order.fields]
+    click.echo(f"  ordered by {', '.join(keys) or 'nothing'}")

@@ -1,0 +1,161 @@
+"""``iceberg-ops branch``, ``tag`` and ``rollback``: names for snapshots, and where a branch stands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from iceberg_ops.cli.output import print_json
+from iceberg_ops.cli.target import json_option, open_in_catalog, parse_instant
+from iceberg_ops.errors import NoSuchSnapshotError, OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.commit.operation import Operation
+    from iceberg_ops.spec.table_metadata import TableMetadata
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.argument("name")
+@click.option("--snapshot-id", type=int, metavar="N", help="Where the branch begins, or with --replace goes; main's head if left out.")
+@click.option("--ref", metavar="NAME", help="The same, by the name of a branch or tag.")
+@click.option("--replace", is_flag=True, help="Move a branch that is there already.")
+@click.option("--fast-forward", metavar="NAME", help="Move the branch on to the head of another.")
+@click.option("--rename", metavar="NEW", help="Give the branch another name.")
+@click.option("--drop", is_flag=True, help="Drop the branch; its snapshots stay until they expire.")
+@click.option("--retain", metavar="AGE", help="How long the branch itself is kept: 30d, 12h, ...")
+@click.option("--min-snapshots", type=click.IntRange(min=1), metavar="N", help="Snapshots to keep on it at least.")
+@click.option("--max-snapshot-age", metavar="AGE", help="How long its snapshots are kept.")
+@json_option
+def branch(
+    target: str,
+    name: str,
+    snapshot_id: int | None,
+    ref: str | None,
+    replace: bool,
+    fast_forward: str | None,
+    rename: str | None,
+    drop: bool,
+    retain: str | None,
+    min_snapshots: int | None,
+    max_snapshot_age: str | None,
+    as_json: bool,
+) -> None:
+    """Create, move or drop a branch."""
+    from iceberg_ops.commit import refs
+
+    _only_one({"--drop": drop, "--rename": rename, "--fast-forward": fast_forward, "--replace": replace})
+    operation: Operation
+    if drop:
+        operation = refs.RemoveRef(ref=name)
+    elif rename is not None:
+        operation = refs.RenameBranch(old=name, new=rename)
+    elif fast_forward is not None:
+        operation = refs.FastForward(branch=name, to=fast_forward)
+    else:
+        operation = refs.SetRef(
+            ref=name,
+            snapshot_id=_snapshot(target, snapshot_id, ref),
+            replace_existing=replace,
+            min_snapshots_to_keep=min_snapshots,
+            max_snapshot_age_ms=parse_age(max_snapshot_age),
+            max_ref_age_ms=parse_age(retain),
+        )
+    _commit(target, operation, as_json)
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.argument("name")
+@click.option("--snapshot-id", type=int, metavar="N", help="The snapshot to name; main's head if left out.")
+@click.option("--ref", metavar="NAME", help="The same, by the name of a branch or tag.")
+@click.option("--replace", is_flag=True, help="Move a tag that is there already.")
+@click.option("--drop", is_flag=True, help="Drop the tag.")
+@click.option("--retain", metavar="AGE", help="How long the tag is kept: 30d, 12h, ...")
+@json_option
+def tag(
+    target: str, name: str, snapshot_id: int | None, ref: str | None, replace: bool, drop: bool, retain: str | None, as_json: bool
+) -> None:
+    """Create, move or drop a tag."""
+    from iceberg_ops.commit import refs
+
+    _only_one({"--drop": drop, "--replace": replace})
+    operation: Operation = refs.RemoveRef(ref=name)
+    if not drop:
+        at = _snapshot(target, snapshot_id, ref)
+        operation = refs.SetRef(ref=name, snapshot_id=at, type="tag", replace_existing=replace, max_ref_age_ms=parse_age(retain))
+    _commit(target, operation, as_json)
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.option("--snapshot-id", type=int, metavar="N", help="An ancestor of the branch's head.")
+@click.option("--to-time", metavar="ISO", help="The latest ancestor before that time.")
+@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME")
+@click.option("--any-snapshot", is_flag=True, help="Allow a snapshot that is no ancestor (set the branch to it).")
+@json_option
+def rollback(
+    target: str, snapshot_id: int | None, to_time: str | None, branch_name: str, any_snapshot: bool, as_json: bool
+) -> None:
+    """Set a branch back to an earlier snapshot."""
+    from iceberg_ops.commit import refs
+
+    if (snapshot_id is None) == (to_time is None):
+        raise OptionError("give either --snapshot-id or --to-time")
+    if any_snapshot and snapshot_id is None:
+        raise OptionError("--any-snapshot needs --snapshot-id")
+    operation: Operation
+    if any_snapshot:
+        operation = refs.SetCurrentSnapshot(branch=branch_name, snapshot_id=snapshot_id)
+    else:
+        operation = refs.RollBack(branch=branch_name, snapshot_id=snapshot_id, timestamp_ms=parse_instant(to_time))
+    _commit(target, operation, as_json)
+
+
+def parse_age(text: str | None) -> int | None:
+    """``30d``, ``12h``, ``15m``, ``10s`` or ``500ms`` as milliseconds. Raises OptionError."""
+    if text is None:
+        return None
+    m = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text.strip().lower())
+    if m is None or int(m[1]) == 0:
+        raise OptionError(f"age {text!r}: must be a whole number above 0 with a unit, ms, s, m, h or d")
+    return int(m[1]) * _UNITS[m[2]]
+
+
+def _only_one(given: dict[str, object]) -> None:
+    named = [name for name, value in given.items() if value]
+    if len(named) > 1:
+        raise OptionError(f"{' and '.join(named)} were given: choose one")
+
+
+def _snapshot(target: str, snapshot_id: int | None, ref: str | None) -> int:
+    from iceberg_ops.scan.snapshot_choice import choose_snapshot
+
+    if snapshot_id is not None and ref is None:
+        return snapshot_id
+    _, table = open_in_catalog(target)
+    found, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref)
+    if found is None:
+        raise NoSuchSnapshotError(f"table {target} has no snapshot yet")
+    return found.snapshot_id
+
+
+def _commit(target: str, operation: Operation, as_json: bool) -> None:
+    from iceberg_ops.commit.committer import commit
+
+    catalog, table = open_in_catalog(target)
+    metadata = commit(catalog, table, operation).table.metadata
+    if as_json:
+        print_json(_document(target, metadata))
+        return
+    for name, found in sorted(metadata.refs.items()):
+        click.echo(f"{target}: {found.type} {name} at {found.snapshot_id}")
+
+
+def _document(target: str, metadata: TableMetadata) -> dict[str, object]:
+    refs = {name: {"type": ref.type, "snapshot-id": ref.snapshot_id} for name, ref in sorted(metadata.refs.items())}
+    return {"table": target, "current-snapshot-id": metadata.current_snapshot_id, "refs": refs}

@@ -1,0 +1,153 @@
+"""create, evolve, branch, tag and rollback, as a person calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from tests.builders import data_file
+from tests.cli.conftest import Cli, lake
+
+T = "lake.ns.t"
+
+
+def make(cli: Cli, *more: str) -> None:
+    made = cli("create", T, "id bigint NOT NULL, name string COMMENT 'who', ts timestamp, s struct<a: int>", *more)
+    assert made.code == 0, made.err
+
+
+def snapshots(count: int) -> list[int]:
+    """Append ``count`` files, one a snapshot."""
+    catalog, found = lake(), []
+    for n in range(count):
+        done = commit(catalog, catalog.load_table(("ns", "t")), AppendFiles(added=(data_file(f"/t/{n}.parquet"),)))
+        assert done.snapshot is not None
+        found.append(done.snapshot.snapshot_id)
+    return found
+
+
+def test_create_makes_the_table_that_was_described(cli: Cli) -> None:
+    made = cli(
+        "create", T, "id bigint NOT NULL, ts timestamp, tags map<string, int>", "--partitioned-by", "days(ts), bucket(4, id) AS shard",
+        "--ordered-by", "ts DESC", "--identifier", "id", "--property", "format-version=3", "--property", "a=b", "--json",
+    )  # fmt: skip
+    assert made.code == 0, made.err
+    doc = made.json
+    assert doc["format-version"] == 3
+    assert doc["properties"]["a"] == "b"
+    assert [(f["id"], f["name"], f["required"]) for f in doc["schema"]["fields"]] == [(1, "id", True), (2, "ts", False), (3, "tags", False)]
+    assert doc["schema"]["identifier-field-ids"] == [1]
+    assert [(f["name"], f["transform"], f["field-id"]) for f in doc["partition-spec"]["fields"]] == [("ts_day", "day", 1000), ("shard", "bucket[4]", 1001)]
+    assert doc["sort-order"]["fields"][0]["direction"] == "desc"
+    assert lake().load_table(("ns", "t")).metadata.format_version == 3
+
+
+def test_create_takes_columns_from_a_parquet_file(cli: Cli, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": pa.array([1], pa.int64()), "b": ["x"]}), tmp_path / "x.parquet")
+    made = cli("create", T, "--like", str(tmp_path / "x.parquet"), "--json")
+    assert [(f["name"], f["type"]) for f in made.json["schema"]["fields"]] == [("a", "long"), ("b", "string")]
+
+
+def test_create_makes_the_namespace_when_asked(cli: Cli) -> None:
+    assert cli("create", "lake.other.t", "a int").code == 1
+    assert cli("create", "lake.other.t", "a int", "--create-namespace").code == 0
+
+
+def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
+    make(cli, "--partitioned-by", "days(ts)")
+    before = lake().load_table(("ns", "t")).metadata
+    done = cli(
+        "evolve", T, "ADD COLUMN s.b double COMMENT 'new' FIRST", "RENAME COLUMN name TO who", "ALTER COLUMN id DROP NOT NULL",
+        "ALTER COLUMN s.a TYPE bigint", "REPLACE PARTITION FIELD days(ts) WITH hours(ts)", "ADD PARTITION FIELD truncate(2, who) AS w",
+        "WRITE ORDERED BY id DESC", "SET TBLPROPERTIES ('x' = '1', 'y' = '2')", "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    after = lake().load_table(("ns", "t")).metadata
+    assert [f.name for f in after.schema.fields] == ["id", "who", "ts", "s"]
+    assert [(f.name, str(f.type)) for f in after.schema.fields[3].type.fields] == [("b", "double"), ("a", "long")]  # type: ignore[attr-defined]
+    assert after.schema.fields[0].optional
+    assert [(f.name, str(f.transform)) for f in after.spec.fields] == [("ts_hour", "hour"), ("w", "truncate[2]")]
+    assert after.sort_order.fields[0].direction.value == "desc"
+    assert (after.properties["x"], after.properties["y"]) == ("1", "2")
+    assert len(after.metadata_log) == len(before.metadata_log) + 1
+
+
+def test_evolve_upgrades_and_sets_defaults_in_one_go(cli: Cli) -> None:
+    make(cli)
+    done = cli("evolve", T, "SET TBLPROPERTIES ('format-version' = '3')", "ADD COLUMN d date NOT NULL DEFAULT DATE '2024-02-29' AFTER id")
+    assert done.code == 0, done.err
+    after = lake().load_table(("ns", "t")).metadata
+    assert after.format_version == 3
+    assert (after.schema.fields[1].name, after.schema.fields[1].initial_default) == ("d", 19782)
+
+
+def test_a_dry_run_of_evolve_changes_nothing(cli: Cli) -> None:
+    make(cli)
+    shown = cli("evolve", T, "ADD COLUMN z int", "--dry-run", "--json")
+    assert shown.json["schema"]["fields"][-1]["name"] == "z"
+    assert lake().load_table(("ns", "t")).schema.find("z") is None
+
+
+def test_evolve_takes_in_the_columns_of_a_file(cli: Cli, tmp_path: Path) -> None:
+    make(cli)
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64()), "extra": ["x"]}), tmp_path / "x.parquet")
+    assert cli("evolve", T, "--union-by-name", str(tmp_path / "x.parquet")).code == 0
+    assert lake().load_table(("ns", "t")).schema.find("extra") is not None
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        ("ALTER COLUMN id TYPE int", "error: BAD_SCHEMA: can not change the type of column 'id'"),
+        ("DROP COLUMN nope", "error: BAD_SCHEMA: no column named 'nope'"),
+        ("FLIP COLUMN a", "error: BAD_OPTION: 'FLIP COLUMN a' is no step"),
+        ("ADD COLUMN z int garbage", "error: BAD_OPTION: 'ADD COLUMN z int garbage': expected nothing more at 'garbage'"),
+        ("ADD COLUMN z int DEFAULT 'abc'", "error: BAD_"),
+        ("SET TBLPROPERTIES ('format-version' = 'x')", "error: BAD_OPTION: format-version 'x': must be a whole number"),
+    ],
+)
+def test_a_wrong_step_changes_nothing_and_says_why_in_one_line(cli: Cli, step: str, message: str) -> None:
+    make(cli)
+    before = lake().load_table(("ns", "t")).metadata_location
+    done = cli("evolve", T, "ADD COLUMN fine int", step)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(message)
+    assert done.err.count("\n") == 1
+    assert lake().load_table(("ns", "t")).metadata_location == before
+
+
+def test_branches_and_tags_are_created_moved_and_dropped(cli: Cli) -> None:
+    make(cli)
+    first, second = snapshots(2)
+    assert cli("tag", T, "v1", "--snapshot-id", str(first), "--retain", "7d", "--json").json["refs"]["v1"] == {"type": "tag", "snapshot-id": first}
+    assert lake().load_table(("ns", "t")).metadata.refs["v1"].max_ref_age_ms == 7 * 86_400_000
+    assert cli("branch", T, "dev", "--ref", "v1", "--min-snapshots", "3", "--json").json["refs"]["dev"]["snapshot-id"] == first
+    assert cli("branch", T, "dev").code == 1
+    assert cli("branch", T, "dev", "--fast-forward", "main", "--json").json["refs"]["dev"]["snapshot-id"] == second
+    assert cli("branch", T, "dev", "--replace", "--snapshot-id", str(first), "--json").json["refs"]["dev"]["snapshot-id"] == first
+    assert "test" in cli("branch", T, "dev", "--rename", "test", "--json").json["refs"]
+    assert set(cli("branch", T, "test", "--drop", "--json").json["refs"]) == {"main", "v1"}
+    assert set(cli("tag", T, "v1", "--drop", "--json").json["refs"]) == {"main"}
+
+
+def test_rollback_goes_to_an_ancestor_only_unless_told(cli: Cli) -> None:
+    make(cli)
+    first, second = snapshots(2)
+    assert cli("rollback", T, "--snapshot-id", str(first), "--json").json["current-snapshot-id"] == first
+    refused = cli("rollback", T, "--snapshot-id", str(second))
+    assert (refused.code, refused.err.split(":")[1].strip()) == (1, "CONFLICT")
+    assert cli("rollback", T, "--snapshot-id", str(second), "--any-snapshot", "--json").json["current-snapshot-id"] == second
+    assert cli("rollback", T).code == 1
+
+
+@pytest.mark.parametrize("age", ["7", "0d", "d", "-1d", "1w"])
+def test_an_age_without_a_unit_is_refused(cli: Cli, age: str) -> None:
+    make(cli)
+    snapshots(1)
+    done = cli("tag", T, "v", "--retain", age)
+    assert done.err.startswith("error: BAD_OPTION: age ")
