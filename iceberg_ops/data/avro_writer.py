@@ -48,6 +48,7 @@ _PLAIN: dict[str, Any] = {
     "timestamp_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
     "timestamptz_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
 }  # fmt: skip
+_STEP_ROWS = 4096
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
 
 
@@ -66,6 +67,12 @@ class AvroFileWriter:
     @property
     def is_full(self) -> bool:
         return self._buffer.tell() >= self._target
+
+    ratio: float | None = None
+
+    def rows_that_fit(self, batch: pa.RecordBatch) -> int:
+        """Rows are encoded at once, so a small step at a time."""
+        return min(batch.num_rows, _STEP_ROWS)
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [

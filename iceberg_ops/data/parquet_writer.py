@@ -23,9 +23,13 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 
 ROW_GROUP_ROWS = 1 << 20
-_FIRST_GUESS = 0.25
-"""Encoded bytes per Arrow byte before the first row group is known; lineitem under zstd is near 0.2."""
+_UNKNOWN_RATIO = 1.0
+"""Encoded bytes per Arrow byte before any row group is written: not compressible at all, so that nothing overshoots."""
+_TELLING_BYTES = 1 << 16
+"""Fewer Arrow bytes say little: headers outweigh them."""
 _CLOSE_ENOUGH = 0.95
+_FIRST_PART = 0.5
+"""With the ratio unknown, a row group is written at this part of the target, to learn it."""
 
 
 class ParquetFileWriter:
@@ -39,8 +43,10 @@ class ParquetFileWriter:
         partition: Sequence[Any],
         target_size: int,
         hints: EncodingHints | None = None,
+        ratio: float | None = None,
     ) -> None:
         self.location = location
+        self._expected_ratio = ratio
         self._context, self._io, self._hints = context, io, hints
         self._partition, self._target = tuple(partition), target_size
         self._group_bytes = PARQUET_ROW_GROUP_SIZE_BYTES.of(context.properties)
@@ -49,32 +55,37 @@ class ParquetFileWriter:
         self._rows: list[pa.RecordBatch] = []
         self._buffered_rows = 0
         self.buffered_bytes = 0
-        self._arrow_bytes = self._groups = 0
+        self._arrow_bytes = self._groups = self._written = 0
         self._writer: pq.ParquetWriter | None = None
         self._sink: Any = None
         self._footers: list[pq.FileMetaData] = []
 
     @property
-    def written_bytes(self) -> int:
-        return 0 if self._sink is None else int(self._sink.tell())
-
-    @property
     def is_full(self) -> bool:
         """The target is reached, counting what is buffered at the ratio seen so far."""
-        return self.written_bytes + self.buffered_bytes * self._ratio >= self._target * _CLOSE_ENOUGH
+        return self._written + self.buffered_bytes * (self.ratio or _UNKNOWN_RATIO) >= self._target * _CLOSE_ENOUGH
 
     @property
-    def _ratio(self) -> float:
-        return self.written_bytes / self._arrow_bytes if self._arrow_bytes else _FIRST_GUESS
+    def ratio(self) -> float | None:
+        """Encoded bytes per Arrow byte, as far as known: of this file, else what the caller expects."""
+        return self._written / self._arrow_bytes if self._arrow_bytes >= _TELLING_BYTES else self._expected_ratio
+
+    def rows_that_fit(self, batch: pa.RecordBatch) -> int:
+        """How many of the batch's rows still belong into this file; at least 1."""
+        ratio = self.ratio or _UNKNOWN_RATIO
+        part = self._target if self.ratio is not None else self._target * _FIRST_PART
+        left = part - self._written - self.buffered_bytes * ratio
+        per_row = max(1.0, batch.nbytes * ratio / batch.num_rows)
+        return max(1, min(batch.num_rows, int(left / per_row) + 1))
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._rows.append(batch)
         self._buffered_rows += batch.num_rows
         self.buffered_bytes += batch.nbytes
-        if self._buffered_rows >= ROW_GROUP_ROWS or self.buffered_bytes * self._ratio >= self._group_bytes:
+        if self._buffered_rows >= ROW_GROUP_ROWS or self.buffered_bytes * (self.ratio or 0) >= self._group_bytes:
             self.flush()
-        elif not self._arrow_bytes and self.is_full:
-            self.flush()  # the first guess may be far off: learn the true ratio before calling the file full
+        elif self.ratio is None and self.buffered_bytes >= self._target * _FIRST_PART:
+            self.flush()
 
     def flush(self) -> None:
         """Write the buffered rows as one row group."""
@@ -87,6 +98,7 @@ class ParquetFileWriter:
         assert self._writer is not None
         self._writer.write_table(_stored(table, self._schema), row_group_size=table.num_rows)
         self._groups += 1
+        self._written = int(self._sink.tell())
         self._arrow_bytes += self.buffered_bytes
         self._rows, self._buffered_rows, self.buffered_bytes = [], 0, 0
 

@@ -45,6 +45,11 @@ class FileWriter(Protocol):
     @property
     def buffered_bytes(self) -> int: ...
 
+    @property
+    def ratio(self) -> float | None: ...
+
+    def rows_that_fit(self, batch: pa.RecordBatch) -> int: ...
+
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     def flush(self) -> None: ...
@@ -82,6 +87,7 @@ class RollingWriter:
         self._partition = tuple(partition)
         self._names = names or FileNames("00000", file_name_prefix or "data")
         self._target = target_size or TARGET_FILE_SIZE_BYTES.of(context.properties)
+        self._ratio: float | None = None
         self._current: FileWriter | None = None
         self._done: list[DataFile] = []
 
@@ -95,13 +101,16 @@ class RollingWriter:
 
     def write_canonical(self, batch: pa.RecordBatch) -> None:
         """Add rows that already have the canonical form of ``context.file_schema`` (text may be dictionaries)."""
-        if not batch.num_rows:
-            return
-        if self._current is None:
-            self._current = self._open()
-        self._current.write(batch)
-        if self._current.is_full:
-            self._finish()
+        start = 0
+        while start < batch.num_rows:
+            if self._current is None:
+                self._current = self._open()
+            rest = batch.slice(start)
+            rows = self._current.rows_that_fit(rest)
+            self._current.write(rest.slice(0, rows))
+            start += rows
+            if self._current.is_full:
+                self._finish()
 
     def flush(self) -> None:
         """Write out what is buffered, as a row group of its own."""
@@ -122,6 +131,7 @@ class RollingWriter:
     def _finish(self) -> None:
         if self._current is not None:
             file = self._current.close()
+            self._ratio = self._current.ratio
             self._current = None
             if file is not None:
                 self._done.append(file)
@@ -131,7 +141,7 @@ class RollingWriter:
         location = self._context.location_of(self._partition, self._names.next(f".{form.value}"))
         if form is FileFormat.AVRO:
             return AvroFileWriter(self._context, self._io, location, self._partition, self._target)
-        return ParquetFileWriter(self._context, self._io, location, self._partition, self._target, self._hints)
+        return ParquetFileWriter(self._context, self._io, location, self._partition, self._target, self._hints, self._ratio)
 
 
 class PartitionedWriter:

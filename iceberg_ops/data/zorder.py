@@ -36,8 +36,10 @@ def zorder_keys(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> K
         ranks = []
         for field_id, cut in zip(field_ids, cuts, strict=True):
             array = column_of(rows, schema, field_id)[0]
-            rank = np.zeros(len(array), np.uint64) if cut is None else _rank(comparable(array), cut) + np.uint64(1)
-            ranks.append(np.where(np.asarray(array.is_null()), np.uint64(0), np.minimum(rank, np.uint64((1 << bits) - 1))))
+            rank = np.zeros(len(array), np.uint64) if cut is None else _rank(comparable(array), cut)
+            # Stretched to all bits: cells of the curve are then halves, quarters, ... of the rows.
+            spread = (rank << np.uint64(bits)) // np.uint64(1 if cut is None else len(cut) + 1)
+            ranks.append(np.where(np.asarray(array.is_null()), np.uint64(0), spread))
         return [(pa.array(interleave(ranks, bits)), "ascending")]
 
     return make
