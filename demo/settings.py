@@ -50,7 +50,6 @@ def airflow_environment(places: Places) -> dict[str, str]:
         "AIRFLOW__API_AUTH__JWT_SECRET": hidden["jwt-secret"],
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "AIRFLOW_CONN_ICEBERG_DEFAULT": json.dumps(catalog_connection(places)),
         "ICEBERG_OPS_CATALOGS": str(places.catalogs_file),
