@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
@@ -23,7 +25,7 @@ from iceberg_ops.data.delete_writer import write_row_deletes
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
-from iceberg_ops.expressions.evaluators import metrics_all_match
+from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, column_names, is_exact
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
@@ -144,7 +146,8 @@ class RowChangeJob:
             written = write_row_deletes(
                 self.run.table.io,
                 write,
-                [(task, positions.to_array()) for task, positions in touched.items()],
+                self.run.table.metadata.specs_by_id,
+                [(task, _array(positions)) for task, positions in touched.items()],
                 operation_id=self.run.operation_id,
                 granularity=self.options.delete_granularity,
             )
@@ -182,6 +185,10 @@ class RowChangeJob:
             summary=self.run.summary,
             starting_snapshot_id=self._start,
         )
+
+
+def _array(positions: BitMap64) -> npt.NDArray[np.int64]:
+    return np.asarray(positions.to_array(), dtype=np.int64)
 
 
 def _names(schema: Schema) -> list[str]:

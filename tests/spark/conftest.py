@@ -1,0 +1,105 @@
+"""One Spark session for all Spark tests, and tables in a sqlite catalog that jobs are run on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import UNSORTED, SortOrder
+from iceberg_ops.table.table import Table
+from spark_jobs.jobs.dispatch import run
+from spark_jobs.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[SparkSession]:
+    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
+    made = spark_session(
+        "tests", {"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "1g", "spark.driver.bindAddress": "127.0.0.1"}
+    )
+    yield made
+    made.stop()
+
+
+@dataclass
+class Place:
+    """A catalog on disk, and what tests do with its tables."""
+
+    session: SparkSession
+    folder: Path
+    config: CatalogConfig
+    catalog: Catalog
+
+    def create(
+        self,
+        name: str,
+        schema: Schema,
+        spec: PartitionSpec = UNPARTITIONED,
+        order: SortOrder = UNSORTED,
+        **properties: str,
+    ) -> Table:
+        named = {key.replace("__", "-").replace("_", "."): value for key, value in properties.items()}
+        return self.catalog.create_table(("db", name), schema, spec=spec, sort_order=order, properties=named)
+
+    def table(self, name: str) -> Table:
+        return self.catalog.load_table(("db", name))
+
+    def parquet(self, rows: pa.Table, name: str = "source.parquet") -> Source:
+        path = self.folder / name
+        pq.write_table(rows, path)
+        return Source(format="parquet", paths=[str(path)])
+
+    def run(self, job: str, name: str, **parts: Any) -> ActionReport:
+        spec = JobSpec(job=job, table=f"test.db.{name}", catalog=self.config, **parts)
+        return run(self.session, spec)
+
+    def append(self, name: str, rows: pa.Table, **parts: Any) -> ActionReport:
+        return self.run("append", name, source=self.parquet(rows, f"{name}-source.parquet"), **parts)
+
+    def merge(self, name: str, source: Source, on: str, clauses: Sequence[MergeClause], mode: str, **parts: Any) -> ActionReport:
+        change = RowChange(mode=mode, on=on, clauses=list(clauses))  # type: ignore[arg-type]
+        return self.run("merge", name, source=source, change=change, **parts)
+
+    def rows(self, name: str, scan: Scan | None = None) -> list[dict[str, Any]]:
+        found = scan_table(self.table(name), scan).to_pylist()
+        return sorted(found, key=lambda r: [(v is None, str(type(v)), v if v is not None else 0) for v in r.values()])
+
+    def files_on_disk(self, name: str) -> set[str]:
+        location = self.table(name).location.removeprefix("file://").removeprefix("file:")
+        return {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def place(session: SparkSession, tmp_path: Path) -> Place:
+    config = CatalogConfig(
+        name="test", type="sql", properties={"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
+    )
+    catalog = load_catalog(config)
+    catalog.create_namespace(("db",))
+    return Place(session, tmp_path, config, catalog)
+
+
+@pytest.fixture(params=["copy-on-write", "merge-on-read"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["2", "3"], ids=["v2", "v3"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
