@@ -92,6 +92,8 @@ def interval(column: PrimitiveType, literal: Literal) -> Interval:
         return _point(literal.value)
     if column.name == "uuid" and source in ("uuid", "string"):
         return _point(literal.value if source == "uuid" else uuid.UUID(literal.value.strip()))
+    if column.name == "string" and source == "binary":
+        return _point(literal.value.decode("utf-8"))
     if column.name == source and source in ("boolean", "string", "time"):
         return _point(literal.value)
     raise ValueError("the types do not compare")

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.comparisons import interval
@@ -44,16 +41,9 @@ from iceberg_ops.expressions.predicates import (
     predicate,
 )
 from iceberg_ops.expressions.where_literals import DIALECT, NULL, Constant, Node, Null, constant
+from iceberg_ops.expressions.where_parser import parse_condition
 from iceberg_ops.expressions.where_terms import column_term, column_text, operand
 from iceberg_ops.spec.types import BOOLEAN, STRING
-
-
-class _Dialect(Spark):
-    """Spark 4: a doubled quote inside a string is that quote, and hex strings take either quote."""
-
-    class Tokenizer(Spark.Tokenizer):
-        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
-        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
 
 
 class Want(Enum):
@@ -79,27 +69,13 @@ _TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
 
 def parse_where(text: str) -> Expression:
     """The rows for which the SQL condition ``text`` (without the word WHERE) is true. Raises WhereError."""
-    try:
-        tree = sqlglot.parse_one(text, into=exp.Condition, dialect=_Dialect)
-    except SqlglotError as e:
-        raise WhereError(f"can not parse {text!r}: {_reason(e)}") from None
-    except RecursionError:
-        raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
+    tree = parse_condition(text)
     if tree.find(exp.Query, exp.Exists):
         raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
     try:
         return _truth(tree, Want.TRUE)
     except RecursionError:
         raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
-
-
-def _reason(error: SqlglotError) -> str:
-    details = getattr(error, "errors", None)
-    if not details:
-        return "it is not a condition"
-    first = details[0]
-    what = "the expression is not complete" if "equired keyword" in first["description"] else first["description"]
-    return f"{what} at {first.get('highlight')!r} (line {first.get('line')}, column {first.get('col')})"
 
 
 def _opaque(node: Node, want: Want) -> Expression:
@@ -185,7 +161,20 @@ def _comparison(node: Node, want: Want) -> Expression | None:
             if isinstance(value, Literal) and value.type == BOOLEAN:
                 same = value.value is (op is Op.EQ)
                 return _truth(side, want if same else _OPPOSITE[want])
+        if _is_condition(left) or _is_condition(right):
+            return _equal_conditions(left, right, want if op is Op.EQ else _OPPOSITE[want])
     return _compare(op, left, right, want)
+
+
+def _equal_conditions(left: Node, right: Node, want: Want) -> Expression:
+    if want is Want.UNKNOWN:
+        return or_(_truth(left, want), _truth(right, want))
+    pairs = (
+        ((Want.TRUE, Want.TRUE), (Want.FALSE, Want.FALSE))
+        if want is Want.TRUE
+        else ((Want.TRUE, Want.FALSE), (Want.FALSE, Want.TRUE))
+    )
+    return or_(*(and_(_truth(left, a), _truth(right, b)) for a, b in pairs))
 
 
 def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
@@ -320,13 +309,10 @@ def _like(node: Node, want: Want) -> Expression | None:
         if not isinstance(given, Literal) or given.type != STRING or not isinstance(node.this, exp.Like):
             return None
         node, escape = node.this, given.value
+    if isinstance(node.expression, exp.Any | exp.All):
+        return _like_several(node, escape, want)
     if node.args.get("negate"):
         want = _OPPOSITE[want]
-    if isinstance(node.expression, exp.Any | exp.All):
-        kind = exp.Or if isinstance(node.expression, exp.Any) else exp.And
-        patterns = node.expression.unnest().this.unnest() if isinstance(node.expression.this, exp.Paren) else node.expression.this
-        items = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
-        return _connective_of(kind, [exp.Like(this=node.this.copy(), expression=item.copy()) for item in items], want)
     pattern, own, term = constant(node.expression), constant(node.this), column_term(node.this)
     if isinstance(pattern, Null) or isinstance(own, Null):
         return _fixed(None, want)
@@ -336,6 +322,16 @@ def _like(node: Node, want: Want) -> Expression | None:
     if isinstance(own, Literal):
         return _fixed(regex_of(held).fullmatch(own.value) is not None, want) if own.type == STRING else None
     return None if term is None else _leaf(_like_leaf(term, held), term, want)
+
+
+def _like_several(node: Node, escape: str, want: Want) -> Expression | None:
+    """``[NOT] LIKE ANY (...)`` is any of the single tests, negation included; ALL is all of them."""
+    if escape != "\\":
+        return None
+    patterns = node.expression.this.unnest()
+    items = patterns.expressions if isinstance(patterns, exp.Tuple) else [patterns]
+    single = [exp.Like(this=node.this.copy(), expression=item.copy(), negate=node.args.get("negate")) for item in items]
+    return _connective_of(exp.Or if isinstance(node.expression, exp.Any) else exp.And, single, want)
 
 
 def _like_leaf(term: Term, pattern: str) -> Expression:

@@ -1,0 +1,70 @@
+"""SQL text to the parser's tree, in Spark 4's dialect; what the tree means is ``iceberg_ops.expressions.where``'s.
+
+Imported only from there, because the SQL parser is slow to load. Raises WhereError for text that is not one condition.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from iceberg_ops.errors import WhereError
+from iceberg_ops.expressions.where_literals import Node
+
+_CLAUSE_WORDS = frozenset({
+    "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "JOIN", "NATURAL", "ON", "USING", "LIMIT", "OFFSET", "HAVING", "WHERE",
+    "WINDOW", "UNION", "SET", "VALUES", "TABLE", "INTO", "WITH", "FETCH", "FOR", "FINAL", "SELECT", "INSERT", "UPDATE", "DELETE",
+    "MERGE", "CREATE", "DROP", "ALTER", "FROM", "QUALIFY", "LATERAL", "ANTI", "SEMI", "INTERSECT", "EXCEPT",
+})  # fmt: skip
+"""Words of clauses around a condition. Spark reserves none of them, so inside a condition they name columns."""
+
+
+class _Dialect(Spark):
+    """Spark 4: a doubled quote inside a string is that quote, and hex strings take either quote."""
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
+
+
+def parse_condition(text: str) -> Node:
+    """The tree of one condition. Raises WhereError."""
+    try:
+        found = _parsed(text)
+    except SqlglotError as e:
+        raise WhereError(f"can not parse {text!r}: {_reason(e)}") from None
+    except RecursionError:
+        raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
+    if len(found) != 1 or found[0] is None:
+        raise WhereError(f"can not parse {text!r}: it is not one condition")
+    return found[0]
+
+
+def _parsed(text: str) -> list[Any]:
+    dialect = _Dialect()
+    tokens = dialect.tokenize(text)
+    try:
+        return list(dialect.parser().parse_into(exp.Condition, tokens, text))
+    except ParseError:
+        if not any(token.token_type.name in _CLAUSE_WORDS for token in tokens):
+            raise
+        return list(dialect.parser().parse_into(exp.Condition, [_as_name(token) for token in tokens], text))
+
+
+def _as_name(token: Any) -> Any:
+    if token.token_type.name not in _CLAUSE_WORDS:
+        return token
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
+
+
+def _reason(error: SqlglotError) -> str:
+    details = getattr(error, "errors", None)
+    if not details:
+        return "it is not a condition"
+    first = details[0]
+    what = "the expression is not complete" if "equired keyword" in first["description"] else first["description"]
+    return f"{what} at {first.get('highlight')!r} (line {first.get('line')}, column {first.get('col')})"
