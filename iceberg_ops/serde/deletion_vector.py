@@ -62,7 +62,10 @@ def bitmap_from_portable(vector: bytes, name: str = "deletion vector") -> BitMap
         position = _end_of_bitmap32(vector, position + 4, name)
     if position != len(vector):
         raise CorruptTableError(f"{name}: roaring bitmap ends at byte {position} of {len(vector)}")
-    return BitMap64.deserialize(vector)
+    try:
+        return BitMap64.deserialize(vector)
+    except ValueError as e:
+        raise CorruptTableError(f"{name}: {e}") from None
 
 
 def _word(vector: bytes, position: int, name: str) -> int:
