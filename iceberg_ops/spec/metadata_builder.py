@@ -110,6 +110,18 @@ class _Builder:
     def set(self, **changes: Any) -> None:
         self.state = replace(self.state, **changes)
 
+    @property
+    def schema(self) -> Schema:
+        """The current schema, which a new table must be given before its spec and sort order."""
+        if self.state.current_schema_id == _NOT_SET:
+            raise BadInputError("the updates of a new table must set its schema before its partition spec and sort order")
+        return self.state.schema
+
+    def touched_at(self, timestamp_ms: int) -> int:
+        """Note the time of a change; never before the base's, which readers of the logs would refuse."""
+        self.updated_ms = timestamp_ms if self.base is None else max(timestamp_ms, self.base.last_updated_ms)
+        return self.updated_ms
+
     def apply(self, update: u.TableUpdate) -> None:
         handler = _HANDLERS.get(type(update))
         if handler is None:
@@ -238,7 +250,7 @@ def _add_spec(b: _Builder, update: u.AddPartitionSpec) -> None:
     if known:
         return
     spec = replace(_with_field_ids(state, update.spec), spec_id=spec_id)
-    check_new_spec(spec, state.schema, state.format_version)
+    check_new_spec(spec, b.schema, state.format_version)
     last = max(state.last_partition_id, spec.last_assigned_field_id)
     b.set(partition_specs=(*state.partition_specs, spec), last_partition_id=last)
 
@@ -275,7 +287,7 @@ def _add_sort_order(b: _Builder, update: u.AddSortOrder) -> None:
         order_id, known = _reused_id(found, lambda o: o.fields == order.fields, 1)
     b.last_order_id = order_id
     if not known:
-        check_sort_order(order, state.schema)
+        check_sort_order(order, b.schema)
         added = UNSORTED if order.is_unsorted else replace(order, order_id=order_id)
         b.set(sort_orders=(*state.sort_orders, added))
 
@@ -303,7 +315,7 @@ def _add_snapshot(b: _Builder, update: u.AddSnapshot) -> None:
         changes["last_sequence_number"] = max(last, number)
     if state.format_version >= 3:
         changes["next_row_id"] = _next_row_id(state, snapshot)
-    b.updated_ms = snapshot.timestamp_ms
+    b.touched_at(snapshot.timestamp_ms)
     b.added_snapshots[snapshot.snapshot_id] = snapshot
     b.set(**changes)
 
@@ -342,12 +354,12 @@ def _set_ref(b: _Builder, update: u.SetSnapshotRef) -> None:
     _check_ref(state, name, ref)
     changes: dict[str, Any] = {"refs": {**state.refs, name: ref}}
     if ref.snapshot_id in b.added_snapshots:
-        b.updated_ms = b.added_snapshots[ref.snapshot_id].timestamp_ms
+        b.touched_at(b.added_snapshots[ref.snapshot_id].timestamp_ms)
     if name == MAIN_BRANCH and ref.snapshot_id != state.current_snapshot_id:
-        b.updated_ms = b.now_ms if b.updated_ms is None else b.updated_ms
+        made_current = b.touched_at(b.now_ms) if b.updated_ms is None else b.updated_ms
         b.passed_through_main.append(ref.snapshot_id)
         changes["current_snapshot_id"] = ref.snapshot_id
-        changes["snapshot_log"] = (*state.snapshot_log, SnapshotLogEntry(b.updated_ms, ref.snapshot_id))
+        changes["snapshot_log"] = (*state.snapshot_log, SnapshotLogEntry(made_current, ref.snapshot_id))
     b.set(**changes)
 
 
