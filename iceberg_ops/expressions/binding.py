@@ -136,12 +136,19 @@ def _bind_text(op: Op, term: BoundTerm, type_: PrimitiveType, value: Any) -> Exp
     if type_.name != "string" and not binary:
         raise WhereError(f"column {term.name!r} of type {type_} is not text: {op.value} {text!r} needs a string column")
     if binary and isinstance(text, str):
-        text = text.encode("utf-8")
+        text = text.encode("utf-8") if isinstance(value, Literal) else _hex(term.name, text)
     if not isinstance(text, bytes if binary else str):
         raise WhereError(f"column {term.name!r} of type {type_}: {op.value} needs a text, not {text!r}")
     if not text and op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
         return _not_null(term) if op is Op.STARTS_WITH else ALWAYS_FALSE
     return BoundPredicate(op, term, (text,))
+
+
+def _hex(name: str, text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise WhereError(f"column {name!r} is binary: {text!r} is not hexadecimal") from None
 
 
 def _place(name: str, type_: PrimitiveType, value: Any) -> Interval:
