@@ -113,7 +113,8 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
         return ALWAYS_FALSE
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
         return _bind_text(op, term, type_, leaf.literals[0])
-    places = [_place(term.name, type_, value) for value in leaf.literals]
+    place = _place_truncated if isinstance(term, BoundTransform) and term.transform.name == "truncate" else _place
+    places = [place(term.name, type_, value) for value in leaf.literals]
     if isinstance(term, BoundTransform) and term.transform.name in _PERIODS:
         places = [source_interval(term.transform, term.reference.type, place) for place in places]
         term = term.reference
@@ -160,12 +161,20 @@ def _place(name: str, type_: PrimitiveType, value: Any) -> Interval:
         raise WhereError(f"{what}: {e}") from None
 
 
+def _place_truncated(name: str, type_: PrimitiveType, value: Any) -> Interval:
+    """Truncating the least values of a number type leads below its range, so a literal there is not out of reach."""
+    if type_.name in ("int", "long"):
+        found = _place(name, DecimalType(precision=38, scale=0), value)
+        return Interval(*(None if end is None else int(end) for end in (found.low, found.high)))
+    return _place(name, DecimalType(precision=38, scale=type_.scale) if isinstance(type_, DecimalType) else type_, value)
+
+
 def _leaf(op: Op, term: BoundTerm, *values: Any) -> Expression:
     return BoundPredicate(op, term, values)
 
 
 def _not_null(term: BoundTerm) -> Expression:
-    return BoundPredicate(Op.NOT_NULL, term)
+    return BoundPredicate(Op.NOT_NULL, term.reference)
 
 
 def _is_point(place: Interval) -> bool:
