@@ -6,7 +6,9 @@ metrics. All of it is inclusive; the residual that a task carries decides row by
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from iceberg_ops.expressions.binding import bind
@@ -14,13 +16,15 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import DeleteIndex
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
-from iceberg_ops.scan.spec_filter import SpecFilters
+from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
 from iceberg_ops.table.table import Table
+
+DECODING_THREADS = min(8, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +81,29 @@ def _tasks(table: Table, manifests: list[ManifestFile], filters: SpecFilters, ig
 def matching_entries(
     table: Table, manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters
 ) -> Iterator[ManifestEntry]:
-    """Live entries of one content that may hold (or delete) matching rows. Deletes are judged by partition only."""
-    for manifest in manifests:
-        if manifest.content is not content or not manifest.has_live_files:
-            continue
-        judge = filters.of(manifest.partition_spec_id)
-        if not judge.keeps_manifest(manifest):
-            continue
-        for entry in entries_of(table, manifest, live_only=True):
-            file = entry.data_file
-            if judge.keeps(file) if content is ManifestContent.DATA else judge.keeps_partition(file.partition):
-                yield entry
+    """Live entries of one content that may hold (or delete) matching rows, in manifest order. Deletes are judged by partition only."""
+    chosen = [m for m in manifests if m.content is content and m.has_live_files and filters.of(m.partition_spec_id).keeps_manifest(m)]
+    if len(chosen) < 2:
+        for manifest in chosen:
+            yield from manifest_entries(table, manifest, filters.of(manifest.partition_spec_id))
+        return
+    # Decoding leaves the interpreter's lock alone, so threads help; entries are handed out in the manifests' order.
+    with ThreadPoolExecutor(DECODING_THREADS) as pool:
+        for found in pool.map(lambda m: manifest_entries(table, m, filters.of(m.partition_spec_id)), chosen):
+            yield from found
+
+
+def manifest_entries(table: Table, manifest: ManifestFile, judge: SpecFilter) -> list[ManifestEntry]:
+    """The live entries of one manifest that the filter keeps: by whole columns where the manifest can be read so."""
+    columns = columns_of(table, manifest)
+    if columns is not None:
+        from iceberg_ops.scan.columnar_pruning import kept_entries
+
+        return kept_entries(columns, judge)
+    entries = entries_of(table, manifest, live_only=True)
+    if manifest.content is ManifestContent.DATA:
+        return [e for e in entries if judge.keeps(e.data_file)]
+    return [e for e in entries if judge.keeps_partition(e.data_file.partition)]
 
 
 def delete_index(table: Table, manifests: Iterable[ManifestFile], filters: SpecFilters) -> DeleteIndex:

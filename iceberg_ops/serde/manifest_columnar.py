@@ -44,7 +44,7 @@ _PLAIN = {
     "content_offset": "f144",
     "content_size_in_bytes": "f145",
 }
-_DECODABLE = frozenset({"record", "array", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_DECODABLE = frozenset({"record", "array", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed"})
 
 
 def read_entries(data: bytes, manifest: ManifestFile, partition_type: StructType) -> Sequence[ManifestEntry]:
@@ -61,9 +61,10 @@ def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType
     if container.record_count < FEWEST_RECORDS or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
-    if not _is_decodable(plan.node):
+    node = _thinned(plan.node)
+    if not _is_decodable(node):
         return None
-    frame = _decode(container, plan)
+    frame = _decode(container, node)
     if frame is None or frame.height != container.record_count:
         return None
     try:
@@ -182,6 +183,10 @@ class EntryColumns:
         """The entries of these rows (None: all) as Python objects, in the order asked for."""
         made = self._made() if rows is None else self._made(list(rows))
         return list(made)
+
+    def partitions(self, rows: list[int]) -> list[tuple[Any, ...]]:
+        """The partition tuples of these rows, as canonical values."""
+        return list(self._partitions(rows, len(rows)))
 
     def _statistic(self, name: str, field_id: int) -> Any:
         import pyarrow
@@ -314,24 +319,36 @@ def _map_column(series: Any) -> _MapColumn:
 
 
 def _is_decodable(node: Any) -> bool:
-    """Whether polars takes the schema: records, arrays and primitives, each with null or alone (no fixed, enum or map)."""
+    """Whether polars takes the schema: records, arrays and primitives, each with null or alone (no enum or map)."""
     if isinstance(node, list):
         branches = [n for n in node if n != "null"]
         return len(node) == 2 and len(branches) == 1 and _is_decodable(branches[0])
     if isinstance(node, str):
         return node in _DECODABLE
     if node["type"] == "record":
-        return bool(node["fields"]) and all(_is_decodable(f["type"]) or not f["type"] for f in node["fields"])
+        return bool(node["fields"]) and all(_is_decodable(f["type"]) for f in node["fields"])
     return node["type"] in _DECODABLE and ("items" not in node or _is_decodable(node["items"]))
 
 
-def _decode(container: Container, plan: DecodingPlan) -> Any:
+def _thinned(node: Any) -> Any:
+    """The schema without record fields that take no bytes: polars does not take the partition of an unpartitioned table."""
+    if not isinstance(node, dict) or node["type"] != "record":
+        return node
+    fields = [{**f, "type": _thinned(f["type"])} for f in node["fields"]]
+    return {**node, "fields": [f for f in fields if f["type"] != "null" and not _is_empty_record(f["type"])]}
+
+
+def _is_empty_record(node: Any) -> bool:
+    return isinstance(node, dict) and node["type"] == "record" and not node["fields"]
+
+
+def _decode(container: Container, node: Any) -> Any:
     """A polars frame of the records, or None."""
     try:
         import polars
     except ImportError:
         return None
-    data = write_container(plain(plan.node), {}, container.blocks, codec="null")
+    data = write_container(plain(node), {}, container.blocks, codec="null")
     try:
         return polars.read_avro(io.BytesIO(data))
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError):

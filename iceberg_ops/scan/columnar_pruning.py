@@ -1,0 +1,214 @@
+"""Pruning a whole manifest at once: a filter on columns of statistics instead of on one file after another.
+
+Every file gets one of three answers: it can not match, it may match, or the columns do not decide (a bound is missing, has another
+width, belongs to a type that is compared one by one). The undecided are left to ``iceberg_ops.expressions.evaluators``, so both paths give
+the same files; this one only has to be right where it answers. Rows are the manifest's entries in file order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.expressions.predicates import AlwaysFalse, AlwaysTrue, And, BoundPredicate, Expression, Op, Or
+from iceberg_ops.scan.spec_filter import SpecFilter
+from iceberg_ops.serde.manifest_columnar import EntryColumns
+from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry
+from iceberg_ops.spec.types import PrimitiveType
+
+Verdicts = npt.NDArray[np.int8]
+Mask = npt.NDArray[np.bool_]
+
+NO, UNDECIDED, MAYBE = 0, 1, 2
+"""And is the smaller of two verdicts, or the greater."""
+
+_WHOLE = {"int": ("<i4",), "date": ("<i4",), "long": ("<i8", "<i4"), "time": ("<i8",), "timestamp": ("<i8",), "timestamptz": ("<i8",),
+          "timestamp_ns": ("<i8",), "timestamptz_ns": ("<i8",)}  # fmt: skip
+_FLOATING = {"float": ("<f4",), "double": ("<f8", "<f4")}
+_WIDEST_WHOLE = 2**63
+
+
+def kept_entries(columns: EntryColumns, judge: SpecFilter) -> list[ManifestEntry]:
+    """The live entries that ``judge`` keeps, in file order; of deletes those whose partition it keeps."""
+    kept: Mask = columns.live
+    if judge.is_trivial:
+        return columns.entries(None if kept.all() else np.flatnonzero(kept).tolist())
+    is_data = columns.manifest.content is ManifestContent.DATA
+    found = None
+    if is_data:
+        found = verdicts(columns, judge.bound)
+        kept = kept & (columns.record_count != 0) & (found != NO)
+    if kept.any():
+        kept = kept & keeps_partitions(columns, judge, kept, with_residual=is_data)
+    rows = np.flatnonzero(kept)
+    entries = columns.entries(rows.tolist())
+    if found is None or not (found[rows] == UNDECIDED).any():
+        return entries
+    undecided = (found[rows] == UNDECIDED).tolist()
+    return [e for e, ask in zip(entries, undecided, strict=True) if not ask or judge.keeps_metrics(e.data_file)]
+
+
+def verdicts(columns: EntryColumns, bound: Expression) -> Verdicts:
+    """One verdict per entry on ``bound`` (without Not), by column metrics."""
+    if isinstance(bound, And):
+        return np.minimum(verdicts(columns, bound.left), verdicts(columns, bound.right))
+    if isinstance(bound, Or):
+        return np.maximum(verdicts(columns, bound.left), verdicts(columns, bound.right))
+    rows = len(columns)
+    if isinstance(bound, AlwaysTrue | AlwaysFalse):
+        return np.full(rows, MAYBE if isinstance(bound, AlwaysTrue) else NO, np.int8)
+    if isinstance(bound, BoundPredicate) and bound.is_plain:
+        return _leaf(columns, bound)
+    return np.full(rows, UNDECIDED, np.int8)
+
+
+def keeps_partitions(columns: EntryColumns, judge: SpecFilter, live: Mask, *, with_residual: bool) -> Mask:
+    """Which live entries lie in a partition that may match; each distinct partition is asked once."""
+    codes = np.zeros(len(columns), np.int64)
+    for index in range(len(judge.spec.fields)):
+        values = columns.partition(index)
+        if values is None:
+            continue
+        encoded = pc.dictionary_encode(_plain(values), null_encoding="encode")
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes, return_inverse=True)
+    rows = np.flatnonzero(live)
+    _, first, inverse = np.unique(codes[rows], return_index=True, return_inverse=True)
+    asked = columns.partitions(rows[first].tolist())
+    def keeps(partition: tuple[Any, ...]) -> bool:
+        return judge.keeps_partition(partition) and not (with_residual and isinstance(judge.residual(partition), AlwaysFalse))
+
+    answers = np.fromiter((keeps(p) for p in asked), bool, len(first))
+    kept = np.zeros(len(columns), bool)
+    kept[rows] = answers[inverse]
+    return kept
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Views are not dictionary-encoded everywhere; their bytes are."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
+
+
+def _leaf(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
+    if leaf.op is Op.IS_NULL:
+        return _may_be_null(columns, leaf)
+    name = leaf.type.name if isinstance(leaf.type, PrimitiveType) else ""
+    if name in _WHOLE or name in _FLOATING:
+        return _numeric(columns, leaf, (_WHOLE | _FLOATING)[name], name in _FLOATING)
+    if name == "string":
+        return _text(columns, leaf)
+    return np.full(len(columns), UNDECIDED, np.int8)
+
+
+def _may_be_null(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
+    if not hasattr(leaf.term.reference, "path"):
+        return np.full(len(columns), UNDECIDED, np.int8)
+    nested = len(leaf.term.reference.path) > 1
+    nulls = _counts(columns, "null_value_counts", leaf.field_id)
+    values = _counts(columns, "value_counts", leaf.field_id)
+    incomplete = np.where(values < 0, nested, values < columns.record_count)
+    return np.where((nulls != 0) | incomplete, MAYBE, NO).astype(np.int8)
+
+
+def _counts(columns: EntryColumns, name: str, field_id: int) -> npt.NDArray[np.int64]:
+    """Counts, -1 where unknown."""
+    found = pc.fill_null(columns.counts(name, field_id), -1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _numeric(columns: EntryColumns, leaf: BoundPredicate, forms: tuple[str, ...], floating: bool) -> Verdicts:
+    undecided = np.full(len(columns), UNDECIDED, np.int8)
+    test = _NUMERIC.get(leaf.op)
+    if test is None or not all(_comparable(v, floating) for v in leaf.literals):
+        return undecided
+    low, low_known = _decoded(columns.bounds(leaf.field_id, upper=False), forms)
+    high, high_known = _decoded(columns.bounds(leaf.field_id, upper=True), forms)
+    known = low_known & high_known
+    if floating:
+        # A NaN may lie above every bound unless its count says that there is none.
+        known &= (_counts(columns, "nan_value_counts", leaf.field_id) == 0) & ~np.isnan(low) & ~np.isnan(high)
+    with np.errstate(invalid="ignore"):
+        may = test(low, high, leaf.literals) | (low > high)
+    return np.where(known, np.where(may, MAYBE, NO), undecided).astype(np.int8)
+
+
+def _comparable(value: Any, floating: bool) -> bool:
+    return value == value if floating else isinstance(value, int) and -_WIDEST_WHOLE <= value < _WIDEST_WHOLE
+
+
+def _decoded(bounds: pa.Array, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
+    """Bounds as numbers, and which of them are known; none where they are not all of one width."""
+    bounds = bounds.combine_chunks() if isinstance(bounds, pa.ChunkedArray) else bounds
+    rows = len(bounds)
+    known = np.asarray(bounds.is_valid().to_numpy(zero_copy_only=False), bool)
+    for form in forms:
+        dtype = np.dtype(form)
+        filled = pc.fill_null(bounds, pa.scalar(b"\0" * dtype.itemsize, bounds.type))
+        if rows and pc.all(pc.equal(pc.binary_length(filled), dtype.itemsize)).as_py():
+            wide = np.float64 if dtype.kind == "f" else np.int64
+            return np.frombuffer(_contiguous(filled), dtype, rows).astype(wide), known
+    return np.zeros(rows), np.zeros(rows, bool)
+
+
+def _contiguous(values: pa.Array) -> memoryview:
+    """The bytes of all values, one after another."""
+    large = values.cast(pa.large_binary())
+    offsets = np.frombuffer(large.buffers()[1], np.int64, len(large) + 1, large.offset * 8)
+    return memoryview(large.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+
+
+_Test = Callable[[npt.NDArray[Any], npt.NDArray[Any], tuple[Any, ...]], Any]
+_NUMERIC: dict[Op, _Test] = {
+    Op.LT: lambda low, high, to: low < to[0],
+    Op.LT_EQ: lambda low, high, to: low <= to[0],
+    Op.GT: lambda low, high, to: high > to[0],
+    Op.GT_EQ: lambda low, high, to: high >= to[0],
+    Op.EQ: lambda low, high, to: (low <= to[0]) & (high >= to[0]),
+    Op.NOT_EQ: lambda low, high, to: (low != high) | (low != to[0]),
+    Op.IN: lambda low, high, to: _some_between(low, high, to),
+    Op.NOT_NULL: lambda low, high, to: np.ones(len(low), bool),
+}
+
+
+def _some_between(low: npt.NDArray[Any], high: npt.NDArray[Any], literals: tuple[Any, ...]) -> Mask:
+    keys = np.sort(np.array(literals, low.dtype))
+    at = np.searchsorted(keys, low)
+    return (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] <= high)
+
+
+def _text(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
+    undecided = np.full(len(columns), UNDECIDED, np.int8)
+    if leaf.op not in _TEXT:
+        return undecided
+    try:
+        low, high = (columns.bounds(leaf.field_id, upper=upper).cast(pa.large_string()) for upper in (False, True))
+        may = pc.or_(_TEXT[leaf.op](low, high, leaf.literals), pc.greater(low, high))
+    except (pa.ArrowInvalid, UnicodeError):
+        return undecided
+    found = np.asarray(pc.fill_null(may, True).to_numpy(zero_copy_only=False), bool)
+    known = np.asarray(pc.and_(low.is_valid(), high.is_valid()).to_numpy(zero_copy_only=False), bool)
+    return np.where(known, np.where(found, MAYBE, NO), undecided).astype(np.int8)
+
+
+def _between(low: pa.Array, high: pa.Array, value: str) -> Any:
+    return pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value))
+
+
+_TEXT: dict[Op, Callable[[pa.Array, pa.Array, tuple[Any, ...]], Any]] = {
+    Op.LT: lambda low, high, to: pc.less(low, to[0]),
+    Op.LT_EQ: lambda low, high, to: pc.less_equal(low, to[0]),
+    Op.GT: lambda low, high, to: pc.greater(high, to[0]),
+    Op.GT_EQ: lambda low, high, to: pc.greater_equal(high, to[0]),
+    Op.EQ: lambda low, high, to: _between(low, high, to[0]),
+    Op.STARTS_WITH: lambda low, high, to: pc.and_(
+        pc.less_equal(pc.utf8_slice_codeunits(low, 0, len(to[0])), to[0]), pc.greater_equal(high, to[0])
+    ),
+}
