@@ -15,6 +15,7 @@ from typing import Any
 
 from iceberg_ops.errors import SchemaError, WhereError
 from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
+from iceberg_ops.expressions.like import is_literal, is_prefix, literal_prefix
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import (
     ALWAYS_FALSE,
@@ -140,6 +141,11 @@ def _bind_text(op: Op, term: BoundTerm, type_: PrimitiveType, value: Any) -> Exp
         text = text.encode("utf-8") if isinstance(value, Literal) else _hex(term.name, text)
     if not isinstance(text, bytes if binary else str):
         raise WhereError(f"column {term.name!r} of type {type_}: {op.value} needs a text, not {text!r}")
+    if op in (Op.LIKE, Op.NOT_LIKE) and isinstance(text, str):
+        if is_literal(text):
+            return BoundPredicate(Op.EQ if op is Op.LIKE else Op.NOT_EQ, term, (literal_prefix(text),))
+        if is_prefix(text):
+            op, text = Op.STARTS_WITH if op is Op.LIKE else Op.NOT_STARTS_WITH, literal_prefix(text)
     if not text and op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
         return _not_null(term) if op is Op.STARTS_WITH else ALWAYS_FALSE
     return BoundPredicate(op, term, (text,))
