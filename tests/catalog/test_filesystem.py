@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.spec.updates import SetProperties
+from iceberg_ops.table.table import Table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> FileSystemCatalog:
+    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path), sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    return catalog
+
+
+def _with_versions(catalog: Any, n: int) -> tuple[Table, Path]:
+    table = make_table(catalog)
+    for i in range(2, n + 1):
+        table = commit(catalog, table, UpdateProperties(updates={"n": str(i)})).table
+    return table, Path(table.location) / "metadata"
+
+
+@pytest.mark.parametrize("hint", [None, b"", b"abc", b"1", b"3", b"9999"], ids=str)
+def test_whatever_the_hint_says_the_newest_version_is_loaded(catalog: FileSystemCatalog, hint: bytes | None) -> None:
+    _, folder = _with_versions(catalog, 5)
+    (folder / "version-hint.text").unlink()
+    if hint is not None:
+        (folder / "version-hint.text").write_bytes(hint)
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v5.metadata.json")
+
+
+def test_a_missing_version_in_between_does_not_hide_the_newest_one(catalog: FileSystemCatalog) -> None:
+    _, folder = _with_versions(catalog, 6)
+    (folder / "version-hint.text").write_text("2")
+    (folder / "v4.metadata.json").unlink()
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v6.metadata.json")
+
+
+def test_a_version_is_committed_once(catalog: FileSystemCatalog) -> None:
+    table, _ = _with_versions(catalog, 1)
+    metadata = table.metadata
+    catalog._publish_next(IDENTIFIER, table.metadata_location, metadata, metadata)
+    with pytest.raises(CommitFailedError, match="another writer committed this version"):
+        catalog._publish_next(IDENTIFIER, table.metadata_location, metadata, metadata)
+
+
+def test_a_writer_that_slept_through_the_cleaning_of_its_version_does_not_fork_the_table(catalog: FileSystemCatalog) -> None:
+    table, folder = _with_versions(catalog, 5)
+    sleeper = catalog.io.read(f"{folder}/v2.metadata.json")
+    old = catalog.load_table(IDENTIFIER)
+    (folder / "v3.metadata.json").unlink()
+    with pytest.raises(CommitFailedError, match="version 3 .* is long past"):
+        catalog._publish_next(IDENTIFIER, f"{folder}/v2.metadata.json", old.metadata, old.metadata)
+    assert sleeper and not (folder / "v3.metadata.json").exists()
+    assert catalog.load_table(IDENTIFIER).metadata == table.metadata
+
+
+def test_compressed_metadata_is_written_and_found(catalog: FileSystemCatalog) -> None:
+    table = make_table(catalog, properties={"write.metadata.compression-codec": "gzip"})
+    assert table.metadata_location.endswith("/v1.gz.metadata.json")
+    table = commit(catalog, table, AppendFiles(added=(data_file("a"),))).table
+    assert table.metadata_location.endswith("/v2.gz.metadata.json")
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+
+
+def test_two_writers_who_disagree_on_the_codec_meet_at_one_name(catalog: FileSystemCatalog) -> None:
+    table = make_table(catalog)
+    turned = catalog.commit_table(table, [], [SetProperties({"write.metadata.compression-codec": "gzip"})])
+    assert turned.metadata_location.endswith("/v2.metadata.json")
+    assert commit(catalog, turned, AppendFiles(added=(data_file("a"),))).table.metadata_location.endswith("/v3.gz.metadata.json")
+
+
+class _Flaky(LocalFileIO):
+    """Metadata files are written (or not), and the answer is lost."""
+
+    def __init__(self, losses: int, *, happens: bool) -> None:
+        super().__init__()
+        self.losses, self.happens = losses, happens
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        if self.losses and location.endswith("v2.metadata.json"):
+            self.losses -= 1
+            if self.happens:
+                super().write(location, data, overwrite=overwrite)
+            raise CatalogUnavailableError("Injected: no answer")
+        super().write(location, data, overwrite=overwrite)
+
+
+@pytest.mark.parametrize("happens", [True, False])
+def test_a_lost_answer_of_the_store_is_found_out_by_writing_the_same_bytes_again(tmp_path: Path, happens: bool) -> None:
+    io = _Flaky(0, happens=happens)
+    catalog = FileSystemCatalog("fs", io, warehouse=str(tmp_path), sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    table = make_table(catalog)
+    io.losses = 1
+    done = commit(catalog, table, AppendFiles(added=(data_file("a"),)))
+    assert done.attempts == 1
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+
+
+def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path: Path) -> None:
+    io = _Flaky(0, happens=False)
+    catalog = FileSystemCatalog("fs", io, warehouse=str(tmp_path), sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    table = make_table(catalog)
+    io.losses = 100
+    with pytest.raises(CommitStateUnknownError, match="the commit happened if that file has its content"):
+        catalog.commit_table(table, [], [SetProperties({"a": "1"})])

@@ -1,0 +1,243 @@
+"""Conflicts and near misses, by name: what was there, what an operation wanted, what others did meanwhile.
+
+``SCENARIOS`` is run as it is (``test_conflicts``), and again with each validation switched off, when something must go wrong
+(``test_every_validation_matters``).
+"""
+
+# ruff: noqa: E501 - a table of cases reads best one case a line
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.cherry_pick import CherryPick
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.delete_files import DeleteFiles
+from iceberg_ops.commit.metadata_updates import UpdateSchema, UpgradeFormatVersion
+from iceberg_ops.commit.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.expressions.predicates import and_, eq, gt_eq, lt
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.table.table import Table
+from tests.builders import (
+    IDENTIFIER,
+    SCHEMA,
+    data_file,
+    deletion_vector,
+    equality_deletes,
+    make_catalog,
+    make_table,
+    position_deletes,
+)
+
+EU, US = ("eu",), ("us",)
+A = data_file("a", partition=EU, ids=(0, 9))
+A2 = data_file("a2", partition=EU, ids=(10, 19))
+B = data_file("b", partition=US, ids=(0, 9))
+NEW = data_file("new", partition=EU, ids=(0, 9))
+LATE = data_file("late", partition=EU, ids=(0, 9))
+LATE_FAR = data_file("late-far", partition=EU, ids=(100, 109))
+LATE_US = data_file("late-us", partition=US, ids=(0, 9))
+IN_EU, IN_US = eq("region", "eu"), eq("region", "us")
+LOW_EU = and_(IN_EU, lt("id", 10))
+OUTSIDE = gt_eq("id", 1000)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``operation`` is made from the starting snapshot's id; ``others`` are made from the head's before each. ``refused`` is how the
+    message begins; None: it commits."""
+
+    name: str
+    operation: Callable[[int], Any]
+    others: tuple[Callable[[int], Any], ...] = ()
+    refused: str | None = None
+    versions: tuple[int, ...] = (2, 3)
+    since_others: bool = False
+    """The operation starts after what the others did."""
+
+
+def run(scenario: Scenario, version: int) -> Table:
+    """Play it; the table afterwards. Raises what the operation raises."""
+    catalog = make_catalog()
+    table = make_table(catalog, version=version, partitioned=True)
+    table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
+    start = _head(table)
+    for other in scenario.others:
+        table = catalog.load_table(IDENTIFIER)
+        commit(catalog, table, other(_head(table)))
+    if scenario.since_others:
+        start = _head(catalog.load_table(IDENTIFIER))
+    commit(catalog, table, scenario.operation(start), sleep=lambda _: None)
+    return catalog.load_table(IDENTIFIER)
+
+
+def _head(table: Table) -> int:
+    assert table.metadata.current_snapshot_id is not None
+    return table.metadata.current_snapshot_id
+
+
+def append(*files: DataFile) -> Callable[[int], Any]:
+    return lambda start: AppendFiles(added=files)
+
+
+def remove(*paths: str) -> Callable[[int], Any]:
+    return lambda start: DeleteFiles(paths=paths)
+
+
+def delta(start_isolation: Any = "serializable", **fields: Any) -> Callable[[int], Any]:
+    return lambda start: RowDelta(starting_snapshot_id=start, isolation=start_isolation, **fields)
+
+
+def overwrite(**fields: Any) -> Callable[[int], Any]:
+    return lambda start: OverwriteFiles(starting_snapshot_id=start, **fields)
+
+
+def rewrite(*removed: DataFile, number: int | None = None, **fields: Any) -> Callable[[int], Any]:
+    return lambda start: RewriteFiles(
+        removed_data=removed, added_data=(NEW,), starting_snapshot_id=start, data_sequence_number=number, **fields
+    )
+
+
+def replace_partitions(**fields: Any) -> Callable[[int], Any]:
+    return lambda start: ReplacePartitions(added=(NEW,), starting_snapshot_id=start, **fields)
+
+
+def deletes(version: int, of: str, name: str = "d") -> DataFile:
+    return position_deletes(name, of, partition=EU) if version == 2 else deletion_vector(name, of, partition=EU)
+
+
+def positions(of: str, name: str = "d") -> Callable[[int], Any]:
+    return delta(None, added_deletes=(position_deletes(name, of, partition=EU),))
+
+
+def vector(of: str, name: str = "v", partition: tuple[str, ...] = EU, **fields: Any) -> Callable[[int], Any]:
+    return delta(None, added_deletes=(deletion_vector(name, of, partition=partition),), **fields)
+
+
+def equality(partition: tuple[str, ...] = EU, ids: tuple[int, int] = (0, 9), name: str = "e") -> Callable[[int], Any]:
+    return delta(None, added_deletes=(equality_deletes(name, partition=partition, ids=ids),))
+
+
+V2, V3, ALL = (2,), (3,), (1, 2, 3)
+UPDATE_2 = {"added_deletes": (position_deletes("p", "a", partition=EU),), "added_data": (NEW,)}
+UPDATE_3 = {"added_deletes": (deletion_vector("p", "a", partition=EU),), "added_data": (NEW,)}
+GONE = "Missing required files to delete"
+NEW_DELETE = "Cannot commit, found new delete for replaced data file"
+NEW_POSITION_DELETE = "Cannot commit, found new position delete for replaced data file"
+UNSEEN = "Found conflicting files that can contain records matching"
+NEW_CONFLICTING = "Found new conflicting delete files"
+VANISHED = "Found conflicting deleted files"
+MISSING = "Cannot commit, missing data files"
+CONCURRENT_DV = "Found concurrently added DV for a"
+PLAIN_REWRITE = (lambda start: RewriteFiles(removed_data=(A,), added_data=(LATE,), starting_snapshot_id=start),)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    # rewrite files
+    Scenario("rewrite: an append meanwhile is no conflict", rewrite(A, A2), (append(LATE),), versions=ALL),
+    Scenario("rewrite: a file that was deleted can not be replaced", rewrite(A, A2), (remove("a"),), GONE, ALL),
+    Scenario("rewrite: a file that was rewritten can not be replaced", rewrite(A, A2), PLAIN_REWRITE, GONE, ALL),
+    Scenario("rewrite: new position delete for a replaced file", rewrite(A), (positions("a"),), NEW_DELETE, V2),
+    Scenario("rewrite: new position delete for another file", rewrite(A), (positions("a2"),), None, V2),
+    Scenario("rewrite: new vector for a replaced file", rewrite(A), (vector("a"),), NEW_DELETE, V3),
+    Scenario("rewrite: new vector for another file", rewrite(A), (vector("a2"),), None, V3),
+    Scenario("rewrite: new equality delete in the partition", rewrite(A), (equality(),), NEW_DELETE),
+    Scenario("rewrite: new equality delete in another partition", rewrite(A), (equality(US),)),
+    Scenario("rewrite: new equality delete of other values", rewrite(A), (equality(ids=(50, 60)),)),
+    Scenario("rewrite: equality deletes stay valid at the old number", rewrite(A, number=1), (equality(),)),
+    Scenario("rewrite: positions do not, whatever the number", rewrite(A, number=1), (positions("a"),), NEW_POSITION_DELETE, V2),
+    Scenario(
+        "rewrite: a partition-scoped position delete may be for any file of it",
+        rewrite(A),
+        (delta(None, added_deletes=(position_deletes("d", partition=EU),)),),
+        NEW_DELETE,
+        V2,
+    ),
+    Scenario(
+        "rewrite: a replaced delete file that someone else replaced",
+        lambda start: RewriteFiles(removed_deletes=(position_deletes("nope", "a", partition=EU),), starting_snapshot_id=start),
+        (),
+        GONE,
+        V2,
+    ),
+    Scenario("rewrite: two vectors in the window for another file", rewrite(A), (vector("a2"), lambda s: RowDelta(
+        starting_snapshot_id=s, isolation=None, removed_deletes=(deletion_vector("v", "a2", partition=EU),),
+        added_deletes=(deletion_vector("w", "a2", partition=EU),))), None, V3),
+    Scenario(
+        "rewrite: more rows than were replaced",
+        lambda start: RewriteFiles(removed_data=(A,), added_data=(data_file("new", rows=11, partition=EU),), starting_snapshot_id=start),
+        (),
+        "Invalid REPLACE operation: 11 added records > 10 replaced records",
+        ALL,
+    ),
+    # overwrite files
+    Scenario("overwrite files: an append that may match", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (append(LATE),), UNSEEN, ALL),
+    Scenario("overwrite files: an append elsewhere", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (append(LATE_US),), None, ALL),
+    Scenario("overwrite files: an append of other values", overwrite(removed=(A,), added=(NEW,), conflict_filter=LOW_EU), (append(LATE_FAR),), None, ALL),
+    Scenario("overwrite files: without a filter every append counts", overwrite(removed=(A,), added=(NEW,)), (append(LATE_US),), UNSEEN, ALL),
+    Scenario("overwrite files, snapshot: appends do not matter", overwrite(removed=(A,), added=(NEW,), isolation="snapshot"), (append(LATE),), None, ALL),
+    Scenario("overwrite files: the file is gone", overwrite(removed=(A,), added=(NEW,), isolation="snapshot"), (remove("a"),), GONE, ALL),
+    Scenario("overwrite files: new delete of its rows", overwrite(removed=(A,), added=(NEW,), isolation="snapshot"), (positions("a"),), NEW_DELETE, V2),
+    Scenario("overwrite files: new vector of its rows", overwrite(removed=(A,), added=(NEW,), isolation="snapshot"), (vector("a"),), NEW_DELETE, V3),
+    Scenario("overwrite filter: an append that matches", overwrite(added=(NEW,), overwrite_filter=IN_EU), (append(LATE),), UNSEEN, ALL),
+    Scenario("overwrite filter: an append elsewhere", overwrite(added=(NEW,), overwrite_filter=IN_EU), (append(LATE_US),), None, ALL),
+    Scenario("overwrite filter: matching rows were deleted", overwrite(added=(NEW,), overwrite_filter=IN_EU), (equality(),), NEW_CONFLICTING),
+    Scenario("overwrite filter: rows elsewhere were deleted", overwrite(added=(NEW,), overwrite_filter=IN_EU), (equality(US),)),
+    Scenario("overwrite filter: a matching file was deleted", overwrite(added=(NEW,), overwrite_filter=IN_EU), (remove("a"),), VANISHED, ALL),
+    Scenario("overwrite filter: another file was deleted", overwrite(added=(NEW,), overwrite_filter=IN_EU), (remove("b"),), None, ALL),
+    Scenario("overwrite filter: a file that matches partly", overwrite(overwrite_filter=lt("id", 5)), (), "Cannot delete file where some", ALL),
+    Scenario(
+        "overwrite filter: a new file outside it",
+        overwrite(added=(NEW,), overwrite_filter=IN_US, only_matching=True),
+        (),
+        "Cannot append file with rows that do not match filter",
+        ALL,
+    ),
+    Scenario("overwrite filter: a new file inside it", overwrite(added=(NEW,), overwrite_filter=IN_EU, only_matching=True), (), None, ALL),
+    # replace partitions
+    Scenario("replace partitions: an append to one", replace_partitions(), (append(LATE),), UNSEEN, ALL),
+    Scenario("replace partitions: an append to another", replace_partitions(), (append(LATE_US),), None, ALL),
+    Scenario("replace partitions, snapshot: appends do not matter", replace_partitions(isolation="snapshot"), (append(LATE),), None, ALL),
+    Scenario("replace partitions: a file of one was removed", replace_partitions(isolation="snapshot"), (remove("a"),), VANISHED, ALL),
+    Scenario("replace partitions: a file of another was removed", replace_partitions(isolation="snapshot"), (remove("b"),), None, ALL),
+    Scenario("replace partitions: rows of one were deleted", replace_partitions(isolation="snapshot"), (equality(),), NEW_CONFLICTING),
+    Scenario("replace partitions: rows of another were deleted", replace_partitions(isolation="snapshot"), (equality(US),)),
+    Scenario("replace partitions: it must be empty and is not", replace_partitions(append_only=True), (), "Cannot commit file that conflicts", ALL),
+    # row delta
+    Scenario("delta, delete: an append that may match", delta(added_deletes=(position_deletes("p", "a", partition=EU),), conflict_filter=IN_EU), (append(LATE),), UNSEEN, V2),
+    Scenario("delta, delete: an append elsewhere", delta(added_deletes=(position_deletes("p", "a", partition=EU),), conflict_filter=IN_EU), (append(LATE_US),), None, V2),
+    Scenario("delta, snapshot: appends do not matter", delta("snapshot", **UPDATE_2, conflict_filter=IN_EU), (append(LATE),), None, V2),
+    Scenario("delta, delete: its file was rewritten", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), PLAIN_REWRITE, MISSING, V2),
+    Scenario("delta, delete: its file was deleted with all rows", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (remove("a"),), None, V2),
+    Scenario("delta, delete: its file was overwritten", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (overwrite(removed=(A,), added=(LATE,), isolation=None),), MISSING, V2),
+    Scenario("delta, update: its file was deleted", delta("snapshot", **UPDATE_2, referenced_data_files=("a",)), (remove("a"),), MISSING, V2),
+    Scenario("delta, update: its rows were deleted", delta("snapshot", **UPDATE_2, conflict_filter=IN_EU), (positions("a"),), NEW_CONFLICTING, V2),
+    Scenario("delta, update: rows elsewhere were deleted", delta("snapshot", **UPDATE_2, conflict_filter=IN_EU), (equality(US),), None, V2),
+    Scenario("delta, update: a vector's file was rewritten", delta("snapshot", **UPDATE_3), PLAIN_REWRITE, MISSING, V3),
+    Scenario("delta: a vector for the same file", vector("a", "mine"), (vector("a"),), CONCURRENT_DV, V3),
+    Scenario("delta: a vector for another file", vector("a", "mine"), (vector("a2"),), None, V3),
+    Scenario("delta: a vector for the same file, outside the filter", vector("a", "mine", conflict_filter=IN_US), (vector("b", partition=US),), None, V3),
+    Scenario("delta: a removed file is also deleted from", delta("snapshot", added_deletes=(deletion_vector("p", "a", partition=EU),), removed_data=(A,)), (), "Cannot delete data files", V3),
+    Scenario("delta: a removed file got deletes", delta("snapshot", added_data=(NEW,), removed_data=(A,), conflict_filter=OUTSIDE), (positions("a"),), NEW_DELETE, V2),
+    Scenario("delta: a vector where there was one already", vector("a", "mine"), (vector("a"),), "Cannot add a deletion vector for a", V3, since_others=True),
+    Scenario("delta: a removed file is gone", delta("snapshot", added_data=(NEW,), removed_data=(A,), conflict_filter=OUTSIDE), (remove("a"),), GONE, ALL),
+    Scenario("delta: position deletes on a table that became v3", positions("a"), (lambda s: UpgradeFormatVersion(format_version=3),), "Must use DVs for position deletes in V3", V2),
+    Scenario("delta: a vector on v2", vector("a"), (), "Must not use DVs for position deletes in V2", V2),
+    Scenario("delta: deletes on v1", equality(), (), "Deletes are not supported in V1", (1,)),
+    Scenario("delta: equality deletes by a dropped column", equality(), (lambda s: UpdateSchema(schema=Schema.of(*SCHEMA.fields[1:])),), "Cannot commit e: its equality field 1", V2),
+    # others
+    Scenario("append: whatever others do", append(NEW), (remove("a"), append(LATE)), None, ALL),
+    Scenario("delete: a file that is gone, required", lambda s: DeleteFiles(paths=("a",), must_exist=True), (remove("a"),), GONE, ALL),
+    Scenario("delete: a file that is gone, not required", lambda s: DeleteFiles(paths=("a",)), (remove("a"),), None, ALL),
+    Scenario("delete: a filter that matches partly", lambda s: DeleteFiles(filter=lt("id", 5)), (), "Cannot delete file where some", ALL),
+    Scenario("rewrite manifests: whatever others do", lambda s: RewriteManifests(), (append(LATE), remove("a")), None, ALL),
+    Scenario("cherry-pick: an ancestor", lambda s: CherryPick(snapshot_id=s), (append(LATE),), "Cannot cherrypick snapshot", ALL),
+    Scenario("history: the start is not an ancestor", lambda s: RewriteFiles(removed_data=(A,), added_data=(NEW,), starting_snapshot_id=7), (), "Cannot determine history", (2, 3)),
+)  # fmt: skip
