@@ -10,12 +10,13 @@ to it: ``read_columns`` gives None then, and the reference reads the file or say
 from __future__ import annotations
 
 import io
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import CorruptTableError, IcebergOpsError
 from iceberg_ops.serde.avro_container import Container, read_container, write_container
 from iceberg_ops.serde.avro_schema import plain
 from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, file_format, read_manifest, refuse_encrypted
@@ -23,6 +24,8 @@ from iceberg_ops.serde.partition_avro import Convert
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.types import StructType
+
+T = TypeVar("T")
 
 FEWEST_RECORDS = 32
 """Below this the record decoder is as fast: polars costs about a millisecond per file."""
@@ -37,13 +40,19 @@ _MAPS = {
     "lower_bounds": "f125",
     "upper_bounds": "f128",
 }
+_STATISTICS = frozenset(_MAPS.values())
+_TUPLES = frozenset({"split_offsets", "equality_ids"})
 _PLAIN = {
+    "split_offsets": "f132",
+    "equality_ids": "f135",
     "key_metadata": "f131",
     "sort_order_id": "f140",
     "referenced_data_file": "f143",
     "content_offset": "f144",
     "content_size_in_bytes": "f145",
 }
+_STATISTICS_PER_PACKED_BYTE = 12
+"""Decoded statistics take about so many bytes for each byte of the compressed manifest."""
 _DECODABLE = frozenset({"record", "array", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed"})
 
 
@@ -135,18 +144,21 @@ class EntryColumns:
     ``bounds(...)`` and ``counts(...)`` Arrow arrays with nulls.
     """
 
-    def __init__(self, frame: Any, plan: DecodingPlan, manifest: ManifestFile) -> None:
+    def __init__(self, frame: Any, plan: DecodingPlan, manifest: ManifestFile, data: bytes) -> None:
         self.manifest = manifest
         self._plan = plan
         self._rows = frame.height
-        self._files = frame["f2"].struct.unnest()
         self._frame = frame
-        self.status = self._whole(frame, "f0")
-        self.content = self._whole(self._files, "f134", default=0)
-        self.record_count = self._whole(self._files, "f103")
-        self.file_size_in_bytes = self._whole(self._files, "f104")
+        self._data = data
+        self._decoding = threading.Lock()
+        self._decoded_maps: dict[str, _MapColumn] | None = None
+        self._assigned_row_ids: list[int | None] | None = None
+        self.status = self._whole("f0")
+        self.content = self._whole("f134", default=0)
+        self.record_count = self._whole("f103")
+        self.file_size_in_bytes = self._whole("f104")
         self._check()
-        self._maps = {name: _map_column(self._files[key]) for name, key in _MAPS.items() if key in self._files.columns}
+        _sequence_numbers(self._list("f3", None), self.status.tolist(), manifest, required=True)
 
     def __len__(self) -> int:
         return int(self._rows)
@@ -158,18 +170,18 @@ class EntryColumns:
 
     @property
     def file_path(self) -> Any:
-        return self._files["f100"].to_arrow()
+        return self._frame["f100"].to_arrow()
 
     @property
     def nbytes(self) -> int:
-        """Bytes the columns take in memory, about."""
-        return int(self._frame.estimated_size())
+        """Bytes the columns take in memory, about, statistics included."""
+        return int(self._frame.estimated_size()) + _STATISTICS_PER_PACKED_BYTE * len(self._data)
 
     def partition(self, index: int) -> Any:
         """A partition field's values by its place in the spec, as Avro holds them (dates and times whole numbers, decimals and
         uuids bytes); None where the file does not have the field."""
         key = self._plan.partition[index][0]
-        return None if key is None or "f102" not in self._files.columns else self._files["f102"].struct.field(key).to_arrow()
+        return None if key is None or "f102" not in self._frame.columns else self._frame["f102"].struct.field(key).to_arrow()
 
     def bounds(self, field_id: int, *, upper: bool) -> Any:
         """A column's lower or upper bounds (binary single values), null where unknown."""
@@ -181,12 +193,38 @@ class EntryColumns:
 
     def entries(self, rows: Iterable[int] | None = None) -> list[ManifestEntry]:
         """The entries of these rows (None: all) as Python objects, in the order asked for."""
-        made = self._made() if rows is None else self._made(list(rows))
-        return list(made)
+        return list(self._made(None if rows is None else list(rows)))
 
     def partitions(self, rows: list[int]) -> list[tuple[Any, ...]]:
         """The partition tuples of these rows, as canonical values."""
         return list(self._partitions(rows, len(rows)))
+
+    def field(self, name: str, row: int) -> Any:
+        """One field of one entry's data file: what LazyDataFile asks for when it is looked at."""
+        if name in _MAPS:
+            column = self._maps.get(name)
+            return LazyMap(column, row) if column is not None and column.present[row] else None
+        if name == "first_row_id":
+            return None if not self._numbers_rows else self._row_ids()[row]
+        key = _PLAIN[name]
+        value = self._frame[key][row] if key in self._frame.columns else None
+        return value if value is None or name not in _TUPLES else tuple(value.to_list())
+
+    @property
+    def _numbers_rows(self) -> bool:
+        return self.manifest.first_row_id is not None and self.manifest.content is ManifestContent.DATA
+
+    @property
+    def _maps(self) -> Mapping[str, _MapColumn]:
+        """Statistics, decoded when first asked for: most plans look at few manifests' or at none."""
+        with self._decoding:
+            if self._decoded_maps is None:
+                container = read_container(self._data, self.manifest.manifest_path)
+                frame = _decode(container, self._plan, statistics=True)
+                if frame is None or frame.height != self._rows:
+                    raise CorruptTableError(f"{self.manifest.manifest_path}: statistics can not be decoded")
+                self._decoded_maps = {name: _map_column(frame[key]) for name, key in _MAPS.items() if key in frame.columns}
+            return self._decoded_maps
 
     def _statistic(self, name: str, field_id: int) -> Any:
         import pyarrow
@@ -196,14 +234,14 @@ class EntryColumns:
             return pyarrow.nulls(self._rows, pyarrow.binary() if name.endswith("bounds") else pyarrow.int64())
         return column.of_field(field_id, self._rows)
 
-    def _whole(self, frame: Any, key: str, default: int | None = None) -> Any:
+    def _whole(self, key: str, default: int | None = None) -> Any:
         import numpy
 
-        if key not in frame.columns:
+        if key not in self._frame.columns:
             if default is None:
                 raise ValueError(f"no column {key}")
             return numpy.zeros(self._rows, dtype=numpy.int64)
-        column = frame[key] if default is None else frame[key].fill_null(default)
+        column = self._frame[key] if default is None else self._frame[key].fill_null(default)
         if column.null_count():
             raise ValueError(f"null in column {key}")
         return column.to_numpy()
@@ -211,111 +249,152 @@ class EntryColumns:
     def _check(self) -> None:
         if not ((self.status >= 0) & (self.status <= 2)).all() or not ((self.content >= 0) & (self.content <= 2)).all():
             raise ValueError("status or content out of range")
-        if (self.record_count < 0).any() or self._files["f100"].null_count() or self._files["f101"].null_count():
+        if (self.record_count < 0).any() or self._frame["f100"].null_count() or self._frame["f101"].null_count():
             raise ValueError("record count, path or format missing")
+        for text in self._frame["f101"].unique().to_list():
+            file_format(text, self.manifest.manifest_path)
 
-    def _list(self, frame: Any, key: str, rows: list[int] | None) -> Iterable[Any]:
-        if key not in frame.columns:
-            return repeat(None, self._rows if rows is None else len(rows))
-        column = frame[key] if rows is None else frame[key].gather(rows)
+    def _list(self, key: str, rows: list[int] | None) -> list[Any]:
+        if key not in self._frame.columns:
+            return [None] * (self._rows if rows is None else len(rows))
+        column = self._frame[key] if rows is None else self._frame[key].gather(rows)
         found: list[Any] = column.to_list()
         return found
 
     def _made(self, rows: list[int] | None = None) -> Iterator[ManifestEntry]:
-        files, frame, manifest = self._files, self._frame, self.manifest
-        status = [_STATUSES[s] for s in self._pick(self.status, rows)]
-        sequence = list(self._numbers(self._list(frame, "f3", rows), status, required=True))
-        file_sequence = self._numbers(self._list(frame, "f4", rows), status, required=False)
-        snapshot_ids = (manifest.added_snapshot_id if s is None else s for s in self._list(frame, "f1", rows))
-        formats = {text: file_format(text, manifest.manifest_path) for text in files["f101"].unique().to_list()}
-        numbers = range(self._rows) if rows is None else rows
-        maps = {name: self._lazy(name, numbers) for name in _MAPS}
+        manifest, status = self.manifest, self._pick(self.status, rows)
+        snapshot_ids = [manifest.added_snapshot_id if s is None else s for s in self._list("f1", rows)]
+        formats = {text: file_format(text, manifest.manifest_path) for text in self._frame["f101"].unique().to_list()}
         columns: dict[str, Iterable[Any]] = {
             "content": [_CONTENTS[c] for c in self._pick(self.content, rows)],
-            "file_path": self._list(files, "f100", rows),
-            "file_format": [formats[text] for text in self._list(files, "f101", rows)],
+            "file_path": self._list("f100", rows),
+            "file_format": [formats[text] for text in self._list("f101", rows)],
             "spec_id": repeat(manifest.partition_spec_id),
             "partition": self._partitions(rows, len(status)),
             "record_count": self._pick(self.record_count, rows),
             "file_size_in_bytes": self._pick(self.file_size_in_bytes, rows),
-            **maps,
-            "split_offsets": _tuples(self._list(files, "f132", rows)),
-            "equality_ids": _tuples(self._list(files, "f135", rows)),
-            "first_row_id": self._row_ids(rows),
-            **{name: self._list(files, key, rows) for name, key in _PLAIN.items()},
+            "source": repeat(self),
+            "row": range(self._rows) if rows is None else rows,
         }
-        made = _files(columns)
-        for s, snapshot_id, number, file_number, f in zip(status, snapshot_ids, sequence, file_sequence, made, strict=False):
-            yield ManifestEntry(s, snapshot_id, number, file_number, f)
+        entries: dict[str, Iterable[Any]] = {
+            "status": [_STATUSES[s] for s in status],
+            "snapshot_id": snapshot_ids,
+            "sequence_number": _sequence_numbers(self._list("f3", rows), status, manifest, required=True),
+            "file_sequence_number": _sequence_numbers(self._list("f4", rows), status, manifest, required=False),
+            "data_file": _made_from_columns(LazyDataFile, columns),
+        }
+        return _made_from_columns(ManifestEntry, entries)
 
     def _pick(self, values: Any, rows: list[int] | None) -> list[int]:
         found: list[int] = (values if rows is None else values[rows]).tolist()
         return found
 
-    def _numbers(self, written: Iterable[int | None], status: list[EntryStatus], *, required: bool) -> Iterator[int | None]:
-        inherited = self.manifest.sequence_number
-        for s, number in zip(status, written, strict=True):
-            if number is None and (s is EntryStatus.ADDED or inherited == 0):
-                number = inherited
-            if number is None and required:
-                raise ValueError("entry without a data sequence number")
-            yield number
-
-    def _lazy(self, name: str, numbers: Iterable[int]) -> Iterable[Any]:
-        column = self._maps.get(name)
-        if column is None:
-            return repeat(None)
-        present = column.present
-        if present.all():
-            return map(LazyMap, repeat(column), numbers)
-        return [LazyMap(column, row) if present[row] else None for row in numbers]
-
     def _partitions(self, rows: list[int] | None, count: int) -> Iterable[tuple[Any, ...]]:
         fields = self._plan.partition
         if not fields:
             return repeat((), count)
-        if "f102" not in self._files.columns:
+        if "f102" not in self._frame.columns:
             return repeat((None,) * len(fields), count)
-        tuples = self._files["f102"].struct.unnest()
-        return zip(*(_converted(self._list(tuples, key or "", rows), convert) for key, convert in fields), strict=True)
+        tuples = self._frame["f102"] if rows is None else self._frame["f102"].gather(rows)
 
-    def _row_ids(self, rows: list[int] | None) -> Iterable[int | None]:
+        def values(key: str | None, convert: Convert | None) -> Iterable[Any]:
+            return repeat(None, count) if key is None else _converted(tuples.struct.field(key).to_list(), convert)
+
+        return zip(*(values(key, convert) for key, convert in fields), strict=True)
+
+    def _row_ids(self) -> list[int | None]:
         """LINEAGE-12: numbering needs every row before, whichever are asked for."""
-        first = self.manifest.first_row_id if self.manifest.content is ManifestContent.DATA else None
-        if first is None:
-            return repeat(None)
-        found: list[int | None] = []
-        written = self._list(self._files, "f142", None)
-        for number, deleted, count in zip(written, (~self.live).tolist(), self.record_count.tolist(), strict=True):
-            if number is None and not deleted:
-                number, first = first, first + count
-            found.append(number)
-        return found if rows is None else [found[row] for row in rows]
+        if self._assigned_row_ids is None:
+            found: list[int | None] = []
+            first = self.manifest.first_row_id or 0
+            for number, deleted, count in zip(self._list("f142", None), (~self.live).tolist(), self.record_count.tolist(), strict=True):
+                if number is None and not deleted:
+                    number, first = first, first + count
+                found.append(number)
+            self._assigned_row_ids = found
+        return self._assigned_row_ids
 
 
-def _files(columns: Mapping[str, Iterable[Any]]) -> Iterator[DataFile]:
-    """Data files from columns. Slots are set directly: a frozen dataclass's own ``__init__`` takes three times as long."""
-    setters = [getattr(DataFile, name).__set__ for name in columns]
-    new = DataFile.__new__
+class LazyDataFile(DataFile):
+    """A DataFile of a manifest's columns: path, partition and sizes are there, the rest is fetched when it is first looked at.
+
+    Equal to the DataFile it stands for; ``dataclasses.replace``, copying and pickling give one that holds all its values.
+    """
+
+    __slots__ = ("row", "source")
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LATER:
+            raise AttributeError(name)
+        value = self.source.field(name, self.row)
+        getattr(DataFile, name).__set__(self, value)
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DataFile):
+            return NotImplemented
+        return self is other or all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
+
+    __hash__ = DataFile.__hash__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _whole_file, (tuple(_settled(getattr(self, name)) for name in _FIELDS),)
+
+
+_FIELDS = tuple(f.name for f in fields(DataFile))
+_LATER = frozenset({*_MAPS, *_PLAIN, "first_row_id"})
+
+
+def _settled(value: Any) -> Any:
+    return dict(value) if isinstance(value, LazyMap) else value
+
+
+def _whole_file(values: tuple[Any, ...]) -> DataFile:
+    return DataFile(**dict(zip(_FIELDS, values, strict=True)))
+
+
+def _made_from_columns(kind: type[T], columns: Mapping[str, Iterable[Any]]) -> Iterator[T]:
+    """Objects of a slotted class from columns. Slots are set directly: a frozen dataclass's own ``__init__`` takes three times as
+    long."""
+    setters = [getattr(kind, name).__set__ for name in columns]
+    new = kind.__new__
     for values in zip(*columns.values(), strict=False):
-        f = new(DataFile)
+        made = new(kind)
         for set_slot, value in zip(setters, values, strict=True):
-            set_slot(f, value)
-        yield f
+            set_slot(made, value)
+        yield made
+
+
+def _sequence_numbers(
+    written: Iterable[int | None], status: Iterable[int], manifest: ManifestFile, *, required: bool
+) -> list[int | None]:
+    """Inheritance (SEQ-02, SEQ-04). Raises ValueError where an entry must have a number and has none."""
+    inherited, added = manifest.sequence_number, int(EntryStatus.ADDED)
+    found = [inherited if n is None and (s == added or inherited == 0) else n for n, s in zip(written, status, strict=True)]
+    if required and None in found:
+        raise ValueError("entry without a data sequence number")
+    return found
 
 
 def _converted(values: Iterable[Any], convert: Convert | None) -> Iterable[Any]:
     return values if convert is None else [None if v is None else convert(v) for v in values]
 
 
-def _tuples(values: Iterable[Any]) -> Iterable[tuple[int, ...] | None]:
-    return (None if v is None else tuple(v) for v in values)
-
-
 def _map_column(series: Any) -> _MapColumn:
     array = series.rechunk().to_arrow()
     pairs = array.values
     return _MapColumn(array.offsets.to_numpy(), pairs.field(0), pairs.field(1), array.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _flat(entry: Any) -> dict[str, Any]:
+    record = next(n for n in entry if n != "null") if isinstance(entry, list) else entry
+    flat = []
+    for f in record["fields"]:
+        inner = f["type"] if f["name"] == "f2" else None
+        flat += inner["fields"] if isinstance(inner, dict) else [f]
+    for n, f in enumerate(flat):
+        f["name"] = f["name"] if f["name"].startswith("f") else f"x{n}"
+    return {**record, "fields": flat}
 
 
 def _is_decodable(node: Any) -> bool:
