@@ -75,7 +75,7 @@ class AvroFile:
                 inside = inside and (length is None or block.offset <= start + length)
                 if inside:
                     first = first if rows else position
-                    rows.extend(fastavro.schemaless_reader(block.bytes_, self._raw) for _ in range(block.num_records))
+                    rows.extend(self._decoded(block))
                 position += block.num_records
                 while len(rows) >= batch_rows:
                     yield first, rows[:batch_rows]
@@ -84,6 +84,10 @@ class AvroFile:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
         if rows:
             yield first, rows
+
+    def _decoded(self, block: Any) -> Iterator[dict[str, Any]]:
+        for _ in range(block.num_records):
+            yield fastavro.schemaless_reader(block.bytes_, self._raw)  # type: ignore[misc]
 
     def _batch(self, rows: list[dict[str, Any]], picked: list[FileColumn], schema: pa.Schema) -> pa.RecordBatch:
         if not picked:

@@ -1,8 +1,8 @@
 """One Avro data file being written (spec: "Avro").
 
-Optional is a union with null, null first; ids are on fields, elements, keys and values; a map whose keys are not strings is an array
-of key-value records. Values are handed to Avro as the integers and bytes they are. Metrics are a row count only, as the format keeps
-no statistics (Java writes none either); blocks are not split offsets.
+Optional is a union with null, null first; ids are on fields, elements, keys and values; a map whose keys are not strings is an
+array of key-value records. Values are handed to Avro as the integers and bytes they are. Metrics are a row count only, as the
+format keeps no statistics (Java writes none either); blocks are not split offsets.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class AvroFileWriter:
 
     def rows_that_fit(self, batch: pa.RecordBatch) -> int:
         """Rows are encoded at once, so a small step at a time."""
-        return min(batch.num_rows, _STEP_ROWS)
+        return min(int(batch.num_rows), _STEP_ROWS)
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = [

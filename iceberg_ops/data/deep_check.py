@@ -1,7 +1,7 @@
 """Whether data and delete files hold as many rows as manifests say.
 
-Each file is opened; Parquet and ORC answer from their footers, Avro blocks are counted, a deletion vector is decoded with its length,
-magic and checksum. The rest of a table is checked by ``iceberg_ops.table.integrity``.
+Each file is opened; Parquet and ORC answer from their footers, Avro blocks are counted, a deletion vector is decoded with its
+length, magic and checksum. The rest of a table is checked by ``iceberg_ops.table.integrity``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def file_findings(io: FileIO, files: Iterable[DataFile]) -> list[Finding]:
 
 
 def rows_in(io: FileIO, file: DataFile) -> int:
-    """Rows of a data or delete file, or positions of a deletion vector. Raises CorruptTableError, OSError, ValueError (pyarrow's)."""
+    """Rows of a data or delete file, or positions of a deletion vector. Raises CorruptTableError, OSError, ValueError
+    (pyarrow's)."""
     if file.is_deletion_vector:
         return len(read_deletion_vector(io, file))
     if file.file_format is FileFormat.AVRO:

@@ -1,8 +1,8 @@
 """Deletion vectors as row positions, and Puffin files of them (v3; spec: "Deletion Vectors").
 
 The blob's bytes are in ``iceberg_ops.serde.deletion_vector``, the Puffin container in ``iceberg_ops.serde.puffin``. Which vector
-applies to which file is decided by the scan; a new vector must already contain what older deletes of its file removed (DV-03), which
-is the writer's caller to see to.
+applies to which file is decided by the scan; a new vector must already contain what older deletes of its file removed (DV-03),
+which is the writer's caller to see to.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def read_deletion_vector(io: FileIO, file: DataFile) -> np.ndarray:
     positions = np.asarray(deserialize(blob).to_array(), dtype=np.int64)
     if len(positions) != file.record_count:
         raise CorruptTableError(
-            f"deletion vector in {file.file_path} at {file.content_offset}: {len(positions)} positions, {file.record_count} recorded"
+            f"deletion vector in {file.file_path} at {file.content_offset}: it has {len(positions)} positions, "
+            f"{file.record_count} are recorded"
         )
     return positions

@@ -1,7 +1,7 @@
 """Equality deletes: which rows equal a deleted key (spec: "Equality Delete Files").
 
-A row is deleted if on every column of the delete file's ``equality_ids`` it equals one delete row: null equals null, NaN equals NaN,
-0.0 does not equal -0.0 (as Java compares). Values are compared after promotion to the widest type a column has had, and delete
+A row is deleted if on every column of the delete file's ``equality_ids`` it equals one delete row: null equals null, NaN equals
+NaN, 0.0 does not equal -0.0 (as Java compares). Values are compared after promotion to the widest type a column has had, and delete
 columns that have left the table are still found, by their ids in the schema history. Delete files with different ids act apart.
 
 Keys are matched column-wise: every column's values become their number among the distinct delete values (or none), the numbers of
@@ -83,8 +83,8 @@ def plain(array: pa.Array) -> pa.Array:
 def _numbers(column: pa.Array, values: pa.Array) -> Codes:
     """Each value's place among ``values``, -1 where it is not there. Null finds null, NaN finds NaN, -0.0 does not find 0.0."""
     if isinstance(column, pa.DictionaryArray) and column.null_count == 0 and column.dictionary.null_count == 0:
-        inner = _numbers(column.dictionary, values)
-        return inner[np.asarray(column.indices)]
+        inner: Codes = _numbers(column.dictionary, values)[np.asarray(column.indices)]
+        return inner
     found = pc.index_in(plain(column), value_set=values)
     return np.asarray(found.fill_null(-1)).astype(np.int64)
 

@@ -1,8 +1,8 @@
 """Sorting more rows than memory holds.
 
-Rows are gathered until a limit of Arrow bytes; what exceeds it is sorted and spilled to local disk as a run (Arrow IPC, memory-mapped
-when read back). Runs are merged a batch of each at a time: the rows at hand are sorted together, and all up to the first row that
-ends some run's batch are final, because what is not yet loaded can only come later.
+Rows are gathered until a limit of Arrow bytes; what exceeds it is sorted and spilled to local disk as a run (Arrow IPC,
+memory-mapped when read back). Runs are merged a batch of each at a time: the rows at hand are sorted together, and all up to the
+first row that ends some run's batch are final, because what is not yet loaded can only come later.
 """
 
 from __future__ import annotations

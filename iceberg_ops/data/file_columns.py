@@ -2,8 +2,9 @@
 
 Columns are found by field id only (spec: "Column Projection"). Ids come from the file itself (``PARQUET:field_id`` or
 ``iceberg.id``); where a file carries none at all, from the table's name mapping (spec: "Name Mapping Serialization"); and where
-the table has none either (or one that contradicts its schema), from the names of the table's own columns, as Java does for ORC and Avro. Java reads such Parquet files
-by position; a file whose names match no column at all is read by position here too, so that migrated tables keep their rows.
+the table has none either (or one that contradicts its schema), from the names of the table's own columns, as Java does for ORC and
+Avro. Java reads such Parquet files by position; a file whose names match no column at all is read by position here too, so that
+migrated tables keep their rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows as JSON for people and scripts: Iceberg's JSON single-value forms, structs by field name.
 
 Decimals and uuids are strings, timestamps ISO 8601 with microseconds (nanoseconds for the _ns types), binary and fixed hex; NaN and
-infinities are the strings "NaN", "Infinity", "-Infinity"; maps are {"keys": [...], "values": [...]}. Geometry and geography are the hex of
-their WKB, a variant is the JSON it stands for.
+infinities are the strings "NaN", "Infinity", "-Infinity"; maps are {"keys": [...], "values": [...]}. Geometry and geography are
+the hex of their WKB, a variant is the JSON it stands for.
 """
 
 from __future__ import annotations

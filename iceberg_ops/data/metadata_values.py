@@ -41,7 +41,8 @@ def lineage_fields(projected: Schema) -> tuple[NestedField, ...]:
 def with_metadata_columns(
     data: pa.RecordBatch, stored: pa.RecordBatch, positions: npt.NDArray[np.int64], task: FileScanTask, context: ReadContext
 ) -> pa.RecordBatch:
-    """``data`` with the metadata columns among ``context.projected`` put in their places; ``stored`` are the file's lineage columns."""
+    """``data`` with the metadata columns among ``context.projected`` put in their places; ``stored`` are the file's lineage
+    columns."""
     arrays, fields = [], []
     taken = 0
     lineage = {f.field_id: i for i, f in enumerate(lineage_fields(context.projected))}
@@ -62,10 +63,10 @@ def _column(
     f: NestedField, positions: npt.NDArray[np.int64], task: FileScanTask, context: ReadContext, stored: pa.Array | None
 ) -> pa.Array:
     first = task.data_file.first_row_id
-    if f.field_id in _LINEAGE and first is None:
+    if first is None and f.field_id in _LINEAGE:
         return pa.nulls(len(positions), pa.int64())
     if f.field_id == ROW_ID_ID:
-        return pc.coalesce(stored, pa.array(positions + first))
+        return pc.coalesce(stored, pa.array(positions + (first or 0)))
     if f.field_id == LAST_UPDATED_SEQUENCE_NUMBER_ID:
         return pc.coalesce(stored, pa.scalar(task.sequence_number, pa.int64()))
     if f.field_id == POS_ID:

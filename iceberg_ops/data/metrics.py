@@ -1,8 +1,9 @@
 """Column metrics of a new Parquet file: sizes, counts and bounds by field id (spec: "Manifests", ``data_file``).
 
-Sizes, counts and bounds come from the footer. What a footer does not have is observed while rows are written: NaN counts, and bounds
-of text longer than Arrow keeps statistics for. Metrics modes decide what is recorded. Leaves inside lists and maps have counts but
-no bounds. Bounds are cut as the mode says, upper ones raised so that they still bound; a column of nulls and NaNs has none.
+Sizes, counts and bounds come from the footer. What a footer does not have is observed while rows are written: NaN counts, and
+bounds of text longer than Arrow keeps statistics for. Metrics modes decide what is recorded. Leaves inside lists and maps have
+counts but no bounds. Bounds are cut as the mode says, upper ones raised so that they still bound; a column of nulls and NaNs has
+none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Footers that Arrow refuses although their data is sound.
 
-Hive's parquet-mr 1.11 marked the repeated group inside a map (converted type MAP_KEY_VALUE) with the logical type UNKNOWN, which the
-Parquet specification allows on leaves only. Arrow will not open such a file. Here the footer (Thrift, compact protocol) is walked and
-that one mark is left out of the copy that Arrow is given; the file itself is not touched.
+Hive's parquet-mr 1.11 marked the repeated group inside a map (converted type MAP_KEY_VALUE) with the logical type UNKNOWN, which
+the Parquet specification allows on leaves only. Arrow will not open such a file. Here the footer (Thrift, compact protocol) is
+walked and that one mark is left out of the copy that Arrow is given; the file itself is not touched.
 """
 
 from __future__ import annotations

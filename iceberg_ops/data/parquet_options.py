@@ -1,7 +1,7 @@
 """``write.parquet.*`` as options of Arrow's Parquet writer, and the encodings of columns.
 
-Without hints (see ``encoding_hints``) every column tries a dictionary first, as Iceberg's own writers do. zstd runs at level 3, pyarrow's default of 1 being 3-8 %
-larger on lineitem for no time won.
+Without hints (see ``encoding_hints``) every column tries a dictionary first, as Iceberg's own writers do. zstd runs at level 3,
+pyarrow's default of 1 being 3-8 % larger on lineitem for no time won.
 """
 
 from __future__ import annotations

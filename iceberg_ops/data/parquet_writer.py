@@ -76,15 +76,17 @@ class ParquetFileWriter:
         part = self._target if self.ratio is not None else self._target * _FIRST_PART
         left = part - self._written - self.buffered_bytes * ratio
         per_row = max(1.0, batch.nbytes * ratio / batch.num_rows)
-        return max(1, min(batch.num_rows, int(left / per_row) + 1))
+        return max(1, min(int(batch.num_rows), int(left / per_row) + 1))
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._rows.append(batch)
         self._buffered_rows += batch.num_rows
         self.buffered_bytes += batch.nbytes
-        if self._buffered_rows >= ROW_GROUP_ROWS or self.buffered_bytes * (self.ratio or 0) >= self._group_bytes:
-            self.flush()
-        elif self.ratio is None and self.buffered_bytes >= self._target * _FIRST_PART:
+        if (
+            self._buffered_rows >= ROW_GROUP_ROWS
+            or self.buffered_bytes * (self.ratio or 0) >= self._group_bytes
+            or (self.ratio is None and self.buffered_bytes >= self._target * _FIRST_PART)
+        ):
             self.flush()
 
     def flush(self) -> None:

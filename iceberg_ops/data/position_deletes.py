@@ -1,7 +1,7 @@
 """Position deletes: reading delete files as positions per data file (spec: "Position Delete Files").
 
-Columns are found by their reserved ids. Paths are compared by identity, after the mapping of the FileIO (writers of one table do not
-always record a path the same way). Unsorted files and duplicate positions are read as they are meant.
+Columns are found by their reserved ids. Paths are compared by identity, after the mapping of the FileIO (writers of one table do
+not always record a path the same way). Unsorted files and duplicate positions are read as they are meant.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from iceberg_ops.data.deletion_vectors import read_deletion_vector
 from iceberg_ops.data.file_columns import ColumnIds
 from iceberg_ops.data.formats import BATCH_ROWS, open_file
 from iceberg_ops.data.projection import needed_leaves, project
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.tasks import DeleteFile
@@ -35,8 +36,10 @@ def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str)
     A deletion vector replaces position delete files (DV-04). Equality deletes are left to ``equality_deletes``.
     """
     vectors = [d for d in deletes if d.is_deletion_vector]
+    if len(vectors) > 1:
+        raise CorruptTableError(f"data file {file_path} has {len(vectors)} deletion vectors, the spec allows one")
     if vectors:
-        found = [read_deletion_vector(io, d.data_file) for d in vectors]
+        found = [read_deletion_vector(io, vectors[0].data_file)]
     else:
         wanted = identity_under(io)(file_path)
         files = [d.data_file for d in deletes if not d.is_equality]
@@ -48,7 +51,8 @@ def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str)
 
 
 def positions_in(io: FileIO, file: DataFile) -> Positions:
-    """Everything a position delete file deletes, by the identity of the data file's path. Files are immutable: kept in a small cache."""
+    """Everything a position delete file deletes, by the identity of the data file's path. Files are immutable: kept in a small
+    cache."""
     key = (file.file_path, tuple(sorted(io.properties.items())))
     return _cached(key, _Load(io, file))
 
@@ -100,7 +104,9 @@ def _grouped(batch: pa.RecordBatch, identity: Callable[[str], str]) -> Iterator[
     positions = np.asarray(batch.column(1))
     order = np.argsort(codes, kind="stable")
     codes, positions = codes[order], positions[order]
-    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]])) if len(codes) else []
+    if not len(codes):
+        return
+    starts = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
     names = paths.dictionary.to_pylist()
     for i, start in enumerate(starts):
         end = starts[i + 1] if i + 1 < len(starts) else len(codes)

@@ -28,8 +28,8 @@ _WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1,
 
 @dataclass(frozen=True, kw_only=True)
 class ReadContext:
-    """``table_schema`` is the schema rows are read with, ``projected`` the columns to give out, metadata columns among them if asked
-    for; ``schemas`` is the table's whole schema history, ``specs`` its partition specs by id."""
+    """``table_schema`` is the schema rows are read with, ``projected`` the columns to give out, metadata columns among them if
+    asked for; ``schemas`` is the table's whole schema history, ``specs`` its partition specs by id."""
 
     table_schema: Schema
     projected: Schema

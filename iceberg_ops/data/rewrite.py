@@ -140,8 +140,8 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     if not result.is_balanced:
         io.delete_many(f.file_path for f in added)
         raise VerificationError(
-            f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, nulls read {dict(result.null_counts_in)}, "
-            f"nulls written {dict(result.null_counts_out)}: its files were deleted"
+            f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, "
+            f"nulls read {dict(result.null_counts_in)}, nulls written {dict(result.null_counts_out)}: its files were deleted"
         )
     return result
 

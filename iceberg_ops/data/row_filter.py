@@ -6,7 +6,9 @@ other value, -0.0 equal to 0.0. Columns are handed in by field id, so a filter m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,14 +99,14 @@ _NUMERIC: Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
 }
 
 
-def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: object) -> pa.BooleanArray:
+def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: Any) -> pa.BooleanArray:
     scalar = array_of(type_, [literal])[0]
     if pa.types.is_fixed_size_binary(array.type):
         array, scalar = array.cast(pa.binary()), scalar.cast(pa.binary())
     if type_ not in (FLOAT, DOUBLE):
         return _NUMERIC[op](array, scalar)
     nan = pc.is_nan(array)
-    if literal != literal:  # NaN: nothing is greater, everything else is less
+    if math.isnan(literal):  # nothing is greater, everything else is less
         if op in (Op.EQ, Op.GT_EQ):
             return nan
         if op in (Op.NOT_EQ, Op.LT):

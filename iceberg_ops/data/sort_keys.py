@@ -7,7 +7,7 @@ depends on what a sort kernel does with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +89,8 @@ def total_order(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndar
 
 
 def _ranks(array: pa.DictionaryArray) -> pa.Array:
-    """Values of one dictionary compared by rank would not compare across batches: decode. Sorting decoded text costs its bytes once."""
+    """Values of one dictionary compared by rank would not compare across batches: decode. Sorting decoded text costs its bytes
+    once."""
     return comparable(array.dictionary_decode())
 
 

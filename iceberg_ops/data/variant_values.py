@@ -1,13 +1,15 @@
 """Taking variant values apart (Parquet's Variant encoding, version 1).
 
-A variant is two byte strings: metadata (a dictionary of field names) and value. ``decode`` gives plain Python values; what JSON has no
-form for becomes text, as in the JSON single-value forms. Every breach of the encoding is a CorruptTableError.
+A variant is two byte strings: metadata (a dictionary of field names) and value. ``decode`` gives plain Python values; what JSON
+has no form for becomes text, as in the JSON single-value forms. Every breach of the encoding is a CorruptTableError.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime as dt
+import itertools
+import math
 import struct
 import uuid
 from dataclasses import dataclass
@@ -50,13 +52,14 @@ def names_in(metadata: bytes) -> list[str]:
         if start > len(metadata):
             raise CorruptTableError(f"variant metadata of {len(metadata)} bytes has no room for {count} names")
         ends = [_number(metadata, 1 + width * (1 + i), width) for i in range(count + 1)]
-        return [_slice(metadata, start + a, start + b).decode("utf-8") for a, b in zip(ends, ends[1:], strict=False)]
+        return [_slice(metadata, start + a, start + b).decode("utf-8") for a, b in itertools.pairwise(ends)]
     except (IndexError, UnicodeDecodeError, struct.error) as e:
         raise CorruptTableError(f"variant metadata is damaged: {e}") from None
 
 
 def decode(variant: Variant) -> Any:
-    """The value as Python: None, bool, int, float, Decimal, str, bytes, UUID, date, ``Moment``, list, dict. Raises CorruptTableError."""
+    """The value as Python: None, bool, int, float, Decimal, str, bytes, UUID, date, ``Moment``, list, dict. Raises
+    CorruptTableError."""
     names = names_in(variant.metadata)
     try:
         return _value(variant.value, 0, names, 0)[0]
@@ -74,8 +77,8 @@ def _json(value: Any) -> Any:
         return {k: _json(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_json(v) for v in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, bytes):

@@ -1,13 +1,13 @@
 """What a writer must know about a table, as a value that travels to other processes.
 
-``location_of`` says where a new file goes, as Java's location providers do: below ``write.data.path`` or the table's ``data`` folder,
-by partition, or behind a hash of the name for object stores.
+``location_of`` says where a new file goes, as Java's location providers do: below ``write.data.path`` or the table's ``data``
+folder, by partition, or behind a hash of the name for object stores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,7 @@ from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import StructType
+from iceberg_ops.spec.types import NestedField, StructType
 
 _ENTROPY_BITS, _DIRECTORY_BITS, _DIRECTORIES = 20, 4, 3
 
@@ -50,6 +50,9 @@ class WriteContext:
     sort_order_id: int | None = None
     default_sort_order: SortOrder = UNSORTED
     row_lineage: bool = False
+    specs: Mapping[int, PartitionSpec] = field(default_factory=dict)
+    schemas: tuple[Schema, ...] = ()
+    """Every spec and schema of the table: deletes are written in the spec of the data files they are for."""
 
     @classmethod
     def for_table(
@@ -73,7 +76,25 @@ class WriteContext:
             sort_order_id=sort_order_id,
             default_sort_order=metadata.sort_order,
             row_lineage=row_lineage,
+            specs=metadata.specs_by_id,
+            schemas=metadata.schemas,
         )
+
+    def with_spec(self, spec_id: int) -> WriteContext:
+        """The same in another of the table's specs. Raises CorruptTableError for an unknown one."""
+        if spec_id == self.spec.spec_id:
+            return self
+        if spec_id not in self.specs:
+            raise CorruptTableError(f"table {self.table_location}: partition spec {spec_id} is not in the metadata")
+        return replace(self, spec=self.specs[spec_id])
+
+    @cached_property
+    def known_fields(self) -> Mapping[int, NestedField]:
+        """Fields of every schema, the current one's winning: partition sources may since have been dropped."""
+        found: dict[int, NestedField] = {}
+        for schema in (*sorted(self.schemas, key=lambda s: s.schema_id), self.schema):
+            found.update(schema.fields_by_id)
+        return found
 
     @cached_property
     def file_schema(self) -> Schema:
@@ -84,7 +105,7 @@ class WriteContext:
 
     @cached_property
     def partition_type(self) -> StructType:
-        return self.spec.partition_type(self.schema.fields_by_id)
+        return self.spec.partition_type(self.known_fields)
 
     @cached_property
     def metrics(self) -> MetricsConfig:
@@ -114,7 +135,7 @@ class WriteContext:
 
     def location_of(self, partition: Sequence[Any], file_name: str) -> str:
         """Where a new file of that partition and name goes."""
-        path = partition_path(self.spec, partition, self.schema.fields_by_id) if self.spec.fields else ""
+        path = partition_path(self.spec, partition, self.known_fields) if self.spec.fields else ""
         if not OBJECT_STORE_ENABLED.of(self.properties):
             return "/".join(filter(None, (self.data_location, path, file_name)))
         name = f"{path}/{file_name}" if path else file_name
@@ -133,6 +154,8 @@ class WriteContext:
             "sort-order-id": self.sort_order_id,
             "default-sort-order": sort_order_to_dict(self.default_sort_order),
             "row-lineage": self.row_lineage,
+            "specs": [spec_to_dict(s) for s in self.specs.values()],
+            "schemas": [schema_to_dict(s) for s in self.schemas],
         }
 
     @classmethod
@@ -147,6 +170,8 @@ class WriteContext:
             sort_order_id=found["sort-order-id"],
             default_sort_order=sort_order_from_dict(found["default-sort-order"]),
             row_lineage=found["row-lineage"],
+            specs={s.spec_id: s for s in map(spec_from_dict, found["specs"])},
+            schemas=tuple(schema_from_dict(s) for s in found["schemas"]),
         )
 
 

@@ -1,8 +1,8 @@
 """Writing data files: rolling at a target size, one writer per partition.
 
-Rows are buffered to row groups of about a million rows (or ``write.parquet.row-group-size-bytes`` of Arrow data) and cut so that files
-come out near the target. Files get Java's names: ``<partition path>/<task>-<operation id>-<n>.parquet``. What was written is on record
-only once ``close`` returned it; ``abort`` deletes it.
+Rows are buffered to row groups of about a million rows (or ``write.parquet.row-group-size-bytes`` of Arrow data) and cut so that
+files come out near the target. Files get Java's names: ``<partition path>/<task>-<operation id>-<n>.parquet``. What was written is
+on record only once ``close`` returned it; ``abort`` deletes it.
 
 Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), and every column of the table is in every file
 (DEFAULT-03).
@@ -10,6 +10,7 @@ Rule: a file's rows all have the partition tuple the file is recorded with (PART
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -147,8 +148,8 @@ class RollingWriter:
 class PartitionedWriter:
     """Rows of any partitions: each goes to the writer of its partition tuple.
 
-    ``fanout`` keeps a writer open per partition; without it rows must come clustered by partition, each partition's files are closed
-    when the next begins, and a partition that comes again is a DataError.
+    ``fanout`` keeps a writer open per partition; without it rows must come clustered by partition, each partition's files are
+    closed when the next begins, and a partition that comes again is a DataError.
     """
 
     def __init__(
@@ -212,7 +213,7 @@ class PartitionedWriter:
 def identity_of(value: Any) -> Any:
     """What tells partition values apart: NaN equals NaN, -0.0 is not 0.0 (PART-15)."""
     if isinstance(value, float):
-        return ("nan",) if value != value else (value.hex(),)
+        return ("nan",) if math.isnan(value) else (value.hex(),)
     return value
 
 

@@ -1,7 +1,7 @@
 """Z-order: rows ordered by the interleaved bits of several columns, so that each of them is clustered.
 
-Every column's values are first spread evenly over 16 bits by their quantiles in a sample of all rows: with raw values, as in Java, a
-column of few or skewed values would leave most of its bits unused. Nulls sort first. At most 4 columns use all 16 bits each; more
+Every column's values are first spread evenly over 16 bits by their quantiles in a sample of all rows: with raw values, as in Java,
+a column of few or skewed values would leave most of its bits unused. Nulls sort first. At most 4 columns use all 16 bits each; more
 share 64 bits.
 """
 
@@ -64,7 +64,8 @@ def _rank(values: pa.Array, cuts: pa.Array) -> Ranks:
     below = np.cumsum(is_cut)
     ranks = np.empty(len(both), np.uint64)
     ranks[order] = below
-    return ranks[len(cuts) :][np.asarray(encoded.indices)]
+    found: Ranks = ranks[len(cuts) :][np.asarray(encoded.indices)]
+    return found
 
 
 def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:

@@ -48,7 +48,7 @@ def _number(text: str) -> str:
         number = float(text)
     except (ValueError, OverflowError):
         return text
-    whole = number == number and abs(number) < 1e15 and number == int(number)
+    whole = abs(number) < 1e15 and number == int(number)
     return str(int(number)) if whole else f"{number:.6g}"
 
 

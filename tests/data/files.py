@@ -65,7 +65,9 @@ def write_context(
     )
 
 
-def write(context: WriteContext, io: MemoryFileIO, rows: Iterable[Sequence[Any]], *, operation_id: str = "op", **options: Any) -> list[DataFile]:
+def write(
+    context: WriteContext, io: MemoryFileIO, rows: Iterable[Sequence[Any]], *, operation_id: str = "op", **options: Any
+) -> list[DataFile]:
     """Rows of canonical values as data files."""
     writer = PartitionedWriter(context, io, operation_id=operation_id, **options)
     writer.write(batch_of(context.file_schema, list(rows)))

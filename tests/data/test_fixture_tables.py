@@ -1,7 +1,7 @@
 """Every recorded table of another engine gives its expected rows, in the current state and in every snapshot.
 
-Covers GEN-10, GEN-11, SCHEMA-11, SCHEMA-12, SCHEMA-13, SCHEMA-14, NAMEMAP-01, DEL-POS-03, DEL-EQ-02, DV-05, DEFAULT-01 and SCAN-01 on
-tables that Impala, Hive, Flink, Spark, Trino, Dremio, DuckDB, pyiceberg and others wrote.
+Covers GEN-10, GEN-11, SCHEMA-11, SCHEMA-12, SCHEMA-13, SCHEMA-14, NAMEMAP-01, DEL-POS-03, DEL-EQ-02, DV-05, DEFAULT-01 and SCAN-01
+on tables that Impala, Hive, Flink, Spark, Trino, Dremio, DuckDB, pyiceberg and others wrote.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ RECORDED_WRONG = {
         }
     ],
 }
-"""Rows as the recording's own known queries give them: its readers showed a time as a number, a null list as an empty one, and a boolean
-map key as text."""
+"""Rows as the recording's own known queries give them: its readers showed a time as a number, a null list as an empty one, and a
+boolean map key as text."""
 
 
 def _load(case: Path) -> tuple[dict[str, Any], Table]:

@@ -1,4 +1,5 @@
-"""A file group's rewrite keeps its rows, in order or in the order asked for, and proves it (LINEAGE-07, SORT-01, SORT-03, PART-01)."""
+"""A file group's rewrite keeps its rows, in order or in the order asked for, and proves it (LINEAGE-07, SORT-01, SORT-03,
+PART-01)."""
 
 from __future__ import annotations
 
@@ -124,7 +125,9 @@ def test_partitions_are_computed_where_no_partition_is_given() -> None:
 def test_row_lineage_is_carried_over() -> None:
     io = new_io()
     (plain,) = write(write_context(SCHEMA), io, [(1, None, "a"), (2, None, "b")])
-    file = DataFile(file_path=plain.file_path, file_format=plain.file_format, record_count=2, file_size_in_bytes=1, first_row_id=100)
+    file = DataFile(
+        file_path=plain.file_path, file_format=plain.file_format, record_count=2, file_size_in_bytes=1, first_row_id=100
+    )
     once = added(rewrite_group(work_of(io, [file], partition=(), lineage=True)))
     again = DataFile(
         file_path=once[0].file_path, file_format=once[0].file_format, record_count=2, file_size_in_bytes=1, first_row_id=900

@@ -1,4 +1,5 @@
-"""What is written is read back: every type, in Parquet and Avro (PARQUET-01, AVRO-01, AVRO-02, AVRO-05, TYPE-30, TYPE-31, DEFAULT-03)."""
+"""What is written is read back: every type, in Parquet and Avro (PARQUET-01, AVRO-01, AVRO-02, AVRO-05, TYPE-30, TYPE-31,
+DEFAULT-03)."""
 
 from __future__ import annotations
 
@@ -49,7 +50,11 @@ VALUES: list[tuple[str, IcebergType, list[Any]]] = [
     ("double", DOUBLE, [float("inf"), 1e300, None]),
     ("decimal as int32", DecimalType(precision=9, scale=2), [Decimal("-1234567.89"), Decimal("0.00"), None]),
     ("decimal as int64", DecimalType(precision=18, scale=0), [Decimal(10**18 - 1), Decimal(-1), None]),
-    ("decimal as fixed", DecimalType(precision=38, scale=10), [Decimal("1234567890123456789012345678.0123456789"), Decimal("-1E-10"), None]),
+    (
+        "decimal as fixed",
+        DecimalType(precision=38, scale=10),
+        [Decimal("1234567890123456789012345678.0123456789"), Decimal("-1E-10"), None],
+    ),
     ("date", DATE, [-719162, 2932896, None]),
     ("time", TIME, [0, 86_399_999_999, None]),
     ("timestamp", TIMESTAMP, [-62_135_596_800_000_000, 253_402_300_799_999_999, None]),

@@ -1,0 +1,253 @@
+"""Writing deletes: position delete files (v2), deletion vectors (v3), equality delete files (spec: "Delete Formats").
+
+Deletes are written in the spec and partition of the data files they are for, whatever the table's current spec is. Properties
+``write.delete.parquet.*`` override ``write.parquet.*``. That a new deletion vector also holds what older deletes of its file
+removed (DV-03) is the caller's business: it hands in all positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from iceberg_ops.config.properties import (
+    DELETE_FORMAT,
+    DELETE_GRANULARITY,
+    DELETE_TARGET_FILE_SIZE_BYTES,
+    METRICS_COLUMN_PREFIX,
+    METRICS_DEFAULT,
+)
+from iceberg_ops.data.arrow_schema import arrow_schema
+from iceberg_ops.data.avro_writer import AvroFileWriter
+from iceberg_ops.data.conform import conform
+from iceberg_ops.data.parquet_writer import ParquetFileWriter
+from iceberg_ops.data.position_deletes import DELETE_SCHEMA
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import FileWriter, identity_of
+from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.serde.deletion_vector import serialize
+from iceberg_ops.serde.puffin import DELETION_VECTOR, BlobToWrite, write_puffin
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
+from iceberg_ops.spec.metadata_columns import POS_ID
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import UNSORTED
+from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField, StructType
+
+PositionsByFile = Mapping[DataFile, Iterable[int]]
+_DELETE_PREFIX, _PREFIX = "write.delete.parquet.", "write.parquet."
+
+
+def write_position_deletes(
+    io: FileIO,
+    context: WriteContext,
+    positions: PositionsByFile,
+    granularity: str | None = None,
+    *,
+    operation_id: str,
+    task_id: str = "00000",
+) -> list[DataFile]:
+    """Position delete files for those rows, sorted by path and position, each position once.
+
+    ``granularity`` file: a delete file per data file, which names it in ``referenced_data_file``; partition: one per partition
+    tuple (more where it outgrows the target size); None: as ``write.delete.granularity`` says. Raises UnsupportedError for a v3
+    table.
+    """
+    if context.format_version >= 3:
+        raise UnsupportedError("not supported: position delete files in a v3 table, because v3 takes deletion vectors only")
+    granularity = granularity or DELETE_GRANULARITY.of(context.properties)
+    groups: dict[Any, list[DataFile]] = {}
+    for file in sorted(positions, key=lambda f: f.file_path):
+        key = file.file_path if granularity == "file" else (file.spec_id, tuple(identity_of(v) for v in file.partition))
+        groups.setdefault(key, []).append(file)
+    suffix = delete_format(context).value
+    names = (f"{task_id}-{operation_id}-{n:05d}-deletes.{suffix}" for n in range(1, 1 << 30))
+    written: list[DataFile] = []
+    for files in groups.values():
+        written += _position_files(io, context, {f: ascending(positions[f]) for f in files}, names)
+    return written
+
+
+def ascending(positions: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Distinct positions in order, from any iterable, array or bitmap."""
+    if isinstance(positions, BitMap64):
+        return np.asarray(positions.to_array(), dtype=np.int64)
+    return np.unique(np.asarray(positions if isinstance(positions, np.ndarray) else list(positions), dtype=np.int64))
+
+
+def _position_files(
+    io: FileIO, context: WriteContext, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]], names: Iterator[str]
+) -> list[DataFile]:
+    """The delete files of one partition tuple: rolled at the target size, between data files where that is near enough."""
+    target = DELETE_TARGET_FILE_SIZE_BYTES.of(context.properties)
+    done: list[DataFile] = []
+    writer: FileWriter | None = None
+    paths: list[str] = []
+
+    def finish() -> None:
+        file = writer.close() if writer is not None else None
+        if file is not None:
+            only = paths[0] if len(paths) == 1 else None
+            done.append(replace(file, content=FileContent.POSITION_DELETES, sort_order_id=None, referenced_data_file=only))
+
+    for file, found in positions.items():
+        if not len(found):
+            continue
+        if writer is None or writer.is_full:
+            finish()
+            own = context.with_spec(file.spec_id)
+            location = own.location_of(file.partition, next(names))
+            writer, paths = _writer(_delete_context(own, DELETE_SCHEMA), io, location, file.partition, target), []
+        paths.append(file.file_path)
+        writer.write(_position_rows(file.file_path, found))
+    finish()
+    return done
+
+
+def _position_rows(path: str, positions: np.ndarray[Any, np.dtype[np.int64]]) -> pa.RecordBatch:
+    codes = pa.array(np.zeros(len(positions), np.int32))
+    paths = pa.DictionaryArray.from_arrays(codes, pa.array([path]))
+    schema = arrow_schema(DELETE_SCHEMA)
+    schema = schema.set(0, schema.field(0).with_type(paths.type))
+    return pa.RecordBatch.from_arrays([paths, pa.array(positions)], schema=schema)
+
+
+def delete_format(context: WriteContext) -> FileFormat:
+    """Format of new delete files: ``write.delete.format.default``, else that of data files. Raises UnsupportedError for ORC."""
+    stated = DELETE_FORMAT.maybe(context.properties)
+    if stated is None:
+        return context.file_format
+    if stated == "orc":
+        raise UnsupportedError("not supported: ORC delete files (write.delete.format.default = orc), because ORC is only read")
+    return FileFormat(stated)
+
+
+def _writer(context: WriteContext, io: FileIO, location: str, partition: Sequence[Any], target: int) -> FileWriter:
+    kind = AvroFileWriter if location.endswith(".avro") else ParquetFileWriter
+    return kind(context, io, location, partition, target)
+
+
+def _delete_context(context: WriteContext, schema: Schema) -> WriteContext:
+    """The context of a delete file: its own columns, full bounds (file scope is told by equal bounds of file_path)."""
+    properties = {k: v for k, v in context.properties.items() if not k.startswith(METRICS_COLUMN_PREFIX)}
+    properties |= {_PREFIX + k.removeprefix(_DELETE_PREFIX): v for k, v in properties.items() if k.startswith(_DELETE_PREFIX)}
+    properties[METRICS_DEFAULT.name] = "full"
+    return replace(
+        context, schema=schema, properties=properties, row_lineage=False, sort_order_id=None, default_sort_order=UNSORTED
+    )
+
+
+def write_deletion_vectors(
+    io: FileIO, context: WriteContext, positions: PositionsByFile, *, operation_id: str, task_id: str = "00000"
+) -> list[DataFile]:
+    """Deletion vectors for those data files, all in one Puffin file; one entry each (DV-01, DV-12). Raises UnsupportedError before
+    v3."""
+    if context.format_version < 3:
+        raise UnsupportedError(f"not supported: deletion vectors in a v{context.format_version} table, because they came with v3")
+    files = sorted(positions, key=lambda f: f.file_path)
+    vectors = [(f, BitMap64(ascending(positions[f]).tolist())) for f in files]
+    vectors = [(f, v) for f, v in vectors if len(v)]
+    if not vectors:
+        return []
+    blobs = [
+        BlobToWrite(
+            type=DELETION_VECTOR,
+            data=serialize(vector),
+            fields=(POS_ID,),
+            properties={"referenced-data-file": file.file_path, "cardinality": str(len(vector))},
+        )
+        for file, vector in vectors
+    ]
+    data, placed, _ = write_puffin(blobs, {"created-by": "iceberg-ops"})
+    location = f"{context.data_location}/{task_id}-{operation_id}-00001-deletes.puffin"
+    io.write(location, data)
+    return [
+        DataFile(
+            content=FileContent.POSITION_DELETES,
+            file_path=location,
+            file_format=FileFormat.PUFFIN,
+            spec_id=file.spec_id,
+            partition=file.partition,
+            record_count=len(vector),
+            file_size_in_bytes=len(data),
+            referenced_data_file=file.file_path,
+            content_offset=blob.offset,
+            content_size_in_bytes=blob.length,
+        )
+        for (file, vector), blob in zip(vectors, placed, strict=True)
+    ]
+
+
+def write_equality_deletes(
+    io: FileIO,
+    context: WriteContext,
+    equality_ids: Sequence[int],
+    rows: Iterable[pa.RecordBatch],
+    *,
+    partition: Sequence[Any] = (),
+    operation_id: str,
+    task_id: str = "00000",
+) -> list[DataFile]:
+    """Equality delete files of one partition tuple (of ``context.spec``; none: global deletes need an unpartitioned spec).
+
+    ``rows`` hold at least the columns of ``equality_ids``; others are left out. Raises SchemaError for a column that can not be a
+    delete column (DEL-EQ-03), DataError for rows that lack one.
+    """
+    if context.format_version < 2:
+        raise UnsupportedError("not supported: equality deletes in a v1 table, because they came with v2")
+    schema = _equality_schema(context, equality_ids)
+    target = DELETE_TARGET_FILE_SIZE_BYTES.of(context.properties)
+    own = _delete_context(context, schema)
+    done: list[DataFile] = []
+    writer: FileWriter | None = None
+
+    def finish() -> None:
+        file = writer.close() if writer is not None else None
+        if file is not None:
+            done.append(replace(file, content=FileContent.EQUALITY_DELETES, sort_order_id=None, equality_ids=tuple(equality_ids)))
+
+    for batch in rows:
+        if writer is None or writer.is_full:
+            finish()
+            name = f"{task_id}-{operation_id}-{len(done) + 1:05d}-deletes.{delete_format(context).value}"
+            writer = _writer(own, io, context.location_of(partition, name), partition, target)
+        writer.write(conform(_picked(batch, schema), schema))
+    finish()
+    return done
+
+
+def _equality_schema(context: WriteContext, equality_ids: Sequence[int]) -> Schema:
+    if not equality_ids:
+        raise SchemaError("equality_ids is empty: an equality delete needs at least one column")
+    reading = ReadContext(table_schema=context.schema, projected=context.schema)
+    fields: dict[int, NestedField] = {}
+    for field_id in equality_ids:
+        leaf = context.schema.field(field_id)
+        if leaf.type.is_nested or leaf.type in (FLOAT, DOUBLE):
+            raise SchemaError(f"column {context.schema.name_of(field_id)} of type {leaf.type} can not be a delete column")
+        path = reading.path_to(field_id)
+        fields[path.field_id] = _merged(fields[path.field_id], path) if path.field_id in fields else path
+    return Schema(StructType(tuple(fields.values())), context.schema.schema_id)
+
+
+def _merged(a: NestedField, b: NestedField) -> NestedField:
+    """Two paths through the same structs as one field."""
+    assert isinstance(a.type, StructType)
+    assert isinstance(b.type, StructType)
+    found = {f.field_id: f for f in a.type.fields}
+    for f in b.type.fields:
+        found[f.field_id] = _merged(found[f.field_id], f) if f.field_id in found else f
+    return replace(a, type=StructType(tuple(found.values())))
+
+
+def _picked(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    names = [f.name for f in schema.fields]
+    if missing := [n for n in names if n not in batch.schema.names]:
+        raise DataError(f"equality deletes need column {missing[0]!r}, which the rows do not have")
+    return batch.select(names)
