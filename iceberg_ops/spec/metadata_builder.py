@@ -133,8 +133,7 @@ class _Builder:
             return self.base
         state = self.state
         self._check_complete()
-        check_spec_sources(state.spec, state.schema)
-        check_sort_order(state.sort_order, state.schema, new=False)
+        self._check_defaults()
         log = state.metadata_log
         if previous_metadata_file is not None and self.base is not None:
             keep = METADATA_PREVIOUS_VERSIONS_MAX.of(state.properties)
@@ -146,6 +145,13 @@ class _Builder:
             snapshot_log=self._snapshot_log(),
             metadata_log=log,
         )
+
+    def _check_defaults(self) -> None:
+        """The default spec and order must fit the current schema; a table that was amiss before is not held up for it."""
+        base, state = self.base, self.state
+        if base is None or (base.schema, base.spec, base.sort_order) != (state.schema, state.spec, state.sort_order):
+            check_spec_sources(state.spec, state.schema)
+            check_sort_order(state.sort_order, state.schema, new=False)
 
     def _check_complete(self) -> None:
         state = self.state
