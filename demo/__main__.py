@@ -31,7 +31,8 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.command == "run" and not 2 <= chosen.days <= MOST_DAYS:
         parser.error(f"--days {chosen.days} must be 2 to {MOST_DAYS}")
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     places = Places.of()
     printer = Printer()
     try:
