@@ -15,8 +15,11 @@ from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
+from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.table.table import Table
 
+LEASE_MS = 2 * 3_600_000
+"""How long a lease lasts that is not renewed: more than any one group should take, less than the next night's run."""
 LISTED = 1_000
 """The most files, skipped files and failures a report lists; counts in ``metrics`` are always complete."""
 
@@ -67,6 +70,23 @@ class Run:
         finally:
             took = round((time.monotonic() - begun) * 1000)
             self.outcome.steps.append(Step(name=name, duration_ms=took, detail=", ".join(detail)))
+
+    @contextmanager
+    def lease(self, snapshot_id: int | None) -> Iterator[Callable[[], None]]:
+        """Hold the snapshot that is read, and every file this run writes, against expiry and orphan removal; call what is yielded
+        now and then to renew. Given back at the end, whatever happens but a crash; then it runs out by itself."""
+
+        def renew() -> None:
+            lease = Lease(
+                holder=self.run_key, snapshot_id=snapshot_id, expires_at_ms=self.now_ms() + LEASE_MS, marks=(self.operation_id,)
+            )
+            acquire_lease(self.table, lease)
+
+        renew()
+        try:
+            yield renew
+        finally:
+            release_lease(self.table, self.run_key)
 
     @property
     def summary(self) -> dict[str, str]:

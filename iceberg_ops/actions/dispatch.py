@@ -9,20 +9,15 @@ that writing is impossible rather than skipped; a report is written also when th
 
 from __future__ import annotations
 
+import importlib
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from iceberg_ops.actions.context import LISTED, Outcome, Run
-from iceberg_ops.actions.convert_equality_deletes import convert_equality_deletes
-from iceberg_ops.actions.expire_snapshots import expire_snapshots
-from iceberg_ops.actions.remove_orphan_files import remove_orphan_files
 from iceberg_ops.actions.report_file import error_report, write_report
-from iceberg_ops.actions.rewrite_data_files import rewrite_data_files
-from iceberg_ops.actions.rewrite_manifests import rewrite_manifests
-from iceberg_ops.actions.rewrite_position_delete_files import rewrite_position_delete_files
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
@@ -36,14 +31,6 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.state import table_state
 from iceberg_ops.table.table import Table
 
-ACTIONS: Mapping[str, Callable[[Run], None]] = {
-    "rewrite_data_files": rewrite_data_files,
-    "rewrite_position_delete_files": rewrite_position_delete_files,
-    "convert_equality_deletes": convert_equality_deletes,
-    "rewrite_manifests": rewrite_manifests,
-    "expire_snapshots": expire_snapshots,
-    "remove_orphan_files": remove_orphan_files,
-}
 _TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
 _TAKE_BRANCH = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes", "rewrite_manifests"})
 
@@ -153,7 +140,7 @@ def _run(
         progress=progress,
     )
     try:
-        ACTIONS[job.job](run)
+        action_of(job.job)(run)
     finally:
         after = record.outcome.table or table
         record.after = table_state(after, after.metadata.branch_head(job.branch))
@@ -170,6 +157,13 @@ def _check(job: JobSpec) -> None:
         raise OptionError(f"{job.job} works on the whole table and takes no branch; it was given {job.branch!r}")
     if job.source is not None or job.change is not None:
         raise OptionError(f"{job.job} takes neither source nor change")
+
+
+def action_of(name: str) -> Callable[[Run], None]:
+    """The function of an action: ``iceberg_ops.actions.<name>.<name>``. Imported when it runs, so that expiring snapshots does not
+    load Arrow."""
+    found: Callable[[Run], None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
+    return found
 
 
 def _check_branch(table: Table, branch: str) -> None:

@@ -1,10 +1,8 @@
 """Expire snapshots, then delete the files that only they used.
 
-Which snapshots and refs go is decided by the commit operation, on the table as it is at each attempt. Files are told by comparing
-the table before with the table as it is *after* the commit, read again, so that nothing a later commit refers to is deleted.
-
-The rule upheld: metadata first, files second. A crash in between leaves files that the orphan job finds, never a snapshot without
-its files.
+Which snapshots and refs go, and the order of note, swap and deletion, are the commit package's (``commit.expire_snapshots``,
+``commit.expiry``); here options become the operation and its result a report. A dry run stages the same operation and tells the
+same files, on the metadata it would commit.
 """
 
 from __future__ import annotations
@@ -12,88 +10,91 @@ from __future__ import annotations
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.expired_files import UnreachedFiles, unreached_files
+from iceberg_ops.commit.expiry import expire, resume_expiry
 from iceberg_ops.config.options import expire_snapshots_options
-from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.errors import ValidationError
-from iceberg_ops.planning.expire_snapshots import ExpiredFiles, expired_files
+from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.spec.metadata_builder import apply_updates
-from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
+
+_METRICS = (
+    ("deleted-data-files-count", "data"),
+    ("deleted-position-delete-files-count", "position_deletes"),
+    ("deleted-equality-delete-files-count", "equality_deletes"),
+    ("deleted-manifest-files-count", "manifests"),
+    ("deleted-manifest-lists-count", "manifest_lists"),
+    ("deleted-statistics-files-count", "statistics"),
+)
 
 
 def expire_snapshots(run: Run) -> None:
     """Fill ``run.outcome``. Raises ValidationError where gc.enabled is false, and what the committer raises."""
     table = run.table
-    if not GC_ENABLED.of(table.properties):
-        raise ValidationError(
-            f"can not expire snapshots of {table.name}: gc.enabled is false (deleting files may corrupt other tables)"
-        )
     options = expire_snapshots_options(run.job.options, table.properties, now_ms=run.now_ms())
     operation = ExpireSnapshots(
         older_than_ms=options.older_than_ms,
         retain_last=options.retain_last,
         snapshot_ids=options.snapshot_ids,
         clean_expired_metadata=options.clean_expired_metadata,
+        now_ms=run.now_ms(),
         run_key=run.run_key,
         summary=run.summary,
     )
     with run.step("plan") as detail:
         staged = operation.stage(operation.prepare(table), table)
         planned = apply_updates(table.metadata, staged.updates, now_ms=run.now_ms()) if staged.updates else table.metadata
-        expired = _gone(table.metadata, planned)
-        detail.append(f"{len(expired)} of {len(table.metadata.snapshots)} snapshots expire")
-    _count(run, expired, table.metadata, planned)
+        _count(run, table.metadata, planned)
+        detail.append(f"{run.outcome.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
     if not staged.updates:
+        if not run.job.dry_run:
+            _resume(run)
         return
+    run.outcome.status = "planned"
     if run.job.dry_run:
-        run.outcome.status = "planned"
-        _count_files(run, expired_files(table, expired, replace(table, metadata=planned)))
+        _record_files(run, _planned_files(table, planned), ())
         return
-    with run.step("commit"):
-        committed = commit(run.catalog, table, operation)
-    _record_commit(run, committed.table, committed.attempts)
+    with run.step("commit and clean") as detail:
+        result = expire(run.catalog, table, operation)
+        detail.append(f"{result.committed.attempts} attempts")
+    run.outcome.status = "already-committed" if result.committed.already_committed else "committed"
+    run.outcome.attempts = result.committed.attempts
+    run.outcome.table = result.committed.table
+    run.outcome.metrics["resumed-expirations-count"] = result.resumed
+    _count(run, table.metadata, result.committed.table.metadata)
+    _record_files(run, result.files, result.failures)
+
+
+def _resume(run: Run) -> None:
+    """Nothing expires now, but an earlier run may have died between its swap and its deletions."""
     with run.step("clean") as detail:
-        after = run.catalog.load_table(table.identifier[1:])
-        expired = _gone(table.metadata, after.metadata)
-        _count(run, expired, table.metadata, after.metadata)
-        deleted = _delete(run, expired_files(table, expired, after))
-        detail.append(f"{deleted} files deleted")
+        resumed = resume_expiry(run.catalog, run.table)
+        detail.append(f"{resumed} earlier expirations finished")
+    run.outcome.metrics["resumed-expirations-count"] = resumed
 
 
-def _gone(before: TableMetadata, after: TableMetadata) -> tuple[Snapshot, ...]:
-    return tuple(s for s in before.snapshots if s.snapshot_id not in after.snapshots_by_id)
+def _count(run: Run, before: TableMetadata, after: TableMetadata) -> None:
+    run.outcome.metrics["expired-snapshots-count"] = len(before.snapshots_by_id.keys() - after.snapshots_by_id.keys())
+    run.outcome.metrics["removed-refs-count"] = len(before.refs.keys() - after.refs.keys())
 
 
-def _count(run: Run, expired: tuple[Snapshot, ...], before: TableMetadata, after: TableMetadata) -> None:
-    run.outcome.metrics["expired-snapshots-count"] = len(expired)
-    run.outcome.metrics["removed-refs-count"] = len(set(before.refs) - set(after.refs))
+def _planned_files(table: Table, planned: TableMetadata) -> UnreachedFiles:
+    gone = [s for s in table.metadata.snapshots if s.snapshot_id not in planned.snapshots_by_id]
+    ids = {s.snapshot_id for s in gone}
+    statistics = [
+        *(s.statistics_path for s in table.metadata.statistics if s.snapshot_id in ids),
+        *(s.statistics_path for s in table.metadata.partition_statistics if s.snapshot_id in ids),
+    ]
+    return unreached_files(replace(table, metadata=planned), gone, statistics)
 
 
-def _count_files(run: Run, found: ExpiredFiles) -> None:
-    for name, locations in found.by_kind():
-        run.outcome.metrics[name] = len(locations)
-        run.outcome.files.extend(locations)
-
-
-def _record_commit(run: Run, table: Table, attempts: int) -> None:
-    run.outcome.status = "committed"
-    run.outcome.attempts = attempts
-    run.outcome.table = table
-
-
-def _delete(run: Run, found: ExpiredFiles) -> int:
-    """Delete kind by kind; metrics count what is gone, ``failures`` names what is not."""
-    total = 0
-    for name, locations in found.by_kind():
-        failures = run.table.io.delete_many(locations)
-        failed = {failure.location for failure in failures}
-        run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in failures)
-        run.outcome.files.extend(path for path in locations if path not in failed)
-        run.outcome.metrics[name] = len(locations) - len(failed)
-        total += len(locations) - len(failed)
-    run.outcome.metrics["failed-deletes-count"] = len(run.outcome.failures)
-    return total
+def _record_files(run: Run, files: UnreachedFiles, failures: tuple[DeleteFailure, ...]) -> None:
+    """Metrics count what is gone (in a dry run: what would go); ``failures`` names what is not."""
+    failed = {failure.location for failure in failures}
+    for metric, kind in _METRICS:
+        run.outcome.metrics[metric] = sum(path not in failed for path in getattr(files, kind))
+    run.outcome.files.extend(path for path in files if path not in failed)
+    run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in failures)
+    run.outcome.metrics["failed-deletes-count"] = len(failures)

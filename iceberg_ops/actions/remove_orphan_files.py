@@ -15,6 +15,7 @@ from iceberg_ops.config.options import remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.remove_orphan_files import (
     OrphanFiles,
@@ -24,6 +25,8 @@ from iceberg_ops.planning.remove_orphan_files import (
     partition_names,
     search_location,
 )
+from iceberg_ops.table.leases import active_leases
+from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 
@@ -45,7 +48,7 @@ def remove_orphan_files(run: Run) -> None:
         owned = ownership(current)
         unreadable = foreign_metadata(listing, owned, table.io)
         found = find_orphans(listing, owned, options, location, table.io)
-        found = _without(found, unreadable)
+        found = _without(found, (*unreadable, *_leased(found, current, run.now_ms())))
         detail.append(f"{len(found.orphans)} orphans")
     _report_plan(run, found)
     if not found.orphans:
@@ -76,6 +79,20 @@ def ownership(table: Table) -> Ownership:
         *(s.statistics_path for s in metadata.partition_statistics),
     }
     return Ownership(table_uuid=metadata.table_uuid, reachable=reachable, partition_names=partition_names(metadata))
+
+
+def _leased(found: OrphanFiles, table: Table, now_ms: int) -> list[Skipped]:
+    """Files that a running job is writing, and what jobs note down for each other."""
+    leases = active_leases(table, now_ms)
+    notes = f"{metadata_folder(table.metadata)}/iceberg-ops/"
+    identity = identity_under(table.io)
+    kept = []
+    for info in found.orphans:
+        if holder := next((lease.holder for lease in leases if lease.covers(info.location)), None):
+            kept.append(Skipped(info.location, f"run {holder} is writing it"))
+        elif identity(info.location).startswith(identity(notes)):
+            kept.append(Skipped(info.location, "a note of a running or interrupted job"))
+    return kept
 
 
 def _without(found: OrphanFiles, unreadable: tuple[Skipped, ...]) -> OrphanFiles:

@@ -86,6 +86,11 @@ class _Rewrite:
 
     def run_all(self) -> None:
         """Run and commit; then say what became of it."""
+        snapshot_id = None if self.plan.snapshot is None else self.plan.snapshot.snapshot_id
+        with self.run.lease(snapshot_id) as self.renew_lease:
+            self._run_all()
+
+    def _run_all(self) -> None:
         for name in ("rewritten-data-files-count", "rewritten-bytes-count", "added-data-files-count", "added-bytes-count"):
             self.run.outcome.count(name, 0)
         for name in ("failed-data-files-count", "removed-delete-files-count"):
@@ -165,6 +170,7 @@ class _Rewrite:
         results: dict[str, list[GroupResult]] = {group_id: [] for group_id in groups}
         runner = run.runner or LocalRunner(progress=run.progress)
         for answer in runner.run(works):
+            self.renew_lease()
             group = groups[group_of_work(answer.group_id)]
             waiting[group.group_id] -= 1
             if isinstance(answer, GroupFailure):

@@ -62,7 +62,7 @@ def parse_sort_order(text: str, metadata: TableMetadata) -> SortOrder:
         default = "first" if direction is SortDirection.ASC else "last"
         nulls = NullOrder(f"nulls-{(found['nulls'] or default).lower()}")
         fields.append(SortField((_column(name, metadata),), transform, direction, nulls))
-    return SortOrder(0, tuple(fields))
+    return SortOrder(1, tuple(fields))
 
 
 def _zorder_columns(text: str, metadata: TableMetadata) -> tuple[str, ...]:

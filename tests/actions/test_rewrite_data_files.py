@@ -1,0 +1,313 @@
+"""Rewriting data files end to end: rows stay, files become fewer, deletes go, and reports say what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from iceberg_ops.actions.local_runner import LocalRunner, attempt
+from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError, ValidationError
+from iceberg_ops.scan.planning import Scan
+from tests.actions.lake import Lake, make_lake, numbered
+
+
+def small_files(lake: Lake, *, files: int = 6, region: str = "a", start: int = 0) -> None:
+    lake.append(*(numbered(start + 100 * i, 100, region) for i in range(files)))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_small_files_become_one_per_partition_and_rows_stay(version: int, partitioned: bool) -> None:
+    lake = make_lake(version=version, partitioned=partitioned)
+    for region in "ab":
+        small_files(lake, region=region, start=0 if region == "a" else 1000)
+    rows = lake.rows()
+    report = lake.run("rewrite_data_files")
+    assert report.status == "committed"
+    assert lake.rows() == rows
+    assert len(lake.tasks()) == (2 if partitioned else 1)
+    assert report.metrics["rewritten-data-files-count"] == 12
+    assert report.metrics["added-data-files-count"] == len(lake.tasks())
+    assert report.before is not None
+    assert report.after is not None
+    assert (report.before.data_files, report.after.data_files) == (12, len(lake.tasks()))
+    assert all(group.certificate is not None and group.status == "committed" for group in report.groups)
+    assert sum(group.certificate.rows_out for group in report.groups if group.certificate) == 1200
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_deletes_are_applied_and_their_files_removed_in_the_same_commit(version: int) -> None:
+    lake = make_lake(version=version)
+    small_files(lake)
+    first, second = lake.tasks()[:2]
+    lake.delete_positions((first, [0, 5]), (second, [99]))
+    lake.delete_ids(250, 251)
+    rows = lake.rows()
+    assert len(rows) == 595
+    report = lake.run("rewrite_data_files")
+    assert lake.rows() == rows
+    assert report.after is not None
+    assert report.after.delete_files == 0
+    assert report.metrics["deleted-rows-applied"] == 5
+    assert report.metrics["removed-delete-files-count"] == (2 if version == 2 else 3)
+
+
+def test_a_delete_that_applies_to_other_files_too_stays() -> None:
+    lake = make_lake(partitioned=True)
+    small_files(lake, region="a")
+    lake.append(numbered(1000, 10, "b"))
+    lake.delete_ids(3, partition=("a",))
+    lake.delete_ids(1003, partition=("b",))
+    report = lake.run("rewrite_data_files")
+    assert report.metrics["removed-delete-files-count"] == 1
+    assert len(lake.rows()) == 608
+
+
+def test_new_files_keep_the_starting_sequence_number_so_that_later_equality_deletes_apply() -> None:
+    lake = make_lake()
+    small_files(lake)
+    start = lake.table.metadata.last_sequence_number
+    lake.run("rewrite_data_files")
+    assert [task.sequence_number for task in lake.tasks()] == [start]
+
+
+def test_the_second_run_finds_nothing_to_do() -> None:
+    lake = make_lake()
+    small_files(lake)
+    assert lake.run("rewrite_data_files").status == "committed"
+    again = lake.run("rewrite_data_files")
+    assert (again.status, again.snapshot_ids) == ("nothing-to-do", [])
+    assert again.skipped[0].reason == "it is the only candidate of its partition"
+
+
+def test_a_dry_run_plans_and_writes_nothing() -> None:
+    lake = make_lake()
+    small_files(lake)
+    before = lake.paths()
+    report = lake.run("rewrite_data_files", dry_run=True)
+    assert (report.status, report.metrics["planned-input-files-count"]) == ("planned", 6)
+    assert [group.status for group in report.groups] == ["planned"]
+    assert lake.paths() == before
+
+
+def test_the_plan_id_names_the_plan() -> None:
+    lake = make_lake()
+    small_files(lake)
+    first, second = (lake.run("rewrite_data_files", dry_run=True).plan_id for _ in range(2))
+    assert first == second
+    done = lake.run("rewrite_data_files")
+    assert done.plan_id == first
+    head = lake.table.metadata.current_snapshot
+    assert head is not None
+    assert head.summary["iceberg-ops.plan-id"] == first
+    assert head.summary["iceberg-ops.action"] == "rewrite_data_files"
+    assert head.summary["iceberg-ops.run-key"] == done.run_key
+
+
+def test_the_same_run_key_is_done_once() -> None:
+    lake = make_lake()
+    small_files(lake)
+    first = lake.run("rewrite_data_files", run_key="nightly-1")
+    small_files(lake, start=5000)
+    again = lake.run("rewrite_data_files", run_key="nightly-1")
+    assert (again.status, again.snapshot_ids) == ("already-committed", first.snapshot_ids)
+    assert len(lake.tasks()) == 7
+
+
+def test_a_where_picks_files_and_keeps_all_their_rows_and_deletes() -> None:
+    lake = make_lake(partitioned=True)
+    small_files(lake, region="a")
+    small_files(lake, region="b", start=1000)
+    lake.delete_positions((lake.tasks()[0], [1]))
+    rows = lake.rows()
+    report = lake.run("rewrite_data_files", where="region = 'a' and id < 300", min_input_files=2)
+    assert lake.rows() == rows
+    assert report.metrics["rewritten-data-files-count"] == 3
+    assert {s.reason for s in report.skipped} == {"no row can match WHERE"}
+
+
+def test_sorting_orders_rows_and_makes_ranges_disjoint() -> None:
+    lake = make_lake()
+    for i in range(5):
+        lake.append([(id_, None, "a") for id_ in range(i, 500, 5)])
+    report = lake.run("rewrite_data_files", sort_order="id DESC NULLS LAST", rewrite_all=True)
+    assert report.status == "committed"
+    assert scan_table(lake.table)["id"].to_pylist() == list(range(499, -1, -1))
+
+
+def test_z_order_keeps_rows() -> None:
+    lake = make_lake()
+    small_files(lake)
+    rows = lake.rows()
+    assert lake.run("rewrite_data_files", sort_order="zorder(id, data)").status == "committed"
+    assert lake.rows() == rows
+
+
+def test_a_branch_is_rewritten_without_touching_main() -> None:
+    lake = make_lake()
+    small_files(lake)
+    main = lake.table.metadata.current_snapshot_id
+    assert main is not None
+    commit(lake.catalog, lake.table, SetRef(ref="audit", snapshot_id=main))
+    report = lake.run("rewrite_data_files", branch="audit")
+    assert (report.status, report.branch) == ("committed", "audit")
+    metadata = lake.table.metadata
+    assert (metadata.current_snapshot_id, metadata.refs["audit"].snapshot_id) == (main, report.snapshot_ids[0])
+    assert lake.rows(Scan(ref="audit")) == lake.rows()
+
+
+def test_a_branch_must_exist_and_be_no_tag() -> None:
+    lake = make_lake()
+    small_files(lake)
+    with pytest.raises(NoSuchSnapshotError, match="no branch 'audit'"):
+        lake.run("rewrite_data_files", branch="audit")
+
+
+def test_row_ids_survive_a_rewrite_of_a_v3_table() -> None:
+    lake = make_lake(version=3)
+    small_files(lake)
+    columns = ["id", "_row_id", "_last_updated_sequence_number"]
+    before = sorted(map(tuple, zip(*(c.to_pylist() for c in scan_table(lake.table, Scan(), columns).columns), strict=True)))
+    lake.run("rewrite_data_files")
+    after = sorted(map(tuple, zip(*(c.to_pylist() for c in scan_table(lake.table, Scan(), columns).columns), strict=True)))
+    assert after == before
+
+
+class Meddling:
+    """A runner during whose work something else happens to the table."""
+
+    name = "local"
+
+    def __init__(self, meddle) -> None:  # type: ignore[no-untyped-def]
+        self.meddle = meddle
+
+    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        yield from LocalRunner(workers=1).run(works)
+        self.meddle()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_conflicting_group_is_dropped_and_the_others_are_committed(version: int) -> None:
+    lake = make_lake(version=version, partitioned=True)
+    small_files(lake, region="a")
+    small_files(lake, region="b", start=1000)
+    victim = next(t for t in lake.tasks() if t.data_file.partition == ("a",))
+    report = lake.run("rewrite_data_files", runner=Meddling(lambda: lake.delete_positions((victim, [3]))))
+    assert report.status == "partially-committed"
+    assert {group.partition: group.status for group in report.groups} == {"region=a": "dropped", "region=b": "committed"}
+    assert "conflict" in next(g.reason for g in report.groups if g.status == "dropped")
+    assert len(lake.rows()) == 1199
+    staged = [path for path in lake.paths() if "region=a" in path]
+    assert len([p for p in staged if "append" in p]) == len([p for p in staged if "pos" not in p and "dv" not in p])
+
+
+def test_when_every_group_conflicts_nothing_is_committed_and_nothing_is_left() -> None:
+    lake = make_lake()
+    small_files(lake)
+    victim = lake.tasks()[0]
+    before = lake.paths()
+    with pytest.raises(ValidationError):
+        lake.run("rewrite_data_files", runner=Meddling(lambda: lake.delete_positions((victim, [3]))))
+    assert len(lake.rows()) == 599
+    assert [p for p in lake.paths() - before if "append" not in p and "/data/" in p and "pos-" not in p] == []
+
+
+def test_an_equality_delete_that_comes_meanwhile_still_applies() -> None:
+    lake = make_lake()
+    small_files(lake)
+    report = lake.run("rewrite_data_files", runner=Meddling(lambda: lake.delete_ids(7)))
+    assert report.status == "committed"
+    assert [row[0] for row in lake.rows()] == [i for i in range(600) if i != 7]
+
+
+class Failing:
+    """A runner that can not do the works of some groups."""
+
+    name = "local"
+
+    def __init__(self, *groups: str) -> None:
+        self.groups = groups
+
+    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        for work in works:
+            if work.group_id.startswith(self.groups):
+                yield GroupFailure(work.group_id, "CORRUPT_TABLE", "file x is broken")
+            else:
+                yield attempt(work)
+
+
+def test_one_failed_group_fails_the_run_and_everything_written_is_deleted() -> None:
+    lake = make_lake(partitioned=True)
+    small_files(lake, region="a")
+    small_files(lake, region="b", start=1000)
+    before = lake.paths()
+    with pytest.raises(CorruptTableError, match="group g0002: file x is broken"):
+        lake.run("rewrite_data_files", runner=Failing("g0002"))
+    assert lake.paths() == before
+
+
+def test_with_partial_progress_a_failed_group_costs_only_itself() -> None:
+    lake = make_lake(partitioned=True)
+    for i, region in enumerate("abc"):
+        small_files(lake, region=region, start=1000 * i)
+    options = {"partial-progress.enabled": "true", "partial-progress.max-commits": "3"}
+    report = lake.run("rewrite_data_files", runner=Failing("g0002"), **options)
+    assert report.status == "partially-committed"
+    assert [group.status for group in report.groups] == ["committed", "failed", "committed"]
+    assert len(report.snapshot_ids) == 2
+    assert report.metrics["failed-data-files-count"] == 6
+    assert len(lake.rows()) == 1800
+
+
+def test_partial_progress_makes_at_most_the_commits_it_may() -> None:
+    lake = make_lake(partitioned=True)
+    for i, region in enumerate("abcde"):
+        small_files(lake, region=region, start=1000 * i)
+    options = {"partial-progress.enabled": "true", "partial-progress.max-commits": "2"}
+    report = lake.run("rewrite_data_files", **options)
+    assert (report.status, len(report.snapshot_ids), len(lake.tasks())) == ("committed", 2, 5)
+    assert len(lake.rows()) == 3000
+
+
+def test_dangling_deletes_go_on_request_even_without_other_work() -> None:
+    lake = make_lake(partitioned=True)
+    lake.append(numbered(0, 10, "a"))
+    lake.delete_ids(5, partition=("nowhere",))
+    assert lake.run("rewrite_data_files").status == "nothing-to-do"
+    report = lake.run("rewrite_data_files", remove_dangling_deletes=True)
+    assert (report.status, report.metrics["removed-delete-files-count"]) == ("committed", 1)
+    assert report.after is not None
+    assert report.after.delete_files == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"sort_order": "nope"}, "no column"),
+        ({"strategy": "sort"}, "needs option sort-order"),
+        ({"output_spec_id": 7}, "the table's specs are"),
+        ({"sort_order": "id sideways"}, "must be column or transform"),
+    ],
+)
+def test_options_that_do_not_fit_the_table_are_refused(options: dict[str, object], word: str) -> None:
+    lake = make_lake()
+    small_files(lake)
+    with pytest.raises(OptionError, match=word):
+        lake.run("rewrite_data_files", **options)
+
+
+def test_a_corrupt_input_file_fails_by_name_and_leaves_nothing() -> None:
+    lake = make_lake()
+    small_files(lake)
+    broken = lake.tasks()[2].file_path
+    lake.table.io.write(broken, b"not parquet", overwrite=True)
+    before = lake.paths()
+    with pytest.raises(CorruptTableError, match=broken.rsplit("/", 1)[-1]):
+        lake.run("rewrite_data_files")
+    assert lake.paths() == before
