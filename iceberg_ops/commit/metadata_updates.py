@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.requirements import (
     AssertCurrentSchemaId,
@@ -86,7 +87,8 @@ class UpgradeFormatVersion(MetadataOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateSchema(MetadataOperation):
-    """Make ``schema`` the current one. It was worked out on the table the caller had (``spec.schema_evolution``)."""
+    """Make ``schema`` the current one, name mapping and column properties in step with it. It was worked out on the table the
+    caller had (``spec.schema_evolution``)."""
 
     schema: Schema
     name: str = "update_schema"
@@ -98,7 +100,7 @@ class UpdateSchema(MetadataOperation):
         _unchanged(table, "schema", base.current_schema_id, metadata.current_schema_id)
         _unchanged(table, "last column id", base.last_column_id, metadata.last_column_id)
         requirements = (AssertLastAssignedFieldId(base.last_column_id), AssertCurrentSchemaId(base.current_schema_id))
-        updates = (AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
+        updates = (*schema_followers(metadata, self.schema), AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
         return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
 
 
