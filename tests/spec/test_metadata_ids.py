@@ -14,7 +14,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transforms import DAY, HOUR, IDENTITY, VOID, Transform, bucket, truncate
 from iceberg_ops.spec.types import INT, TIMESTAMP_NS, NestedField, list_of
-from tests.spec.test_metadata_builder import SCHEMA, table
+from tests.spec.test_metadata_builder import SCHEMA, history, table
 
 
 def test_an_equal_schema_is_found_again() -> None:
@@ -118,3 +118,30 @@ def test_sort_orders_are_numbered_from_one_and_found_again() -> None:
     assert (back.default_sort_order_id, len(back.sort_orders)) == (0, 2)
     again = apply_updates(back, [u.AddSortOrder(order), u.SetDefaultSortOrder(u.LAST_ADDED)], now_ms=1)
     assert (again.default_sort_order_id, len(again.sort_orders)) == (1, 2)
+
+
+def test_a_snapshot_is_read_with_the_schema_it_recorded() -> None:
+    """SCHEMA-14 SNAP-08"""
+    base = history(1)
+    wide = Schema.of(*SCHEMA.fields, NestedField(4, "x", INT))
+    found = apply_updates(base, [u.AddSchema(wide), u.SetCurrentSchema(u.LAST_ADDED)], now_ms=1)
+    snapshot = found.snapshots[0]
+    assert (found.schema_of(snapshot).schema_id, found.schema.schema_id) == (0, 1)
+    for unknown in (None, 77):
+        assert found.schema_of(replace(snapshot, schema_id=unknown)) == found.schema
+
+
+def test_ancestors_end_where_history_was_expired() -> None:
+    """REFS-09 SNAP-02"""
+    found = apply_updates(history(4), [u.RemoveSnapshots((2,))], now_ms=1)
+    assert [s.snapshot_id for s in found.ancestors(found.current_snapshot_id)] == [4, 3]
+    assert found.branch_head("main") == found.current_snapshot
+    assert found.branch_head("nothing") is None
+
+
+def test_a_table_that_was_amiss_before_still_takes_other_changes() -> None:
+    """PART-12: reading more than one would write; a maintenance commit is not the time to refuse the table."""
+    base = replace(table(), partition_specs=(PartitionSpec(0, (PartitionField((99,), 1000, IDENTITY, "gone"),)),))
+    assert apply_updates(base, [u.SetProperties({"a": "b"})], now_ms=1).properties == {"a": "b"}
+    with pytest.raises(SchemaError, match="source column 99"):
+        apply_updates(base, [u.AddSchema(Schema.of(*SCHEMA.fields[:2])), u.SetCurrentSchema(u.LAST_ADDED)], now_ms=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import uuid
 from decimal import Decimal
 
 import pytest
@@ -27,8 +28,11 @@ from iceberg_ops.spec.types import (
     TIMESTAMPTZ_NS,
     UNKNOWN,
     UUID,
+    VARIANT,
     DecimalType,
     FixedType,
+    GeographyType,
+    GeometryType,
     IcebergType,
     StructType,
     list_of,
@@ -228,3 +232,16 @@ def test_the_text_of_a_float_reads_back_as_the_same_float(value: float) -> None:
     text = float_text(value, single=True)
     assert struct.pack("<f", float(text)) == struct.pack("<f", value)
     assert len(text) <= len(float_text(value))
+
+
+def test_wkb_and_variant_bounds_travel_as_they_are() -> None:
+    """BIN-09 TYPE-39 TYPE-21 TYPE-22 TYPE-23"""
+    for type_ in (VARIANT, GeometryType(crs="EPSG:4326"), GeographyType()):
+        assert from_bytes(type_, to_bytes(type_, b"\x01\x02")) == b"\x01\x02"
+
+
+def test_a_uuid_is_sixteen_bytes_big_endian() -> None:
+    """TYPE-35 BIN-04"""
+    key = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
+    assert to_bytes(UUID, key).hex() == key.hex
+    assert from_bytes(UUID, key.bytes) == key
