@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, SizeOptions
+from iceberg_ops.config.options import NO_LIMIT, RewritePositionDeleteFilesOptions, SizeOptions
 from iceberg_ops.config.properties import DELETE_GRANULARITY
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.planning.delete_density import delete_key
@@ -100,9 +100,11 @@ def _groups_of(
         else:
             skipped.append(Skipped(delete.file_path, f"its {size} bytes are within the limits"))
     groups = []
-    for run in pack(
-        candidates, lambda d: d.data_file.file_size_in_bytes, sizes.max_file_group_size_bytes, sizes.max_file_group_input_files
-    ):
+    # A data file may have one deletion vector only, so what becomes vectors is never cut into several groups.
+    most_bytes, most_files = (
+        (NO_LIMIT, NO_LIMIT) if convert else (sizes.max_file_group_size_bytes, sizes.max_file_group_input_files)
+    )
+    for run in pack(candidates, lambda d: d.data_file.file_size_in_bytes, most_bytes, most_files):
         keys = {delete_key(d) for d in run}
         touched = tuple(task for task in tasks if any(delete_key(d) in keys for d in task.deletes))
         reason, refusal = _verdict(run, touched, sizes, convert, DELETE_GRANULARITY.of(metadata.properties) == "file")

@@ -1,0 +1,158 @@
+"""Turn equality deletes into position deletes (v2) or deletion vectors (v3), so that readers need not join them at every scan.
+
+For each data file with equality deletes its rows are read with exactly these deletes applied; positions that are missing from the
+result are the matching rows. They are deleted by position in the commit that removes the equality deletes, so no reader ever sees
+the one without the other.
+
+The rule upheld: the new deletes name data files that must still be live (a compaction that replaced one meanwhile, and still
+depended on the equality delete, is a conflict), and a delete goes only when every file it applies to was converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
+from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
+from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
+from iceberg_ops.config.report import GroupReport, SkippedFile
+from iceberg_ops.data.delete_writer import write_row_deletes
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import ReadCounts, read_task
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.errors import VerificationError
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.planning.convert_equality_deletes import (
+    ConvertEqualityDeletesPlan,
+    ConvertGroup,
+    plan_convert_equality_deletes,
+)
+from iceberg_ops.planning.delete_density import delete_key
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.metadata_columns import POS
+
+
+def convert_equality_deletes(run: Run) -> None:
+    """Fill ``run.outcome``. Raises VerificationError, and what planning, reading and the committer raise."""
+    options = convert_equality_deletes_options(run.job.options, run.table.properties)
+    where = None if run.job.where is None else parse_where(run.job.where)
+    with run.step("plan") as detail:
+        plan = plan_convert_equality_deletes(run.table, where, run.job.branch)
+        detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} equality delete files")
+    _report_plan(run, plan)
+    if not plan.groups:
+        return
+    run.outcome.status = "planned"
+    if not run.job.dry_run:
+        _convert(run, plan, options)
+
+
+def _report_plan(run: Run, plan: ConvertEqualityDeletesPlan) -> None:
+    outcome = run.outcome
+    outcome.plan_id = plan.plan_id
+    outcome.metrics["planned-groups-count"] = len(plan.groups)
+    outcome.metrics["planned-delete-files-count"] = sum(len(g.deletes) for g in plan.groups)
+    outcome.metrics["planned-data-files-count"] = sum(len(g.tasks) for g in plan.groups)
+    outcome.metrics["skipped-files-count"] = len(plan.skipped)
+    outcome.skipped = [SkippedFile(file_path=s.file_path, reason=s.reason) for s in plan.skipped]
+    for group in plan.groups:
+        outcome.groups[group.group_id] = GroupReport(
+            group_id=group.group_id,
+            status="planned",
+            reason=group.reason,
+            input_files=len(group.deletes),
+            input_bytes=group.input_bytes,
+        )
+
+
+def _convert(run: Run, plan: ConvertEqualityDeletesPlan, options: ConvertEqualityDeletesOptions) -> None:
+    assert plan.snapshot is not None
+    snapshot_id = plan.snapshot.snapshot_id
+
+    def operation_of(groups: Sequence[RewrittenDeletes]) -> Operation:
+        return RowDelta(
+            added_deletes=tuple(f for g in groups for f in g.added),
+            removed_deletes=tuple(f for g in groups for f in g.removed),
+            referenced_data_files=tuple(path for g in groups for path in g.data_files),
+            isolation=None,
+            branch=run.job.branch,
+            run_key=run.run_key,
+            starting_snapshot_id=snapshot_id,
+            summary=run.summary,
+            name="convert_equality_deletes",
+        )
+
+    with run.lease(snapshot_id) as renew:
+        done: list[RewrittenDeletes] = []
+        try:
+            with run.step("run"):
+                for group in plan.groups:
+                    done.append(converted(run, group, options))
+                    renew()
+        except Exception:
+            delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
+            raise
+        with run.step("commit") as detail:
+            commit_deletes(run, done, operation_of)
+            detail.append(f"{run.outcome.attempts} attempts")
+
+
+def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOptions) -> RewrittenDeletes:
+    """Read and write one group. Raises CorruptTableError, VerificationError."""
+    table = run.table
+    chosen = {delete_key(d) for d in group.deletes}
+    context = ReadContext.for_table(table.metadata, columns=[POS.name])
+    found = []
+    for task in group.tasks:
+        positions = matching_positions(run, task, chosen, context)
+        if len(positions):
+            found.append((task, positions))
+    write = WriteContext.for_table(table.metadata)
+    target = {DELETE_TARGET_FILE_SIZE_BYTES.name: str(options.target_file_size_bytes)}
+    written = write_row_deletes(
+        table.io,
+        replace(write, properties={**write.properties, **target}),
+        table.metadata.specs_by_id,
+        found,
+        operation_id=f"{run.operation_id}-{group.group_id}",
+        granularity=DELETE_GRANULARITY.of(table.properties),
+    )
+    removed = {(f.file_path, f.content_offset): f for f in (*(d.data_file for d in group.deletes), *written.replaced)}
+    return RewrittenDeletes(
+        group_id=group.group_id,
+        partition="",
+        reason=group.reason,
+        removed=tuple(removed.values()),
+        added=written.added,
+        data_files=tuple(task.file_path for task in group.tasks),
+        positions=sum(len(positions) for _, positions in found),
+    )
+
+
+def matching_positions(
+    run: Run, task: FileScanTask, chosen: set[tuple[str, int | None]], context: ReadContext
+) -> npt.NDArray[np.int64]:
+    """Positions of the file's rows that the chosen equality deletes remove, ascending.
+
+    Raises VerificationError where the file does not hold as many rows as its manifest records: positions would be wrong.
+    """
+    only = replace(task, deletes=tuple(d for d in task.deletes if delete_key(d) in chosen))
+    counts = ReadCounts()
+    live = [np.asarray(batch.column(0)) for batch in read_task(only, context, run.table.io, counts=counts)]
+    if counts.physical != task.record_count:
+        raise VerificationError(
+            f"data file {task.file_path} holds {counts.physical} rows, but its manifest records {task.record_count}: "
+            "nothing was committed"
+        )
+    matching = np.ones(task.record_count, dtype=bool)
+    for positions in live:
+        matching[positions] = False
+    return np.flatnonzero(matching).astype(np.int64)

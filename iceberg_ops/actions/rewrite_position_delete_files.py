@@ -1,0 +1,141 @@
+"""Rewrite position delete files: fewer and sorted, without positions in files that are gone; in v3, into deletion vectors.
+
+Positions are read from the group's delete files for the live data files they apply to, and written by the table's granularity. The
+new files take the highest data sequence number of those they replace, so they apply to the same rows and to no later ones.
+
+The rule upheld: the positions written are exactly the positions read for live data files; otherwise VerificationError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
+from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options
+from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
+from iceberg_ops.config.report import GroupReport, SkippedFile
+from iceberg_ops.data.delete_writer import write_row_deletes
+from iceberg_ops.data.position_deletes import deleted_positions
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.errors import VerificationError
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.planning.delete_density import delete_key
+from iceberg_ops.planning.rewrite_position_delete_files import (
+    DeleteGroup,
+    RewritePositionDeletesPlan,
+    plan_rewrite_position_delete_files,
+)
+from iceberg_ops.spec.content_files import DataFile
+
+
+def rewrite_position_delete_files(run: Run) -> None:
+    """Fill ``run.outcome``. Raises VerificationError, and what planning, reading and the committer raise."""
+    options = rewrite_position_delete_files_options(run.job.options, run.table.properties)
+    where = None if run.job.where is None else parse_where(run.job.where)
+    with run.step("plan") as detail:
+        plan = plan_rewrite_position_delete_files(run.table, options, where, run.job.branch)
+        detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} delete files")
+    _report_plan(run, plan)
+    if not plan.groups:
+        return
+    run.outcome.status = "planned"
+    if not run.job.dry_run:
+        _rewrite(run, plan, options)
+
+
+def _report_plan(run: Run, plan: RewritePositionDeletesPlan) -> None:
+    outcome = run.outcome
+    outcome.plan_id = plan.plan_id
+    outcome.metrics["planned-groups-count"] = len(plan.groups)
+    outcome.metrics["planned-delete-files-count"] = sum(len(g.deletes) for g in plan.groups)
+    outcome.metrics["skipped-files-count"] = len(plan.skipped)
+    outcome.skipped = [SkippedFile(file_path=s.file_path, reason=s.reason) for s in plan.skipped]
+    for group in plan.groups:
+        outcome.groups[group.group_id] = GroupReport(
+            group_id=group.group_id,
+            status="planned",
+            partition=group.partition_path,
+            reason=group.reason,
+            input_files=len(group.deletes),
+            input_bytes=group.input_bytes,
+        )
+
+
+def _rewrite(run: Run, plan: RewritePositionDeletesPlan, options: RewritePositionDeleteFilesOptions) -> None:
+    sequence_number = max(d.sequence_number for g in plan.groups for d in g.deletes)
+    assert plan.snapshot is not None
+    snapshot_id = plan.snapshot.snapshot_id
+
+    def operation_of(groups: Sequence[RewrittenDeletes]) -> Operation:
+        return RewriteFiles(
+            removed_deletes=tuple(f for g in groups for f in g.removed),
+            added_deletes=tuple(f for g in groups for f in g.added),
+            delete_sequence_number=sequence_number,
+            branch=run.job.branch,
+            run_key=run.run_key,
+            starting_snapshot_id=snapshot_id,
+            summary=run.summary,
+            name="rewrite_position_delete_files",
+        )
+
+    with run.lease(snapshot_id) as renew:
+        done: list[RewrittenDeletes] = []
+        try:
+            with run.step("run"):
+                for group in plan.groups:
+                    done.append(rewritten(run, group, options))
+                    renew()
+        except Exception:
+            delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
+            raise
+        with run.step("commit") as detail:
+            commit_deletes(run, done, operation_of)
+            detail.append(f"{run.outcome.attempts} attempts")
+
+
+def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesOptions) -> RewrittenDeletes:
+    """Read and write one group. Raises VerificationError, after deleting what was written."""
+    table = run.table
+    keys = {delete_key(d) for d in group.deletes}
+    found = []
+    for task in group.tasks:
+        mine = [d for d in task.deletes if delete_key(d) in keys]
+        positions = deleted_positions(table.io, mine, task.file_path)
+        if len(positions):
+            found.append((task, positions))
+    target = {DELETE_TARGET_FILE_SIZE_BYTES.name: str(options.sizes.target_file_size_bytes)}
+    context = WriteContext.for_table(table.metadata)
+    context = replace(context, properties={**context.properties, **target})
+    written = write_row_deletes(
+        table.io,
+        context,
+        table.metadata.specs_by_id,
+        found,
+        operation_id=f"{run.operation_id}-{group.group_id}",
+        granularity=DELETE_GRANULARITY.of(table.properties),
+    )
+    read = sum(len(positions) for _, positions in found)
+    vectors = any(f.is_deletion_vector for f in written.added)
+    if (total := sum(f.record_count for f in written.added)) != read and not (vectors and total > read):
+        delete_staged(table.io, [f.file_path for f in written.added])
+        raise VerificationError(
+            f"group {group.group_id} ({group.partition_path}): {read} positions read, but {total} written: nothing was committed"
+        )
+    return RewrittenDeletes(
+        group_id=group.group_id,
+        partition=group.partition_path,
+        reason=group.reason,
+        removed=_distinct((*(d.data_file for d in group.deletes), *written.replaced)),
+        added=written.added,
+        data_files=tuple(task.file_path for task, _ in found),
+        positions=read,
+    )
+
+
+def _distinct(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    return tuple({(f.file_path, f.content_offset): f for f in files}.values())
