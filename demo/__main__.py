@@ -43,8 +43,8 @@ def main(arguments: list[str]) -> int:
         printer.failure(e)
         return 1
     except KeyboardInterrupt:
-        stopped = stop_all(places) if chosen.command != "down" else []
-        printer.console.print(f"interrupted; stopped {', '.join(stopped) or 'nothing, nothing was running'}")
+        stop_all(places)
+        printer.console.print("interrupted; Airflow is stopped")
         return _INTERRUPTED
 
 

@@ -77,7 +77,7 @@ class SparkLane:
         return SparkSubmitHook(
             conn_id=self.conn_id,
             name=self.name,
-            conf=dict(self.conf),
+            conf={**quiet_driver(), **self.conf},
             driver_memory=self.driver_memory or os.environ.get("ICEBERG_OPS_DRIVER_MEMORY"),
             application_args=["--job-spec", str(spec)],
             env_vars=python_environment(),
@@ -132,6 +132,12 @@ def python_environment() -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([root, *known]),
     }
+
+
+def quiet_driver() -> dict[str, str]:
+    """Spark settings that keep Spark's start-up messages out of the task log, where the driver runs here (client mode)."""
+    path = Path(__file__).with_name("log4j2.properties")
+    return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={path.as_uri()}"}
 
 
 def application() -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_airflow import java
-from iceberg_airflow.lanes import Ended, LocalLane, SparkLane, application, python_environment, require_connection
+from iceberg_airflow.lanes import Ended, LocalLane, SparkLane, application, python_environment, quiet_driver, require_connection
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 pytestmark = pytest.mark.airflow
@@ -25,7 +25,9 @@ def test_spark_is_called_in_client_mode_on_the_connections_master() -> None:
     lane = SparkLane(log=LOG, name="append lake.nyc.flights", conf={"spark.ui.enabled": "false"}, driver_memory="1g")
     hook = lane._make_hook(Path("/jobs/job.json"))
     assert hook._build_spark_submit_command(str(application())) == [
-        *("spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"),
+        *("spark-submit", "--master", "local[2]"),
+        *("--conf", f"spark.driver.extraJavaOptions={quiet_driver()['spark.driver.extraJavaOptions']}"),
+        *("--conf", "spark.ui.enabled=false"),
         *("--driver-memory", "1g", "--name", "append lake.nyc.flights"),
         *(str(application()), "--job-spec", "/jobs/job.json"),
     ]
