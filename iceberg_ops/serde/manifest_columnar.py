@@ -70,14 +70,11 @@ def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType
     if container.record_count < FEWEST_RECORDS or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
-    node = _thinned(plan.node)
-    if not _is_decodable(node):
-        return None
-    frame = _decode(container, node)
+    frame = _decode(container, plan, statistics=False)
     if frame is None or frame.height != container.record_count:
         return None
     try:
-        return EntryColumns(frame, plan, manifest)
+        return EntryColumns(frame, plan, manifest, data)
     except (IcebergOpsError, ValueError, TypeError, KeyError, OverflowError):
         return None
 
@@ -221,7 +218,7 @@ class EntryColumns:
             if self._decoded_maps is None:
                 container = read_container(self._data, self.manifest.manifest_path)
                 frame = _decode(container, self._plan, statistics=True)
-                if frame is None or frame.height != self._rows:
+                if frame is None or (frame.width and frame.height != self._rows):
                     raise CorruptTableError(f"{self.manifest.manifest_path}: statistics can not be decoded")
                 self._decoded_maps = {name: _map_column(frame[key]) for name, key in _MAPS.items() if key in frame.columns}
             return self._decoded_maps
@@ -307,7 +304,8 @@ class EntryColumns:
         if self._assigned_row_ids is None:
             found: list[int | None] = []
             first = self.manifest.first_row_id or 0
-            for number, deleted, count in zip(self._list("f142", None), (~self.live).tolist(), self.record_count.tolist(), strict=True):
+            written, deleted_rows = self._list("f142", None), (~self.live).tolist()
+            for number, deleted, count in zip(written, deleted_rows, self.record_count.tolist(), strict=True):
                 if number is None and not deleted:
                     number, first = first, first + count
                 found.append(number)
@@ -386,9 +384,12 @@ def _map_column(series: Any) -> _MapColumn:
     return _MapColumn(array.offsets.to_numpy(), pairs.field(0), pairs.field(1), array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _flat(entry: Any) -> dict[str, Any]:
-    record = next(n for n in entry if n != "null") if isinstance(entry, list) else entry
-    flat = []
+def _flat(record: Any) -> Any:
+    """The entry's record with the data file's fields in the place of the data file: the bytes are the same, and polars can then
+    leave statistics out. ``record`` is a copy of its own (of ``_thinned``)."""
+    if not isinstance(record, dict) or record["type"] != "record":
+        return record
+    flat: list[dict[str, Any]] = []
     for f in record["fields"]:
         inner = f["type"] if f["name"] == "f2" else None
         flat += inner["fields"] if isinstance(inner, dict) else [f]
@@ -421,14 +422,20 @@ def _is_empty_record(node: Any) -> bool:
     return isinstance(node, dict) and node["type"] == "record" and not node["fields"]
 
 
-def _decode(container: Container, node: Any) -> Any:
-    """A polars frame of the records, or None."""
+def _decode(container: Container, plan: DecodingPlan, *, statistics: bool) -> Any:
+    """A polars frame of the entries' statistics, or of everything else; None where polars does not take the file."""
     try:
         import polars
     except ImportError:
         return None
+    node = _flat(_thinned(plan.node))
+    if not _is_decodable(node):
+        return None
+    wanted = [f["name"] for f in node["fields"] if (f["name"] in _STATISTICS) == statistics]
+    if not wanted:
+        return polars.DataFrame()
     data = write_container(plain(node), {}, container.blocks, codec="null")
     try:
-        return polars.read_avro(io.BytesIO(data))
+        return polars.read_avro(io.BytesIO(data), columns=wanted)
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError):
         return None

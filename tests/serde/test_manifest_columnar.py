@@ -101,13 +101,22 @@ def test_a_statistic_is_a_mapping_like_any_other() -> None:
     assert (len(counts), sorted(counts), counts.get(9), repr(counts)) == (2, [1, 2], None, "{1: 5, 2: 10}")
 
 
-def _maps_with_text_keys() -> tuple[bytes, ManifestFile, StructType]:
+def test_a_manifest_without_any_statistics_column_reads() -> None:
+    raw, manifest = _of_another_writer(None)
+    columns = read_columns(raw, manifest, BY_P[2])
+    assert columns is not None
+    f = columns.entries([0])[0].data_file
+    assert (f.column_sizes, f.lower_bounds, f.partition) == (None, None, (None,))
+    assert columns.counts("value_counts", 1).null_count == 50
+
+
+def _of_another_writer(sizes: Any) -> tuple[bytes, ManifestFile]: -> tuple[bytes, ManifestFile, StructType]:
     fields = [
         {"name": "file_path", "type": "string", "field-id": 100},
         {"name": "file_format", "type": "string", "field-id": 101},
         {"name": "record_count", "type": "long", "field-id": 103},
         {"name": "file_size_in_bytes", "type": "long", "field-id": 104},
-        {"name": "column_sizes", "type": {"type": "map", "values": "long"}, "field-id": 108},
+        *([] if sizes is None else [{"name": "column_sizes", "type": sizes, "field-id": 108}]),
     ]
     entry = [
         {"name": "status", "type": "int", "field-id": 0},
@@ -116,7 +125,11 @@ def _maps_with_text_keys() -> tuple[bytes, ManifestFile, StructType]:
     f = {"file_path": "p", "file_format": "ORC", "record_count": 3, "file_size_in_bytes": 4, "column_sizes": {"1": 2}}
     out = io.BytesIO()
     fastavro.writer(out, {"type": "record", "name": "entry", "fields": entry}, [{"status": 1, "data_file": f}] * 50)
-    return out.getvalue(), ManifestFile(manifest_path="m", manifest_length=0), BY_P[2]
+    return out.getvalue(), ManifestFile(manifest_path="m", manifest_length=0)
+
+
+def _maps_with_text_keys() -> tuple[bytes, ManifestFile, StructType]:
+    return *_of_another_writer({"type": "map", "values": "long"}), BY_P[2]
 
 
 def _few() -> tuple[bytes, ManifestFile, StructType]:
