@@ -66,6 +66,8 @@ def as_text_map(value: Any, what: str) -> dict[str, str]:
     """An object of strings; numbers and booleans in it become their text. Raises CorruptTableError."""
     if not isinstance(value, dict):
         raise CorruptTableError(f"{what} is {_show(value)}: must be an object")
+    if all(type(v) is str for v in value.values()):
+        return value
     return {key: _text_of(v, f"{what}.{key}") for key, v in value.items() if v is not None}
 
 
@@ -109,7 +111,9 @@ class JsonObject:
         """An optional key; null counts as absent. Raises CorruptTableError for a value of another kind."""
         self._read.add(key)
         value = self._value.get(key)
-        return None if value is None else read(value, f"{self.what}.{key}")
+        if value is None:
+            return None
+        return read(value, f"{self.what}.{key}")
 
     def items_of(self, key: str, read: Callable[[Any], T]) -> tuple[T, ...]:
         """An optional array, each element read by ``read``; absent or null: empty."""
