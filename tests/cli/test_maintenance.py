@@ -1,0 +1,148 @@
+"""``plan``, ``run``, ``health`` and ``policy`` as on-call scripts see them: output, exit code, one line of error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.cli.main import run
+from iceberg_ops.config.document import to_json
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.io.local import LocalFileIO
+from tests.actions.lake import Lake, numbered
+from tests.builders import make_table
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    """Table ``wh.ns.t`` of six small files, in a catalog file that the environment names."""
+    catalog = FileSystemCatalog("wh", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    found = Lake(catalog)
+    found.append(*(numbered(100 * i, 100) for i in range(6)))
+    config = tmp_path / "catalogs.yml"
+    config.write_text(f"catalogs: [{{name: wh, type: filesystem, properties: {{warehouse: {tmp_path / 'wh'}}}}}]")
+    monkeypatch.setenv("ICEBERG_OPS_CATALOGS", str(config))
+    return found
+
+
+def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_plan_exits_with_2_when_there_is_work_and_0_when_there_is_none(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "rewrite_data_files", "wh.ns.t", "--json"]) == 2
+    report = as_json(capsys)
+    assert (report["status"], report["dry-run"], report["metrics"]["planned-input-files-count"]) == ("planned", True, 6)
+    assert run(["plan", "rewrite_data_files", "wh.ns.t", "--option", "min-input-files=7"]) == 0
+    assert "left alone: 6 files" in capsys.readouterr().out
+    assert len(lake.tasks()) == 6
+
+
+def test_a_table_can_be_planned_by_its_path_and_not_changed(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    path = lake.table.location.removeprefix("file://")
+    assert run(["plan", "rewrite_data_files", path, "--json"]) == 2
+    assert as_json(capsys)["status"] == "planned"
+    assert run(["run", "rewrite_data_files", path]) == 1
+    assert "is only read" in capsys.readouterr().err
+
+
+def test_run_does_the_work_and_writes_the_report(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.json"
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--run-key", "k1", "--report", str(report), "--json"]) == 0
+    assert as_json(capsys) == json.loads(report.read_text())
+    assert len(lake.tasks()) == 1
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--run-key", "k1"]) == 0
+    assert "already-committed" in capsys.readouterr().out
+
+
+def test_run_takes_a_job_spec(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = CatalogConfig(name="wh", type="filesystem", properties={"warehouse": str(tmp_path / "wh")})
+    spec = tmp_path / "job.json"
+    spec.write_bytes(to_json(JobSpec(job="rewrite_data_files", table="wh.ns.t", catalog=config)))
+    assert run(["run", "--job-spec", str(spec)]) == 0
+    assert "rewrite_data_files wh.ns.t: committed" in capsys.readouterr().out
+    assert len(lake.tasks()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["plan", "vacuum", "wh.ns.t"], ("BAD_OPTION", "'vacuum'", "expire_snapshots")),
+        (["plan", "rewrite_data_files", "wh.ns.nope"], ("NO_SUCH_TABLE", "nope")),
+        (["plan", "rewrite_data_files", "xx.ns.t"], ("BAD_OPTION", "'xx'")),
+        (["plan", "rewrite_data_files", "wh.ns.t", "--option", "min-input-files"], ("BAD_OPTION", "KEY=VALUE")),
+        (["plan", "rewrite_data_files", "wh.ns.t", "--option", "a=1", "--option", "a=2"], ("BAD_OPTION", "given twice")),
+        (["plan", "rewrite_data_files", "wh.ns.t", "--option", "min-inputs=1"], ("BAD_OPTION", "min-inputs", "min-input-files")),
+        (["plan", "rewrite_data_files", "wh.ns.t", "--where", "id >"], ("BAD_WHERE",)),
+        (["plan", "rewrite_data_files", "wh.ns.t", "--where", "nope = 1"], ("BAD_WHERE", "nope")),
+        (["run", "merge", "wh.ns.t"], ("UNSUPPORTED", "--lane spark")),
+        (["run", "rewrite_data_files"], ("BAD_OPTION", "TABLE")),
+        (["run", "--job-spec", "/nowhere.json"], ("BAD_OPTION", "/nowhere.json")),
+        (["run", "remove_orphan_files", "wh.ns.t", "--option", "older-than=1h"], ("BAD_OPTION", "24 hours")),
+        (["policy", "lint", "/nowhere.yml"], ("BAD_OPTION", "/nowhere.yml", "no such file")),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_1(
+    lake: Lake, arguments: list[str], words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    for word in words:
+        assert word in error
+
+
+def test_an_old_or_missing_java_is_named(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
+    assert "RUNTIME_MISSING: Spark needs Java 17 or newer" in (error := capsys.readouterr().err)
+    assert "version 11.0.2" in error
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
+    assert "there is no java" in capsys.readouterr().err
+
+
+def test_health_says_what_is_due_and_why(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["health", "wh.ns.t", "--json"]) == 2
+    verdicts = {row["action"]: row for row in as_json(capsys)}
+    assert verdicts["rewrite_data_files"]["verdict"] == "due"
+    assert "1 groups, 6 of 6 files" in verdicts["rewrite_data_files"]["why"]
+    assert verdicts["expire_snapshots"]["verdict"] == "not due"
+
+
+POLICY = """
+version: 1
+defaults:
+  maintenance:
+    - action: rewrite_data_files
+      options: {min-input-files: 9}
+catalogs:
+  wh: {type: filesystem, properties: {warehouse: /wh}}
+"""
+
+
+def test_policy_lint_and_explain(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "policy.yml"
+    path.write_text(POLICY)
+    assert run(["policy", "lint", str(path)]) == 0
+    capsys.readouterr()
+    assert run(["policy", "explain", str(path), "wh.ns.t", "--json"]) == 0
+    (step,) = as_json(capsys)["maintenance"]
+    assert step["options"] == {"min-input-files": {"value": "9", "source": "defaults"}}
+    assert run(["health", "wh.ns.t", "--policy", str(path)]) == 0
+    path.write_text(POLICY.replace("min-input-files", "min-inputs"))
+    capsys.readouterr()
+    assert run(["policy", "lint", str(path)]) == 1
+    assert "defaults.maintenance[0].options" in capsys.readouterr().err
