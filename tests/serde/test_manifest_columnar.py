@@ -110,7 +110,7 @@ def test_a_manifest_without_any_statistics_column_reads() -> None:
     assert columns.counts("value_counts", 1).null_count == 50
 
 
-def _of_another_writer(sizes: Any) -> tuple[bytes, ManifestFile]: -> tuple[bytes, ManifestFile, StructType]:
+def _of_another_writer(sizes: Any) -> tuple[bytes, ManifestFile]:
     fields = [
         {"name": "file_path", "type": "string", "field-id": 100},
         {"name": "file_format", "type": "string", "field-id": 101},
