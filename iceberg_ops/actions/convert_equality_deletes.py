@@ -24,9 +24,9 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.config.report import GroupReport, SkippedFile
-from iceberg_ops.data.delete_writer import write_row_deletes
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
+from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.expressions.where import parse_where
@@ -120,7 +120,6 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
     written = write_row_deletes(
         table.io,
         replace(write, properties={**write.properties, **target}),
-        table.metadata.specs_by_id,
         found,
         operation_id=f"{run.operation_id}-{group.group_id}",
         granularity=DELETE_GRANULARITY.of(table.properties),

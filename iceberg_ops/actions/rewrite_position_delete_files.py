@@ -19,8 +19,8 @@ from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.config.report import GroupReport, SkippedFile
-from iceberg_ops.data.delete_writer import write_row_deletes
 from iceberg_ops.data.position_deletes import deleted_positions
+from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.expressions.where import parse_where
@@ -114,7 +114,6 @@ def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesO
     written = write_row_deletes(
         table.io,
         context,
-        table.metadata.specs_by_id,
         found,
         operation_id=f"{run.operation_id}-{group.group_id}",
         granularity=DELETE_GRANULARITY.of(table.properties),

@@ -21,8 +21,8 @@ from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.delete_writer import write_row_deletes
 from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
@@ -146,7 +146,6 @@ class RowChangeJob:
             written = write_row_deletes(
                 self.run.table.io,
                 write,
-                self.run.table.metadata.specs_by_id,
                 [(task, _array(positions)) for task, positions in touched.items()],
                 operation_id=self.run.operation_id,
                 granularity=self.options.delete_granularity,

@@ -1,14 +1,13 @@
-"""Deletes of rows that a scan found, in the form the table's version asks for.
+"""Deletes by position for the rows a statement or a conversion found: delete files in v2, deletion vectors in v3.
 
-Rule: a deletion vector takes in everything older deletes removed from its data file, so it replaces the vector and the file-scoped
-position deletes that were there (DV-03); position delete files that name several data files stay. How the files are written is in
-``delete_files``.
+A deletion vector takes in everything older deletes removed from its data file, so it replaces the vector and the file-scoped position
+deletes that were there (DV-03); position delete files that name several data files stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,6 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.delete_index import scoped_path
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.partitioning import PartitionSpec
 
 Positions = npt.NDArray[np.int64]
 
@@ -37,21 +35,18 @@ class RowDeletes:
 def write_row_deletes(
     io: FileIO,
     context: WriteContext,
-    specs: Mapping[int, PartitionSpec],
     deleted: Sequence[tuple[FileScanTask, Positions]],
     *,
     operation_id: str,
-    granularity: str = "file",
+    granularity: str | None = None,
 ) -> RowDeletes:
-    """Delete ``positions`` of each task's data file.
+    """Delete the positions of each task's data file. ``granularity`` (v2): file or partition; None: the table's.
 
-    ``granularity`` file: a delete file per data file; partition: one per partition (v2 only). ``specs`` are the table's by id.
     Raises UnsupportedError for a v1 table and for ORC delete files.
     """
     if context.format_version < 2:
         raise UnsupportedError("not supported: merge-on-read on a v1 table, because v1 has no row-level deletes: upgrade it to v2")
-    context = replace(context, specs={**context.specs, **specs})
-    if context.format_version < 3:
+    if context.format_version == 2:
         positions = {task.data_file: found for task, found in deleted}
         return RowDeletes(tuple(write_position_deletes(io, context, positions, granularity, operation_id=operation_id)))
     merged: dict[DataFile, Positions] = {}
@@ -59,5 +54,5 @@ def write_row_deletes(
     for task, found in deleted:
         earlier = [d for d in task.deletes if not d.is_equality]
         merged[task.data_file] = np.concatenate([found, deleted_positions(io, earlier, task.file_path)])
-        replaced.extend(d.data_file for d in earlier if d.is_deletion_vector or scoped_path(d.data_file) is not None)
+        replaced += [d.data_file for d in earlier if d.is_deletion_vector or scoped_path(d.data_file) is not None]
     return RowDeletes(tuple(write_deletion_vectors(io, context, merged, operation_id=operation_id)), tuple(replaced))
