@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.metrics import leaf_paths
 from iceberg_ops.data.parquet_options import EncodingHints
-from iceberg_ops.data.parquet_reader import DICTIONARY_ENCODINGS, ParquetDataFile
+from iceberg_ops.data.parquet_reader import DICTIONARY_ENCODINGS, ParquetDataFile, stayed_in_dictionary
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
@@ -26,6 +26,8 @@ from iceberg_ops.spec.types import BINARY, DATE, INT, LONG, STRING, TIME, Decima
 
 _LOOKED_AT = 8
 """Inputs looked at: files of one group were mostly written alike."""
+_TOO_FEW = 1000
+"""A chunk of fewer values says nothing: try a dictionary."""
 _PAYS = 0.75
 """A dictionary of numbers pays when the encoded chunk is at most this part of the plain one."""
 
@@ -73,10 +75,13 @@ def _leaves(columns: Sequence[FileColumn]) -> Iterator[FileColumn]:
 
 def _stayed(chunk: pq.ColumnChunkMetaData) -> bool:
     """A dictionary to the end of the chunk, as far as a footer tells, and one that pays."""
-    if not chunk.has_dictionary_page or not DICTIONARY_ENCODINGS & set(chunk.encodings):
-        return False
+    if chunk.num_values < _TOO_FEW:
+        return True
     width = {"INT32": 4, "INT64": 8, "DOUBLE": 8, "FLOAT": 4}.get(chunk.physical_type)
-    return width is None or chunk.total_uncompressed_size <= chunk.num_values * width * _PAYS or chunk.num_values < 1000
+    if width is None:
+        return stayed_in_dictionary(chunk)
+    used = bool(chunk.has_dictionary_page and DICTIONARY_ENCODINGS & set(chunk.encodings))
+    return used and bool(chunk.total_uncompressed_size <= chunk.num_values * width * _PAYS)
 
 
 def _delta(type_: IcebergType) -> str | None:

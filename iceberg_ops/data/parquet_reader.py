@@ -19,6 +19,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
+_INDEX_BYTES, _PAGE_BYTES = 3, 512
 
 
 class ParquetDataFile:
@@ -110,9 +111,20 @@ def dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
         if str(column.logical_type.type) not in ("STRING", "NONE"):
             continue
         chunks = (metadata.row_group(g).column(c) for g in range(metadata.num_row_groups))
-        if all(chunk.has_dictionary_page and DICTIONARY_ENCODINGS & set(chunk.encodings) for chunk in chunks):
+        if all(stayed_in_dictionary(chunk) for chunk in chunks):
             found.append(column.path)
     return found
+
+
+def stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    """A text chunk whose writer kept to its dictionary to the end, and whose dictionary is small.
+
+    Footers do not say where a writer gave its dictionary up, but sizes do: indices take at most 2.5 bytes a value (a dictionary of
+    1 MiB has fewer than 2**20 values), plain text at least 4 and its own length.
+    """
+    if not chunk.has_dictionary_page or not DICTIONARY_ENCODINGS & set(chunk.encodings):
+        return False
+    return bool(chunk.total_uncompressed_size <= _INDEX_BYTES * chunk.num_values + _PAGE_BYTES)
 
 
 def _bare_rows(

@@ -1,7 +1,7 @@
 """Deletes by position for the rows a statement or a conversion found: delete files in v2, deletion vectors in v3.
 
-A deletion vector takes in everything older deletes removed from its data file, so it replaces the vector and the file-scoped position
-deletes that were there (DV-03); position delete files that name several data files stay.
+A deletion vector takes in everything older deletes removed from its data file, so it replaces the vector and the file-scoped
+position deletes that were there (DV-03); position delete files that name several data files stay.
 """
 
 from __future__ import annotations
