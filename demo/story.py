@@ -87,7 +87,7 @@ class Story:
     def ingest(self, airflow: Airflow) -> None:
         """Reference tables, the backfill, and one day a second time."""
         with self.printer.step("load weather, planes, airports and airlines (DAG reference_tables)") as step:
-            run_and_wait(airflow, self.places, step, "reference_tables", 420)
+            run_and_wait(airflow, self.places, step, "reference_tables")
         with self.printer.step(f"backfill flights_ingest, {self.days[0]} to {self.days[-1]}, one Spark job a day") as step:
             backfill(airflow, self.places, step, self.environment, dag_id="flights_ingest", days=self.days)
             self.sizes["ingested"] = states(self.places)
@@ -99,14 +99,14 @@ class Story:
 
     def correct(self, airflow: Airflow) -> None:
         with self.printer.step("late corrections (DAG flights_corrections): MERGE, UPDATE, DELETE") as step:
-            run_and_wait(airflow, self.places, step, "flights_corrections", 420)
+            run_and_wait(airflow, self.places, step, "flights_corrections")
             self.sizes["corrected"] = states(self.places)
             step.detail = f"{self.sizes['corrected']['flights'].delete_files} position delete files on flights"
 
     def maintain(self, airflow: Airflow) -> None:
         with self.printer.step("maintain every table from the policy (DAG table_maintenance)") as step:
             self.planted = plant_orphan(table_location(self.places, "flights"))
-            run_and_wait(airflow, self.places, step, "table_maintenance", 420)
+            run_and_wait(airflow, self.places, step, "table_maintenance")
             self.sizes["maintained"] = states(self.places)
             step.detail = f"{self.sizes['maintained']['flights'].data_files} data files, no delete file left on flights"
 
