@@ -23,7 +23,9 @@ _DOUBLE = struct.Struct("<d")
 
 @lru_cache(maxsize=1 << 14)
 def encode_long(value: int) -> bytes:
-    """Avro's zigzag variable-length form of an int or long."""
+    """Avro's zigzag variable-length form of an int or long. Raises OverflowError beyond 64 bits."""
+    if not -(1 << 63) <= value < 1 << 63:
+        raise OverflowError(f"{value} does not fit 64 bits")
     value = (value << 1) ^ (value >> 63)
     out = bytearray()
     while value > 0x7F:

@@ -141,7 +141,7 @@ def _encode_row(m: ManifestFile, encoders: list[tuple[Column, Any, Encode]]) -> 
     for column, get, encode in encoders:
         try:
             parts.append(encode(get(m)))
-        except (TypeError, AttributeError):
+        except (TypeError, ValueError, AttributeError, OverflowError):
             raise CorruptTableError(
                 f"{m.manifest_path}: its {column.name} is {get(m)!r}, which a manifest list can not hold"
             ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
@@ -55,6 +55,7 @@ positions = st.sets(st.integers(0, 2**63 - 1) | st.integers(0, 70_000), max_size
 runs = st.lists(st.tuples(st.integers(0, 2**40), st.integers(1, 9000)), max_size=4)
 
 
+@settings(deadline=None)
 @given(positions, runs)
 def test_any_positions_round_trip(single: set[int], ranges: list[tuple[int, int]]) -> None:
     """DV-08: array, bitmap and run containers."""
