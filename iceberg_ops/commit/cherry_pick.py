@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_ops.commit.history import ADDS_DATA, History
+from iceberg_ops.commit.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
@@ -91,7 +91,7 @@ class CherryPick(SnapshotOperationFields):
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException)."""
-    head = table.metadata.branch_head(branch)
+    head = base_of(table.metadata, branch)
     wap_id = picked.summary.get(WAP_ID)
     for snapshot in table.metadata.ancestors(None if head is None else head.snapshot_id):
         if snapshot.snapshot_id == picked.snapshot_id:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.history import History
+from iceberg_ops.commit.history import History, base_of
 from iceberg_ops.commit.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.retry import RetryPolicy
 from iceberg_ops.commit.run_keys import find_run
@@ -95,7 +95,7 @@ class _Loop:
             _check_same_table(self.callers_table, table)
             if self.prepared is None:
                 self.prepared = self.operation.prepare(self.callers_table)
-            head = table.metadata.branch_head(self.operation.branch)
+            head = base_of(table.metadata, self.operation.branch)
             self.operation.validate(
                 table, History(table, self.operation.branch, self.operation.starting_snapshot_id, self.validated_id)
             )

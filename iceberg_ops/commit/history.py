@@ -13,6 +13,7 @@ from functools import cached_property
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
+from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -24,6 +25,11 @@ ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
 
 ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
+
+
+def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """The snapshot that a commit to ``branch`` builds on: its head, or main's where the branch is yet to be made (as Java does)."""
+    return metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
 
 
 class History:
@@ -39,7 +45,7 @@ class History:
     @cached_property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """Oldest first. Raises ValidationError where the history is not known."""
-        head = self._table.metadata.branch_head(self._branch)
+        head = base_of(self._table.metadata, self._branch)
         found: list[Snapshot] = []
         last: Snapshot | None = None
         for snapshot in self._table.metadata.ancestors(None if head is None else head.snapshot_id):

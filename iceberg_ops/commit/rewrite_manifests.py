@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from iceberg_ops.commit.history import History
+from iceberg_ops.commit.history import History, base_of
 from iceberg_ops.commit.manifest_writing import existing
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, Made, SnapshotDraft
@@ -58,7 +58,7 @@ class RewriteManifests(SnapshotOperationFields):
         spec_id = metadata.default_spec_id if self.spec_id is None else self.spec_id
         if spec_id not in metadata.specs_by_id:
             raise BadInputError(f"table {table.name} has no partition spec {spec_id}")
-        parent = metadata.branch_head(self.branch)
+        parent = base_of(metadata, self.branch)
         if parent is None:
             return StagedCommit()
         current = manifests_of(table, parent)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.manifest_filter import (
     DataRemoval,
     DeleteRemoval,
@@ -260,7 +261,7 @@ def _parent(table: Table, target: Target) -> Snapshot | None:
     ref = table.metadata.ref(target.branch)
     if ref is not None and not ref.is_branch:
         raise BadInputError(f"{target.branch} is a tag, not a branch: a snapshot can not be committed to it")
-    return table.metadata.branch_head(target.branch)
+    return base_of(table.metadata, target.branch)
 
 
 def _oldest_data(kept: Sequence[ManifestFile], added: Sequence[NewFile], last_sequence_number: int) -> int:
