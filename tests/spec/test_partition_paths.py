@@ -120,3 +120,10 @@ def test_escaped_text_is_one_folder_name_and_reads_back(text: str) -> None:
     assert "/" not in found
     assert "=" not in found
     assert unquote_plus(found) == text
+
+
+def test_recorded_folders_of_real_tables_match_their_partition_tuples() -> None:
+    """A decimal of scale 11 and binary values, as Java wrote them into folder names."""
+    tiny = DecimalType(precision=20, scale=11)
+    assert _path([("p", tiny, IDENTITY, Decimal("0E-11")), ("q", tiny, IDENTITY, Decimal("1E-11"))]) == "p=0E-11/q=1E-11"
+    assert _path([("b", BINARY, IDENTITY, b"\x01\x02\x03")]) == "b=AQID"
