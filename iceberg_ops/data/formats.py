@@ -52,5 +52,7 @@ def open_file(io: FileIO, location: str, file_format: FileFormat, ids: ColumnIds
         return opener(io, location, ids, keep_dictionaries)
     except FileNotFoundError:
         raise CorruptTableError(f"file {location} of the table does not exist") from None
-    except pa.ArrowInvalid as e:
+    except (pa.ArrowInvalid, OSError) as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise  # the store's own trouble, not the file's
         raise CorruptTableError(f"file {location} is not a readable {file_format.value} file: {e}") from None

@@ -84,7 +84,7 @@ class ParquetFileWriter:
         self.buffered_bytes += batch.nbytes
         if (
             self._buffered_rows >= ROW_GROUP_ROWS
-            or self.buffered_bytes * (self.ratio or 0) >= self._group_bytes
+            or self.buffered_bytes * (self.ratio or _UNKNOWN_RATIO) >= self._group_bytes
             or (self.ratio is None and self.buffered_bytes >= self._target * _FIRST_PART)
         ):
             self.flush()
