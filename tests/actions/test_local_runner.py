@@ -1,0 +1,84 @@
+"""The local lane: in this process or in others, the answers are the same, and a lost worker is an answer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from iceberg_ops.actions.group_works import even_parts, works_of
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.runner import GroupFailure, Progress
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.config.options import rewrite_data_files_options
+from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files
+from tests.actions.lake import Lake, numbered
+from tests.builders import make_table
+from tests.planning.planning_cases import task
+
+
+def works(tmp_path: Path) -> tuple[Lake, list[GroupWork]]:
+    """A table of three partitions on disk, and its works."""
+    catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=str(tmp_path))
+    catalog.create_namespace(("ns",))
+    make_table(catalog, partitioned=True)
+    lake = Lake(catalog)
+    for i, region in enumerate("abc"):
+        lake.append(*(numbered(1000 * i + 10 * j, 10, region) for j in range(5)))
+    table = lake.table
+    options = rewrite_data_files_options({}, table.properties)
+    plan = plan_rewrite_data_files(table, options)
+    return lake, works_of(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
+
+
+def rows_out(answers: list[GroupResult | GroupFailure]) -> dict[str, int]:
+    assert all(isinstance(answer, GroupResult) for answer in answers), answers
+    return {answer.group_id: answer.rows_out for answer in answers if isinstance(answer, GroupResult)}
+
+
+def test_worker_processes_give_the_same_answers_as_this_process(tmp_path: Path) -> None:
+    _, found = works(tmp_path)
+    seen: list[Progress] = []
+    there = rows_out(list(LocalRunner(workers=2, inline_bytes=0, progress=seen.append).run(found)))
+    assert there == {"g0001/1": 50, "g0002/1": 50, "g0003/1": 50}
+    assert (seen[-1].works_done, seen[-1].bytes_done) == (3, seen[-1].bytes)
+    assert seen[-1].seconds_left == 0
+
+
+def test_a_work_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    lake, found = works(tmp_path)
+    broken = next(t for t in lake.tasks() if t.data_file.partition == ("b",)).file_path
+    lake.table.io.write(broken, b"broken", overwrite=True)
+    answers = list(LocalRunner(workers=1).run(found))
+    (failure,) = [a for a in answers if isinstance(a, GroupFailure)]
+    assert (failure.group_id, failure.code) == ("g0002/1", "CORRUPT_TABLE")
+    assert len(answers) == 3
+
+
+def _die(work: GroupWork) -> GroupResult:
+    os._exit(9)
+
+
+def test_a_killed_worker_is_answered_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, found = works(tmp_path)
+    monkeypatch.setattr("iceberg_ops.actions.local_runner.attempt", _die)
+    answers = list(LocalRunner(workers=2, inline_bytes=0).run(found))
+    assert sorted(a.group_id for a in answers) == ["g0001/1", "g0002/1", "g0003/1"]
+    assert all(isinstance(a, GroupFailure) and "worker process lost" in a.message for a in answers)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts", "expected"),
+    [
+        ([10] * 6, 2, [3, 3]),
+        ([10] * 6, 1, [6]),
+        ([10] * 2, 5, [1, 1]),
+        ([100, 1, 1, 1], 2, [1, 3]),
+        ([1, 1, 1, 100], 2, [3, 1]),
+    ],
+)
+def test_groups_are_cut_into_even_runs_of_whole_files(sizes: list[int], parts: int, expected: list[int]) -> None:
+    assert [len(run) for run in even_parts([task(f"f{i}", mib) for i, mib in enumerate(sizes)], parts)] == expected
