@@ -82,6 +82,11 @@ class Airflow:
         found = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns", params={"limit": 100, "order_by": "logical_date"})
         return [Run(dag_id, r["dag_run_id"], r["state"], r.get("duration")) for r in found["dag_runs"]]
 
+    def backfill_is_open(self, dag_id: str) -> bool:
+        """True while a backfill of the DAG is not marked complete; Airflow allows one at a time, and looks every half minute."""
+        found = self._call("GET", "/api/v2/backfills", params={"dag_id": dag_id, "limit": 100})["backfills"]
+        return any(b["completed_at"] is None for b in found)
+
     def run(self, dag_id: str, run_id: str) -> Run:
         """One run."""
         r = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}")

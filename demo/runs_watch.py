@@ -13,11 +13,12 @@ from pathlib import Path
 from demo.airflow_api import FINAL, Airflow, Run, Task
 from demo.places import Places
 from demo.printing import Step
-from demo.processes import DemoError, check_alive, run
+from demo.processes import DemoError, check_alive, run, wait_until
 
 _POLL_SECONDS = 1.0
 # A step takes one or two minutes on two free cores; a machine ten times as busy is still given its time.
 _MOST_SECONDS = 1200.0
+_CLOSING_SECONDS = 180.0
 _ERROR_LINE = re.compile(r"^[A-Z]\w*(Error|Exception)\b.*")
 
 
@@ -38,6 +39,9 @@ def backfill(
     again: bool = False,
 ) -> list[Run]:
     """``airflow backfill create`` over the days, and wait for every run of it. Raises DemoError."""
+    step.show("waiting for the earlier backfill to be marked complete")
+    if not wait_until(lambda: not airflow.backfill_is_open(dag_id), _CLOSING_SECONDS):
+        raise DemoError(f"an earlier backfill of {dag_id} is still open", log=places.logs / "scheduler.log")
     before = {r.run_id: r for r in airflow.runs(dag_id)}
     arguments = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", dag_id]
     arguments += ["--from-date", days[0].isoformat(), "--to-date", days[-1].isoformat(), "--max-active-runs", "2"]
