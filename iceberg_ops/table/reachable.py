@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
+from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS
 from iceberg_ops.spec.content_files import FileContent
+from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
 
@@ -54,9 +56,8 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
     data: set[str] = set()
     deletes: set[str] = set()
     for manifest in manifests.values():
-        for entry in entries_of(table, manifest, live_only=True):
-            f = entry.data_file
-            (data if f.content is FileContent.DATA else deletes).add(f.file_path)
+        for path, content in _live(table, manifest):
+            (data if content == FileContent.DATA else deletes).add(path)
     ids = {s.snapshot_id for s in chosen}
     statistics: list[StatisticsFile | PartitionStatisticsFile] = [*table.metadata.statistics, *table.metadata.partition_statistics]
     return ReachableFiles(
@@ -67,6 +68,19 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
         statistics=frozenset(s.statistics_path for s in statistics if s.snapshot_id in ids),
         metadata_files=metadata_files(table),
     )
+
+
+def _live(table: Table, manifest: ManifestFile) -> Iterator[tuple[str, int]]:
+    """Path and content of each live entry; of a large manifest without making the entries."""
+    listed = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    columns = columns_of(table, manifest) if sum(n or 0 for n in listed) >= FEWEST_RECORDS else None
+    if columns is None:
+        for entry in entries_of(table, manifest, live_only=True):
+            yield entry.data_file.file_path, entry.data_file.content
+        return
+    for path, content, live in zip(columns.file_path.to_pylist(), columns.content.tolist(), columns.live.tolist(), strict=True):
+        if live:
+            yield path, content
 
 
 def metadata_files(table: Table) -> frozenset[str]:

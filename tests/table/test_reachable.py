@@ -81,6 +81,17 @@ def test_only_live_files_of_the_chosen_snapshots_are_reached(table: Table) -> No
     assert reachable_files(table, []).data == frozenset()
 
 
+def test_large_manifests_are_read_by_columns_with_the_same_outcome() -> None:
+    made = make_table(make_catalog("large"))
+    files = [data_file(f"f{n}") for n in range(60)]
+    manifest = manifest_of(made, 1, *files[:50], gone=tuple(files[50:]))
+    deletes = manifest_of(made, 1, *(position_deletes(f"p{n}") for n in range(40)))
+    snapshot = snapshot_of(made, 1, manifest, deletes)
+    found = reachable_files(replace(made, metadata=replace(made.metadata, snapshots=(snapshot,))))
+    assert found.data == {f"f{n}" for n in range(50)}
+    assert found.deletes == {f"p{n}" for n in range(40)}
+
+
 def test_the_difference_is_what_only_one_side_reaches(table: Table) -> None:
     first, second = table.metadata.snapshots
     removed = reachable_files(table, [first]) - reachable_files(table, [second])
