@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -142,3 +143,10 @@ def test_what_the_columnar_path_does_not_take_is_left_to_the_reference(case: Any
     raw, manifest, partition_type = case()
     assert read_columns(raw, manifest, partition_type) is None
     assert len(read_entries(raw, manifest, partition_type)) > 0
+
+
+def test_without_polars_the_reference_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw, manifest = encoded(many(), BY_P, version=2)
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert read_columns(raw, listed(manifest), BY_P[2]) is None
+    assert list(read_entries(raw, listed(manifest), BY_P[2])) == decoded(raw, listed(manifest), BY_P)
