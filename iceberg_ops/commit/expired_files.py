@@ -11,12 +11,13 @@ already (a resumed clean-up) only means that its files are left to the orphan jo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
@@ -89,7 +90,7 @@ def _content(table: Table, candidates: Iterable[_Candidate], identity: object) -
     found: dict[str, tuple[str, FileContent]] = {}
     for candidate in candidates:
         try:
-            entries = entries_of(table, candidate.manifest, live_only=True)
+            entries = entries_of(_with_spec(table, candidate.manifest), candidate.manifest, live_only=True)
         except CorruptTableError:
             if table.io.exists(candidate.manifest.manifest_path):
                 raise
@@ -97,3 +98,12 @@ def _content(table: Table, candidates: Iterable[_Candidate], identity: object) -
         for entry in entries:
             found[identity(entry.data_file.file_path)] = (entry.data_file.file_path, entry.data_file.content)
     return found
+
+
+def _with_spec(table: Table, manifest: ManifestFile) -> Table:
+    """The table such that the manifest can be read: its partition spec may have been removed together with its snapshots, and only
+    paths are wanted."""
+    metadata, spec_id = table.metadata, manifest.partition_spec_id
+    if spec_id in metadata.specs_by_id:
+        return table
+    return replace(table, metadata=replace(metadata, partition_specs=(*metadata.partition_specs, PartitionSpec(spec_id))))

@@ -166,7 +166,7 @@ def test_appends_of_two_writers_with_stale_tables_are_both_there(catalog: Any, v
 MISBEHAVING: dict[str, Callable[[Any], Any]] = {
     "fails three times": lambda c: FailsNTimes(c, 3),
     "is unavailable three times": lambda c: FailsNTimes(c, 3, CatalogUnavailableError),
-    "loses the answer": lambda c: LosesTheAnswer(c),
+    "loses the answer": LosesTheAnswer,
     "reads stale": ReadsStale,
     "is down for a while": lambda c: IsDown(c, 3),
 }

@@ -59,9 +59,10 @@ def test_a_writer_that_slept_through_the_cleaning_of_its_version_does_not_fork_t
     sleeper = catalog.io.read(f"{folder}/v2.metadata.json")
     old = catalog.load_table(IDENTIFIER)
     (folder / "v3.metadata.json").unlink()
-    with pytest.raises(CommitFailedError, match="version 3 .* is long past"):
+    with pytest.raises(CommitFailedError, match=r"version 3 .* is long past"):
         catalog._publish_next(IDENTIFIER, f"{folder}/v2.metadata.json", old.metadata, old.metadata)
-    assert sleeper and not (folder / "v3.metadata.json").exists()
+    assert sleeper
+    assert not (folder / "v3.metadata.json").exists()
     assert catalog.load_table(IDENTIFIER).metadata == table.metadata
 
 

@@ -355,7 +355,7 @@ def test_a_staged_append_is_published_once(version: int) -> None:
     assert live_paths(done.table) == {"a", "b", "c", "w"}
     assert done.snapshot is not None
     assert done.snapshot.summary["published-wap-id"] == "w1"
-    with pytest.raises(ValidationError, match="already picked|Duplicate request"):
+    with pytest.raises(ValidationError, match=r"already picked|Duplicate request"):
         commit(catalog, done.table, CherryPick(wap_id="w1"))
 
 
@@ -434,12 +434,12 @@ def test_rewritten_manifests_are_sorted_by_partition_on_any_branch_and_no_file_c
     [
         lambda: AppendFiles(added=(A, A)),
         lambda: AppendFiles(added=(equality_deletes("e"),)),
-        lambda: RewriteFiles(),
+        RewriteFiles,
         lambda: RewriteFiles(removed_deletes=(equality_deletes("e"),), added_data=(A,)),
-        lambda: RowDelta(),
+        RowDelta,
         lambda: RowDelta(added_deletes=(A,)),
-        lambda: DeleteFiles(),
-        lambda: OverwriteFiles(),
+        DeleteFiles,
+        OverwriteFiles,
         lambda: Transaction(operations=()),
     ],
 )

@@ -72,7 +72,7 @@ def delete_rows(kind: str, folder: str, rows: list[int], report: Any) -> None:
     for row in rows:
         while True:
             table = catalog.load_table(IDENTIFIER)
-            data, deletes = live(table)
+            data, _ = live(table)
             path = next(p for p in data if row in rows_of(p))
             delete = _named(position_deletes(f"{row}.del", path, partition=EU), path)
             operation = RowDelta(
