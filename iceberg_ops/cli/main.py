@@ -88,6 +88,9 @@ def run(arguments: Sequence[str]) -> int:
         # The reader of a pipe (head, say) has what it wanted; Python must not complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SystemExit:
+        # click's way of saying the same.
+        return 0
     except (KeyboardInterrupt, click.Abort):
         return _fail("INTERRUPTED", "stopped by the user", debug)
     except click.exceptions.NoArgsIsHelpError as e:

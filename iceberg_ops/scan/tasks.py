@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.json import expression_from_json, expression_to_json
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
@@ -103,7 +103,7 @@ def task_to_dict(task: FileScanTask) -> dict[str, Any]:
 
 
 def task_from_dict(found: Mapping[str, Any]) -> FileScanTask:
-    """The inverse of ``task_to_dict``. Raises CorruptTableError for what is no task."""
+    """The inverse of ``task_to_dict``. Raises DataError for what is no task."""
     try:
         residual = found.get("residual")
         return FileScanTask(
@@ -116,7 +116,7 @@ def task_from_dict(found: Mapping[str, Any]) -> FileScanTask:
             found.get("length"),
         )
     except (KeyError, TypeError, AttributeError) as e:
-        raise CorruptTableError(f"not a scan task: {type(e).__name__} {e}") from None
+        raise DataError(f"not a scan task: {type(e).__name__} {e}") from None
 
 
 def task_to_json(task: FileScanTask) -> bytes:
@@ -125,9 +125,9 @@ def task_to_json(task: FileScanTask) -> bytes:
 
 
 def task_from_json(data: bytes | str) -> FileScanTask:
-    """The inverse of ``task_to_json``. Raises CorruptTableError."""
+    """The inverse of ``task_to_json``. Raises DataError."""
     try:
         found = json.loads(data)
     except ValueError as e:
-        raise CorruptTableError(f"not a scan task: {e}") from None
+        raise DataError(f"not a scan task: {e}") from None
     return task_from_dict(found)

@@ -1,0 +1,78 @@
+"""What every call of the command line keeps to: one line for an error, the exit code, a light start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from iceberg_ops.cli.main import COMMANDS, run
+from tests.cli.conftest import Cli
+
+HEAVY = ("pyarrow", "polars", "sqlglot", "sqlalchemy", "fastavro", "numpy", "rich", "pyspark", "airflow")
+
+
+def imported_after(statement: str) -> list[str]:
+    code = f"import sys\n{statement}\nprint(*[m for m in {HEAVY!r} if m in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_starting_imports_nothing_heavy() -> None:
+    assert imported_after("import iceberg_ops.cli.main") == []
+
+
+def test_help_imports_no_command() -> None:
+    assert imported_after("from iceberg_ops.cli.main import cli\ncli.get_help(__import__('click').Context(cli))") == []
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_registered_command_explains_itself(name: str, cli: Cli) -> None:
+    shown = cli(name, "--help")
+    assert (shown.code, shown.err) == (0, "")
+    assert "Usage: iceberg-ops" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nope"], "error: USAGE: No such command 'nope'."),
+        (["scan"], "error: USAGE: Missing argument 'TABLE'."),
+        (["scan", "/no/such/table"], "error: NO_SUCH_TABLE: "),
+        (["scan", "table"], "error: NO_SUCH_TABLE: no table 'table': must be catalog.namespace.name or an existing path"),
+        (["scan", "other.ns.t"], "error: BAD_OPTION: catalog 'other' is not configured: known are lake"),
+        (["scan", "lake.ns.t"], "error: NO_SUCH_TABLE: "),
+        (["files", "/x", "--map-location", "a"], "error: BAD_OPTION: --map-location 'a': must be FROM=TO"),
+        (["scan", "/x", "--as-of", "noon"], "error: "),
+        (["scan", "/x", "--columns", "a,,b"], "error: BAD_OPTION: --columns 'a,,b'"),
+        (["scan", "/x", "--json", "--format", "csv"], "error: BAD_OPTION: --json and --format csv were given"),
+        (["inspect", "/x", "nothing"], "error: USAGE: Invalid value for"),
+        (["evolve", "/x", "DROP COLUMN a"], "error: BAD_OPTION: /x: a table given by its path is only read"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_1(cli: Cli, arguments: list[str], line: str) -> None:
+    done = cli(*arguments)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(line)
+    assert done.err.count("\n") == 1
+
+
+def test_an_unexpected_error_is_one_line_too_and_debug_shows_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("iceberg_ops.cli.files.open_table", broken)
+    assert run(["files", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "error: INTERNAL: ZeroDivisionError: a b (--debug shows where)\n"
+    assert run(["files", str(tmp_path), "--debug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    code = "import sys; from iceberg_ops.cli.main import main; sys.argv[1:] = ['--help']; main()"
+    shell = f"{sys.executable} -c \"{code}\" | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
