@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
@@ -56,6 +56,8 @@ class ParquetDataFile:
                 columns = columns or pruned(self.columns, batch.schema)
                 yield position, batch, columns
                 position += batch.num_rows
+        except pa.ArrowNotImplementedError as e:
+            raise UnsupportedError(f"not supported: reading file {self.location}, because Arrow can not: {e}") from None
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
@@ -73,6 +75,7 @@ def _opened(io: FileIO, location: str) -> pq.ParquetFile:
 def _open(io: FileIO, location: str, dictionaries: Sequence[str] | None, metadata: Any = None) -> pq.ParquetFile:
     local = io.local_path(location)
     options = {"coerce_int96_timestamp_unit": "us", "read_dictionary": dictionaries, "metadata": metadata}
+    options["arrow_extensions_enabled"] = False  # uuids inside maps can not be read as extension values
     if local is not None:
         return pq.ParquetFile(local, memory_map=True, pre_buffer=False, **options)
     return pq.ParquetFile(pa.PythonFile(io.open_input(location), "r"), pre_buffer=True, **options)
