@@ -20,7 +20,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from iceberg_ops.cli.column_definitions import SortKey, TransformTerm, column, comma_separated, data_type, named_term, sort_key, term
+from iceberg_ops.cli.column_definitions import (
+    SortKey,
+    TransformTerm,
+    column,
+    comma_separated,
+    data_type,
+    named_term,
+    sort_key,
+    term,
+)
 from iceberg_ops.cli.sql_tokens import Tokens
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
@@ -78,8 +87,11 @@ def _add_column(tokens: Tokens, found: Alterations) -> None:
     place = _place(tokens)
     default = MISSING if defined.default is None else literal_of(defined.default, defined.type)
     parent, _, name = defined.name.rpartition(".")
-    more = {"required": defined.required, "doc": defined.doc, "default": default}
-    found.schema.append(lambda e: e.add_column(name, defined.type, parent=parent or None, **more))
+    found.schema.append(
+        lambda e: e.add_column(
+            name, defined.type, parent=parent or None, required=defined.required, doc=defined.doc, default=default
+        )
+    )
     if place is not None:
         found.schema.append(_move(defined.name, place))
 

@@ -30,7 +30,8 @@ _PLAIN_TYPES: dict[str, IcebergType] = {
     "string": types.STRING, "uuid": types.UUID, "binary": types.BINARY, "variant": types.VARIANT, "unknown": types.UNKNOWN,
     "void": types.UNKNOWN, "geometry": types.GeometryType(), "geography": types.GeographyType(),
 }  # fmt: skip
-_TIME_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months": "month", "day": "day", "days": "day", "date": "day",
+_TIME_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months": "month", "day": "day", "days": "day", "date":
+"day",
                     "hour": "hour", "hours": "hour", "date_hour": "hour"}  # fmt: skip
 
 
@@ -158,7 +159,9 @@ def _struct_field(tokens: Tokens, ids: count[int]) -> NestedField:
     tokens.take(":")
     found = _definition(tokens, name, ids)
     if found.default is not None:
-        raise OptionError(f"{tokens.source!r}: field {name!r} of a struct: a default is set on a column of its own, with ALTER COLUMN")
+        raise OptionError(
+            f"{tokens.source!r}: field {name!r} of a struct: a default is set on a column of its own, with ALTER COLUMN"
+        )
     return NestedField(field_id, name, found.type, found.required, found.doc)
 
 

@@ -42,7 +42,8 @@ def create(
 ) -> None:
     """Create a table.
 
-    COLUMNS is a list of definitions, as in CREATE TABLE: "id bigint NOT NULL, ts timestamp COMMENT 'when', tags map<string, string>".
+    COLUMNS is a list of definitions, as in CREATE TABLE: "id bigint NOT NULL, ts timestamp COMMENT 'when', tags map<string,
+    string>".
     """
     from iceberg_ops.cli.column_definitions import parse_columns, parse_sort_keys, parse_terms
     from iceberg_ops.cli.evolve import show_table
@@ -132,7 +133,8 @@ def spec_of(schema: Schema, terms: list[TransformTerm]) -> PartitionSpec:
     return PartitionSpec(
         0,
         tuple(
-            PartitionField((_field_id(schema, t.source),), FIRST_PARTITION_FIELD_ID + n, t.transform, t.field_name) for n, t in enumerate(terms)
+            PartitionField((_field_id(schema, t.source),), FIRST_PARTITION_FIELD_ID + n, t.transform, t.field_name)
+            for n, t in enumerate(terms)
         ),
     )
 

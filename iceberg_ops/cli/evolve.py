@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 @click.option("--allow-incompatible", is_flag=True, help="Allow requiring a column that may hold nulls.")
 @click.option("--dry-run", is_flag=True, help="Check the steps and show the outcome; commit nothing.")
 @json_option
-def evolve(target: str, steps: tuple[str, ...], union_by_name: str | None, allow_incompatible: bool, dry_run: bool, as_json: bool) -> None:
+def evolve(
+    target: str, steps: tuple[str, ...], union_by_name: str | None, allow_incompatible: bool, dry_run: bool, as_json: bool
+) -> None:
     """Change schema, partitioning, sort order or properties, in one commit.
 
-    A STEP is a clause of ALTER TABLE: "ADD COLUMN c int AFTER b", "RENAME COLUMN a TO b", "ALTER COLUMN a TYPE bigint", "DROP COLUMN a",
+    A STEP is a clause of ALTER TABLE: "ADD COLUMN c int AFTER b", "RENAME COLUMN a TO b", "ALTER COLUMN a TYPE bigint", "DROP
+    COLUMN a",
     "ADD PARTITION FIELD bucket(16, id)", "REPLACE PARTITION FIELD days(ts) WITH hours(ts)", "WRITE ORDERED BY a DESC",
     "SET IDENTIFIER FIELDS id", "SET TBLPROPERTIES ('k' = 'v')". Setting 'format-version' upgrades the table.
     """
@@ -54,7 +57,13 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
     from iceberg_ops.cli.create import order_of
-    from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSchema, UpdateSortOrder, UpdateSpec, UpgradeFormatVersion
+    from iceberg_ops.commit.metadata_updates import (
+        UpdateProperties,
+        UpdateSchema,
+        UpdateSortOrder,
+        UpdateSpec,
+        UpgradeFormatVersion,
+    )
     from iceberg_ops.spec.metadata_builder import apply_updates
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
     from iceberg_ops.spec.spec_evolution import SpecEvolution
@@ -128,5 +137,7 @@ def show_table(target: str, metadata: TableMetadata, as_json: bool, what: str) -
     name_of = metadata.all_fields_by_id
     parts = [f"{p.name} = {p.transform}({name_of[p.source_id].name})" for p in metadata.spec.fields]
     click.echo(f"  partitioned by {', '.join(parts) or 'nothing'}")
-    keys = [f"{k.transform}({name_of[k.source_id].name}) {k.direction.value} {k.null_order.value}" for k in metadata.sort_order.fields]
+    keys = [
+        f"{k.transform}({name_of[k.source_id].name}) {k.direction.value} {k.null_order.value}" for k in metadata.sort_order.fields
+    ]
     click.echo(f"  ordered by {', '.join(keys) or 'nothing'}")

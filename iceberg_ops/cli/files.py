@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 @snapshot_options
 @json_option
 def files(
-    target: str, locations: tuple[str, ...], where: str | None, snapshot_id: int | None, ref: str | None, as_of: str | None, as_json: bool
+    target: str,
+    locations: tuple[str, ...],
+    where: str | None,
+    snapshot_id: int | None,
+    ref: str | None,
+    as_of: str | None,
+    as_json: bool,
 ) -> None:
     """List the data files a scan reads, each with its deletes."""
     from iceberg_ops.scan.planning import Scan, plan

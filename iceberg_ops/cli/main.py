@@ -33,7 +33,9 @@ class Registered(NamedTuple):
 COMMANDS: dict[str, Registered] = {
     "scan": Registered("iceberg_ops.cli.scan", "scan", "Print the rows of a table."),
     "files": Registered("iceberg_ops.cli.files", "files", "List the data files a scan reads, each with its deletes."),
-    "inspect": Registered("iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and the like."),
+    "inspect": Registered(
+        "iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and the like."
+    ),
     "check": Registered("iceberg_ops.cli.check", "check", "Verify that everything a table refers to exists and adds up."),
     "create": Registered("iceberg_ops.cli.create", "create", "Create a table."),
     "evolve": Registered("iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties."),

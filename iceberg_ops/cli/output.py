@@ -1,6 +1,7 @@
 """How documents reach a terminal: JSON for machines, tables through rich for people.
 
-JSON is byte-stable: key order is the order of the document, lists hold one element a line, numbers and texts as Python's json writes them
+JSON is byte-stable: key order is the order of the document, lists hold one element a line, numbers and texts as Python's json
+writes them
 (not escaped to ASCII).
 """
 
@@ -43,7 +44,11 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]], *, title: str) -> None:
     """Names and values, one pair a line."""
-    print_rows([{"name": name, "value": value if isinstance(value, int | float) else _cell(value)} for name, value in pairs], title=title, empty="nothing")
+    print_rows(
+        [{"name": name, "value": value if isinstance(value, int | float) else _cell(value)} for name, value in pairs],
+        title=title,
+        empty="nothing",
+    )
 
 
 def _cell(value: Any) -> str:

@@ -21,7 +21,9 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 @click.command()
 @click.argument("target", metavar="TABLE")
 @click.argument("name")
-@click.option("--snapshot-id", type=int, metavar="N", help="Where the branch begins, or with --replace goes; main's head if left out.")
+@click.option(
+    "--snapshot-id", type=int, metavar="N", help="Where the branch begins, or with --replace goes; main's head if left out."
+)
 @click.option("--ref", metavar="NAME", help="The same, by the name of a branch or tag.")
 @click.option("--replace", is_flag=True, help="Move a branch that is there already.")
 @click.option("--fast-forward", metavar="NAME", help="Move the branch on to the head of another.")

@@ -151,7 +151,8 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch.from_arrays(
-        [column if column.type == f.type else column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)], schema=schema
+        [column if column.type == f.type else column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)],
+        schema=schema,
     )
 
 

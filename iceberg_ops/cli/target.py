@@ -1,6 +1,7 @@
 """What TABLE means on the command line, and the options that go with it.
 
-TABLE is ``catalog.namespace.name`` (catalogs come from ``ICEBERG_OPS_CATALOGS`` or ./catalogs.yml), or a path to a table folder or a
+TABLE is ``catalog.namespace.name`` (catalogs come from ``ICEBERG_OPS_CATALOGS`` or ./catalogs.yml), or a path to a table folder
+or a
 metadata file. A path is opened through a read-only FileIO: whoever owns that table has its catalog, and commits belong there.
 """
 
@@ -44,7 +45,9 @@ def target_options(command: F) -> F:
 
 def snapshot_options(command: F) -> F:
     """``--snapshot-id``, ``--ref`` and ``--as-of``; at most one of them."""
-    command = click.option("--as-of", metavar="ISO", help="Read the snapshot that was current then (UTC where no offset is given).")(command)
+    command = click.option(
+        "--as-of", metavar="ISO", help="Read the snapshot that was current then (UTC where no offset is given)."
+    )(command)
     command = click.option("--ref", metavar="NAME", help="Read a branch or tag.")(command)
     return click.option("--snapshot-id", type=int, metavar="N", help="Read one snapshot.")(command)
 

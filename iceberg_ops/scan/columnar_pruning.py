@@ -1,12 +1,14 @@
 """Pruning a whole manifest at once: a filter on columns of statistics instead of on one file after another.
 
 Every file gets one of three answers: it can not match, it may match, or the columns do not decide (a bound is missing, has another
-width, belongs to a type that is compared one by one). The undecided are left to ``iceberg_ops.expressions.evaluators``, so both paths give
+width, belongs to a type that is compared one by one). The undecided are left to ``iceberg_ops.expressions.evaluators``, so both
+paths give
 the same files; this one only has to be right where it answers. Rows are the manifest's entries in file order.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -27,8 +29,10 @@ Mask = npt.NDArray[np.bool_]
 NO, UNDECIDED, MAYBE = 0, 1, 2
 """And is the smaller of two verdicts, or the greater."""
 
-_WHOLE = {"int": ("<i4",), "date": ("<i4",), "long": ("<i8", "<i4"), "time": ("<i8",), "timestamp": ("<i8",), "timestamptz": ("<i8",),
-          "timestamp_ns": ("<i8",), "timestamptz_ns": ("<i8",)}  # fmt: skip
+_WHOLE = {
+    "int": ("<i4",), "date": ("<i4",), "long": ("<i8", "<i4"), "time": ("<i8",),
+    "timestamp": ("<i8",), "timestamptz": ("<i8",), "timestamp_ns": ("<i8",), "timestamptz_ns": ("<i8",),
+}  # fmt: skip
 _FLOATING = {"float": ("<f4",), "double": ("<f8", "<f4")}
 _WIDEST_WHOLE = 2**63
 
@@ -81,6 +85,7 @@ def keeps_partitions(columns: EntryColumns, judge: SpecFilter, live: Mask, *, wi
     rows = np.flatnonzero(live)
     _, first, inverse = np.unique(codes[rows], return_index=True, return_inverse=True)
     asked = columns.partitions(rows[first].tolist())
+
     def keeps(partition: tuple[Any, ...]) -> bool:
         return judge.keeps_partition(partition) and not (with_residual and isinstance(judge.residual(partition), AlwaysFalse))
 
@@ -141,7 +146,7 @@ def _numeric(columns: EntryColumns, leaf: BoundPredicate, forms: tuple[str, ...]
 
 
 def _comparable(value: Any, floating: bool) -> bool:
-    return value == value if floating else isinstance(value, int) and -_WIDEST_WHOLE <= value < _WIDEST_WHOLE
+    return not math.isnan(value) if floating else isinstance(value, int) and -_WIDEST_WHOLE <= value < _WIDEST_WHOLE
 
 
 def _decoded(bounds: pa.Array, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
@@ -165,6 +170,12 @@ def _contiguous(values: pa.Array) -> memoryview:
     return memoryview(large.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
 
 
+def _some_between(low: npt.NDArray[Any], high: npt.NDArray[Any], literals: tuple[Any, ...]) -> Mask:
+    keys = np.sort(np.array(literals, low.dtype))
+    at = np.searchsorted(keys, low)
+    return (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] <= high)
+
+
 _Test = Callable[[npt.NDArray[Any], npt.NDArray[Any], tuple[Any, ...]], Any]
 _NUMERIC: dict[Op, _Test] = {
     Op.LT: lambda low, high, to: low < to[0],
@@ -173,15 +184,9 @@ _NUMERIC: dict[Op, _Test] = {
     Op.GT_EQ: lambda low, high, to: high >= to[0],
     Op.EQ: lambda low, high, to: (low <= to[0]) & (high >= to[0]),
     Op.NOT_EQ: lambda low, high, to: (low != high) | (low != to[0]),
-    Op.IN: lambda low, high, to: _some_between(low, high, to),
+    Op.IN: _some_between,
     Op.NOT_NULL: lambda low, high, to: np.ones(len(low), bool),
 }
-
-
-def _some_between(low: npt.NDArray[Any], high: npt.NDArray[Any], literals: tuple[Any, ...]) -> Mask:
-    keys = np.sort(np.array(literals, low.dtype))
-    at = np.searchsorted(keys, low)
-    return (at < len(keys)) & (keys[np.minimum(at, len(keys) - 1)] <= high)
 
 
 def _text(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:

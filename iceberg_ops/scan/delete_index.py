@@ -162,7 +162,8 @@ class DeleteIndex:
         return found
 
     def _may_name(self, delete: DataFile, path: str) -> bool:
-        """Whether a position delete's path bounds admit ``path``. Paths between two bounds share what the bounds share, so bounds say
+        """Whether a position delete's path bounds admit ``path``. Paths between two bounds share what the bounds share, so bounds
+        say
         something only where all three are written alike, and nothing once prefixes are mapped."""
         lower, upper = path_bounds(delete)
         if lower is None or upper is None or self._identity is not location_identity:

@@ -1,12 +1,14 @@
 """Whether column bounds let an equality delete file match any row of a data file.
 
-An equality delete removes rows whose values equal one of its rows in all ``equality_ids`` columns, null equal to null and NaN to NaN
+An equality delete removes rows whose values equal one of its rows in all ``equality_ids`` columns, null equal to null and NaN to
+NaN
 (spec: "Equality Delete Files"). So two files that share no value of one of these columns can not meet. Whatever is unknown
 (missing counts or bounds, a column of an unknown type) counts as a possible match.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +29,9 @@ _ORDERED = frozenset(
 def may_hold_deleted_rows(data: DataFile, delete: DataFile, fields_by_id: Mapping[int, NestedField]) -> bool:
     """False only if the metrics of both files prove that no row of ``data`` equals a row of ``delete``."""
     return all(
-        _may_share_value(data, delete, field_id, fields_by_id[field_id]) for field_id in delete.equality_ids or () if field_id in fields_by_id
+        _may_share_value(data, delete, field_id, fields_by_id[field_id])
+        for field_id in delete.equality_ids or ()
+        if field_id in fields_by_id
     )
 
 
@@ -40,7 +44,9 @@ def _may_share_value(data: DataFile, delete: DataFile, field_id: int, field: Nes
         return True
     if _all_null(data, field_id) or _all_null(delete, field_id):
         return False
-    if type_.name in ("float", "double") and _count(data.nan_value_counts, field_id) != 0 != _count(delete.nan_value_counts, field_id):
+    if type_.name in ("float", "double") and _count(data.nan_value_counts, field_id) != 0 != _count(
+        delete.nan_value_counts, field_id
+    ):
         return True
     return _ranges_meet(data, delete, field_id, type_)
 
@@ -65,7 +71,7 @@ def _bound(bounds: Mapping[int, bytes] | None, field_id: int, type_: PrimitiveTy
         value = from_bytes(type_, found)
     except CorruptTableError:
         return None
-    return None if isinstance(value, float) and value != value else value
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _count(counts: Mapping[int, int] | None, field_id: int) -> int | None:

@@ -1,7 +1,9 @@
 """Which snapshot a scan reads, and with which schema.
 
-A snapshot id, a tag and a time are read with the schema that snapshot recorded; a branch, ``main`` included, with the table's current
-schema (spec: "Point in Time Reads", SCHEMA-14; Iceberg Java does the same). A time is looked up in the snapshot log, not along the parents, so
+A snapshot id, a tag and a time are read with the schema that snapshot recorded; a branch, ``main`` included, with the table's
+current
+schema (spec: "Point in Time Reads", SCHEMA-14; Iceberg Java does the same). A time is looked up in the snapshot log, not along
+the parents, so
 that a rolled-back snapshot is found while it was current (SNAP-26).
 """
 
@@ -45,14 +47,19 @@ def _at_ref(metadata: TableMetadata, name: str) -> tuple[Snapshot | None, Schema
         raise NoSuchSnapshotError(f"table {metadata.location} has no branch or tag {name!r}: it has {known}")
     snapshot = metadata.snapshots_by_id.get(found.snapshot_id)
     if snapshot is None:
-        raise CorruptTableError(f"table {metadata.location}: {found.type} {name!r} names snapshot {found.snapshot_id}, which is not in the metadata")
+        raise CorruptTableError(
+            f"table {metadata.location}: {found.type} {name!r} names snapshot {found.snapshot_id}, which is not in the metadata"
+        )
     return snapshot, metadata.schema if found.is_branch else metadata.schema_of(snapshot)
 
 
 def snapshot_as_of(metadata: TableMetadata, as_of_ms: int) -> Snapshot:
-    """The snapshot that was current at that time (milliseconds since the epoch): the last log entry at or before it, in the log's order."""
+    """The snapshot that was current at that time (milliseconds since the epoch): the last log entry at or before it, in the log's
+    order."""
     entries = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= as_of_ms]
     if not entries:
         when = datetime.fromtimestamp(as_of_ms / 1000, UTC).isoformat()
-        raise NoSuchSnapshotError(f"table {metadata.location} has no snapshot as of {when}: its snapshot log begins later or is empty")
+        raise NoSuchSnapshotError(
+            f"table {metadata.location} has no snapshot as of {when}: its snapshot log begins later or is empty"
+        )
     return metadata.snapshot(entries[-1].snapshot_id)

@@ -1,6 +1,7 @@
 """A scan's filter seen through one partition spec: what it says about manifests, partitions and files.
 
-Each manifest is judged with the spec it was written under, never with the table's current one (PART-11). Everything here is inclusive:
+Each manifest is judged with the spec it was written under, never with the table's current one (PART-11). Everything here is
+inclusive:
 whatever may hold a matching row stays.
 """
 
@@ -84,6 +85,8 @@ class SpecFilters:
         if found is None:
             spec = self._metadata.specs_by_id.get(spec_id)
             if spec is None:
-                raise CorruptTableError(f"table {self._metadata.location}: a manifest has partition spec {spec_id}, which is not in the metadata")
+                raise CorruptTableError(
+                    f"table {self._metadata.location}: a manifest has partition spec {spec_id}, which is not in the metadata"
+                )
             found = self._filters[spec_id] = SpecFilter(self.bound, spec, self._metadata.all_fields_by_id)
         return found

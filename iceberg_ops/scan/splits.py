@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 from iceberg_ops.errors import OptionError
@@ -21,7 +22,9 @@ _SPLIT_ANYWHERE = frozenset({FileFormat.PARQUET, FileFormat.ORC})
 """Formats whose footer lists where each part starts; an Avro file is read whole."""
 
 
-def split_tasks(tasks: Iterable[FileScanTask], target_size: int, lookback: int = 10, open_cost: int = 4 << 20) -> list[list[FileScanTask]]:
+def split_tasks(
+    tasks: Iterable[FileScanTask], target_size: int, lookback: int = 10, open_cost: int = 4 << 20
+) -> list[list[FileScanTask]]:
     """Tasks cut to about ``target_size`` bytes and packed into groups of about that size.
 
     ``lookback`` is how many open groups a part may still join, ``open_cost`` the least weight (bytes) of a file and of each of its
@@ -43,8 +46,8 @@ def split_task(task: FileScanTask, target_size: int) -> list[FileScanTask]:
     """The parts of one task: along its split offsets, else every ``target_size`` bytes; the task itself where it can not be cut."""
     if not task.is_whole_file or task.data_file.file_format not in _SPLIT_ANYWHERE:
         return [task]
-    starts = valid_split_offsets(task.data_file) or range(0, task.data_file.file_size_in_bytes, target_size)
-    starts = [0, *starts[1:]]
+    cuts = valid_split_offsets(task.data_file) or range(0, task.data_file.file_size_in_bytes, target_size)
+    starts = [0, *cuts[1:]]
     if len(starts) == 1:
         return [task]
     ends = [*starts[1:], None]
@@ -54,8 +57,8 @@ def split_task(task: FileScanTask, target_size: int) -> list[FileScanTask]:
 def valid_split_offsets(file: DataFile) -> tuple[int, ...]:
     """The recorded offsets if they ascend and lie within the file, else none."""
     offsets = file.split_offsets or ()
-    rising = all(a < b for a, b in zip(offsets, offsets[1:], strict=False))
-    return offsets if offsets and rising and 0 <= offsets[0] and offsets[-1] < file.file_size_in_bytes else ()
+    rising = all(a < b for a, b in pairwise(offsets))
+    return offsets if offsets and rising and offsets[0] >= 0 and offsets[-1] < file.file_size_in_bytes else ()
 
 
 def join_neighbours(parts: list[FileScanTask]) -> list[FileScanTask]:
@@ -63,14 +66,21 @@ def join_neighbours(parts: list[FileScanTask]) -> list[FileScanTask]:
     joined: list[FileScanTask] = []
     for part in parts:
         last = joined[-1] if joined else None
-        if last is not None and last.data_file is part.data_file and last.length is not None and last.start + last.length == part.start:
+        if (
+            last is not None
+            and last.data_file is part.data_file
+            and last.length is not None
+            and last.start + last.length == part.start
+        ):
             joined[-1] = replace(last, length=None if part.length is None else last.length + part.length)
         else:
             joined.append(part)
     return joined
 
 
-def pack(items: Iterable[T], target: int, lookback: int, weight: Callable[[T], int], *, largest_first: bool = False) -> Iterator[list[T]]:
+def pack(
+    items: Iterable[T], target: int, lookback: int, weight: Callable[[T], int], *, largest_first: bool = False
+) -> Iterator[list[T]]:
     """Bins of at most ``target`` weight (one heavier item fills a bin of its own), keeping ``lookback`` bins open at a time.
 
     A bin is closed, the heaviest first or the oldest first, once more than ``lookback`` are open.

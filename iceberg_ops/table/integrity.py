@@ -3,7 +3,8 @@
 Metadata, manifest lists, manifests and the presence of every live file are checked here; what is inside data files is checked by
 ``iceberg_ops.data.deep_check``. Nothing is repaired, and one broken file never hides the next: each finding is a value.
 
-An ``error`` breaks a rule that readers rely on. A ``warning`` breaks a rule whose breach costs no rows (a recorded length that differs, a
+An ``error`` breaks a rule that readers rely on. A ``warning`` breaks a rule whose breach costs no rows (a recorded length that
+differs, a
 previous metadata file that is gone, a dangling delete).
 """
 
@@ -83,8 +84,10 @@ class IntegrityCheck:
     def _named_files(self, metadata: TableMetadata) -> Iterator[Finding]:
         for entry in metadata.metadata_log:
             yield from self._missing(entry.metadata_file, "previous-metadata", "warning")
-        for statistics in (*metadata.statistics, *metadata.partition_statistics):
+        for statistics in metadata.statistics:
             yield from self._missing(statistics.statistics_path, "statistics", "error", statistics.snapshot_id)
+        for partitions in metadata.partition_statistics:
+            yield from self._missing(partitions.statistics_path, "partition-statistics", "error", partitions.snapshot_id)
 
     def _missing(self, location: str, what: str, severity: Severity, snapshot_id: int | None = None) -> Iterator[Finding]:
         try:
@@ -133,21 +136,37 @@ class IntegrityCheck:
                 yield from self._live_file(manifest, entry, snapshot)
         length = self._io.length(manifest.manifest_path)
         if length != manifest.manifest_length:
-            yield _of(manifest, "manifest-length", f"has {length} bytes, recorded are {manifest.manifest_length}", snapshot, "warning")
+            yield _of(
+                manifest, "manifest-length", f"has {length} bytes, recorded are {manifest.manifest_length}", snapshot, "warning"
+            )
 
     def _live_file(self, manifest: ManifestFile, entry: ManifestEntry, snapshot: Snapshot) -> Iterator[Finding]:
         file = entry.data_file
         if (file.content is FileContent.DATA) != (manifest.content is ManifestContent.DATA):
-            yield Finding("error", "manifest-content", file.file_path, f"is listed in a manifest of {manifest.content.name.lower()}", snapshot.snapshot_id)
+            yield Finding(
+                "error",
+                "manifest-content",
+                file.file_path,
+                f"is listed in a manifest of {manifest.content.name.lower()}",
+                snapshot.snapshot_id,
+            )
         if manifest.sequence_number and (entry.sequence_number or 0) < manifest.min_sequence_number:
             detail = f"holds a file of sequence number {entry.sequence_number}, recorded minimum is {manifest.min_sequence_number}"
             yield _of(manifest, "manifest-min-sequence-number", detail, snapshot)
         if unknown := [i for i in file.equality_ids or () if i not in self._table.metadata.all_fields_by_id]:
-            yield Finding("error", "equality-ids", file.file_path, f"deletes by field {unknown[0]}, which is in no schema", snapshot.snapshot_id)
+            yield Finding(
+                "error",
+                "equality-ids",
+                file.file_path,
+                f"deletes by field {unknown[0]}, which is in no schema",
+                snapshot.snapshot_id,
+            )
         if file.file_path in self.live_files:
             return
         self._checked["files"] += 1
-        missing = list(self._missing(file.file_path, "data" if file.content is FileContent.DATA else "delete", "error", snapshot.snapshot_id))
+        missing = list(
+            self._missing(file.file_path, "data" if file.content is FileContent.DATA else "delete", "error", snapshot.snapshot_id)
+        )
         yield from missing
         if missing:
             return
@@ -236,7 +255,13 @@ def _summary(snapshot: Snapshot, contents: list[_Contents], place: str) -> Itera
     for name in ("total-data-files", "total-delete-files", "total-records", "total-position-deletes", "total-equality-deletes"):
         text = snapshot.summary.get(name)
         if text is not None and text != str(counted[name]):
-            yield Finding("error", "summary-totals", place, f"{name} is {text} in the summary, {counted[name]} in the manifests", snapshot.snapshot_id)
+            yield Finding(
+                "error",
+                "summary-totals",
+                place,
+                f"{name} is {text} in the summary, {counted[name]} in the manifests",
+                snapshot.snapshot_id,
+            )
 
 
 def _duplicates(contents: list[_Contents], snapshot: Snapshot) -> Iterator[Finding]:
@@ -252,5 +277,3 @@ def _of(manifest: ManifestFile, rule: str, detail: str, snapshot: Snapshot, seve
 
 def _reason(error: Exception) -> str:
     return "does not exist" if isinstance(error, FileNotFoundError) else str(error)
-
-

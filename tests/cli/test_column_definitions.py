@@ -36,7 +36,11 @@ def test_structs_nest_and_give_every_field_its_own_id() -> None:
     assert (a.required, a.doc, b.optional) == (True, "n", True)
     assert isinstance(b.type, types.StructType)
     assert b.type.fields[0].type == FixedType(length=2)
-    ids = [f.field_id for f in (a, b, m)] + [f.field_id for f in types.child_fields(b.type)] + [f.field_id for f in types.child_fields(m.type)]
+    ids = (
+        [f.field_id for f in (a, b, m)]
+        + [f.field_id for f in types.child_fields(b.type)]
+        + [f.field_id for f in types.child_fields(m.type)]
+    )
     assert len(set(ids)) == len(ids)
 
 
@@ -59,7 +63,12 @@ def test_a_partition_term_is_read(text: str, expected: tuple[str, str, str]) -> 
 def test_sort_keys_put_nulls_where_spark_does_unless_told() -> None:
     found = parse_sort_keys("a, b DESC, c ASC NULLS LAST, bucket(4, d) DESC NULLS FIRST")
     asc, desc, first, last = SortDirection.ASC, SortDirection.DESC, NullOrder.NULLS_FIRST, NullOrder.NULLS_LAST
-    assert [(k.term.source, k.direction, k.null_order) for k in found] == [("a", asc, first), ("b", desc, last), ("c", asc, last), ("d", desc, first)]
+    assert [(k.term.source, k.direction, k.null_order) for k in found] == [
+        ("a", asc, first),
+        ("b", desc, last),
+        ("c", asc, last),
+        ("d", desc, first),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,6 @@ def test_an_unexpected_error_is_one_line_too_and_debug_shows_where(
 
 def test_a_reader_that_has_enough_is_no_error() -> None:
     code = "import sys; from iceberg_ops.cli.main import main; sys.argv[1:] = ['--help']; main()"
-    shell = f"{sys.executable} -c \"{code}\" | true; exit ${{PIPESTATUS[0]}}"
+    shell = f'{sys.executable} -c "{code}" | true; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -33,16 +33,24 @@ def snapshots(count: int) -> list[int]:
 
 def test_create_makes_the_table_that_was_described(cli: Cli) -> None:
     made = cli(
-        "create", T, "id bigint NOT NULL, ts timestamp, tags map<string, int>", "--partitioned-by", "days(ts), bucket(4, id) AS shard",
+        "create", T, "id bigint NOT NULL, ts timestamp, tags map<string, int>",
+        "--partitioned-by", "days(ts), bucket(4, id) AS shard",
         "--ordered-by", "ts DESC", "--identifier", "id", "--property", "format-version=3", "--property", "a=b", "--json",
     )  # fmt: skip
     assert made.code == 0, made.err
     doc = made.json
     assert doc["format-version"] == 3
     assert doc["properties"]["a"] == "b"
-    assert [(f["id"], f["name"], f["required"]) for f in doc["schema"]["fields"]] == [(1, "id", True), (2, "ts", False), (3, "tags", False)]
+    assert [(f["id"], f["name"], f["required"]) for f in doc["schema"]["fields"]] == [
+        (1, "id", True),
+        (2, "ts", False),
+        (3, "tags", False),
+    ]
     assert doc["schema"]["identifier-field-ids"] == [1]
-    assert [(f["name"], f["transform"], f["field-id"]) for f in doc["partition-spec"]["fields"]] == [("ts_day", "day", 1000), ("shard", "bucket[4]", 1001)]
+    assert [(f["name"], f["transform"], f["field-id"]) for f in doc["partition-spec"]["fields"]] == [
+        ("ts_day", "day", 1000),
+        ("shard", "bucket[4]", 1001),
+    ]
     assert doc["sort-order"]["fields"][0]["direction"] == "desc"
     assert lake().load_table(("ns", "t")).metadata.format_version == 3
 
@@ -63,7 +71,8 @@ def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
     before = lake().load_table(("ns", "t")).metadata
     done = cli(
         "evolve", T, "ADD COLUMN s.b double COMMENT 'new' FIRST", "RENAME COLUMN name TO who", "ALTER COLUMN id DROP NOT NULL",
-        "ALTER COLUMN s.a TYPE bigint", "REPLACE PARTITION FIELD days(ts) WITH hours(ts)", "ADD PARTITION FIELD truncate(2, who) AS w",
+        "ALTER COLUMN s.a TYPE bigint", "REPLACE PARTITION FIELD days(ts) WITH hours(ts)",
+        "ADD PARTITION FIELD truncate(2, who) AS w",
         "WRITE ORDERED BY id DESC", "SET TBLPROPERTIES ('x' = '1', 'y' = '2')", "--json",
     )  # fmt: skip
     assert done.code == 0, done.err
@@ -79,7 +88,9 @@ def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
 
 def test_evolve_upgrades_and_sets_defaults_in_one_go(cli: Cli) -> None:
     make(cli)
-    done = cli("evolve", T, "SET TBLPROPERTIES ('format-version' = '3')", "ADD COLUMN d date NOT NULL DEFAULT DATE '2024-02-29' AFTER id")
+    done = cli(
+        "evolve", T, "SET TBLPROPERTIES ('format-version' = '3')", "ADD COLUMN d date NOT NULL DEFAULT DATE '2024-02-29' AFTER id"
+    )
     assert done.code == 0, done.err
     after = lake().load_table(("ns", "t")).metadata
     assert after.format_version == 3
@@ -124,7 +135,10 @@ def test_a_wrong_step_changes_nothing_and_says_why_in_one_line(cli: Cli, step: s
 def test_branches_and_tags_are_created_moved_and_dropped(cli: Cli) -> None:
     make(cli)
     first, second = snapshots(2)
-    assert cli("tag", T, "v1", "--snapshot-id", str(first), "--retain", "7d", "--json").json["refs"]["v1"] == {"type": "tag", "snapshot-id": first}
+    assert cli("tag", T, "v1", "--snapshot-id", str(first), "--retain", "7d", "--json").json["refs"]["v1"] == {
+        "type": "tag",
+        "snapshot-id": first,
+    }
     assert lake().load_table(("ns", "t")).metadata.refs["v1"].max_ref_age_ms == 7 * 86_400_000
     assert cli("branch", T, "dev", "--ref", "v1", "--min-snapshots", "3", "--json").json["refs"]["dev"]["snapshot-id"] == first
     assert cli("branch", T, "dev").code == 1

@@ -11,7 +11,21 @@ from hypothesis import strategies as st
 
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import (
-    Expression, and_, eq, gt, gt_eq, in_, is_nan, is_null, lt, lt_eq, not_, not_eq, not_null, or_, starts_with,
+    Expression,
+    and_,
+    eq,
+    gt,
+    gt_eq,
+    in_,
+    is_nan,
+    is_null,
+    lt,
+    lt_eq,
+    not_,
+    not_eq,
+    not_null,
+    or_,
+    starts_with,
 )  # fmt: skip
 from iceberg_ops.scan.columnar_pruning import kept_entries
 from iceberg_ops.scan.spec_filter import SpecFilter
@@ -48,7 +62,13 @@ def data_files(draw: st.DrawFn) -> DataFile:
         form = FORMS[field_id] if field_id != 1 or draw(st.booleans()) else lambda v: struct.pack("<i", v)
         odd = draw(st.sampled_from(["none", "none", "none", "nan", "broken"]))
         if draw(st.integers(0, 3)):
-            lower[field_id] = struct.pack("<d", math.nan) if odd == "nan" and field_id == 3 else b"\xff" if odd == "broken" else form(draw(values))
+            lower[field_id] = (
+                struct.pack("<d", math.nan)
+                if odd == "nan" and field_id == 3
+                else b"\xff"
+                if odd == "broken"
+                else form(draw(values))
+            )
         if draw(st.integers(0, 3)):
             upper[field_id] = form(draw(values))
         for found, limit in ((nulls, 3), (nans, 1), (counts, 4)):
@@ -56,8 +76,10 @@ def data_files(draw: st.DrawFn) -> DataFile:
                 found[field_id] = draw(st.integers(0, limit))
     partition = (draw(st.none() | st.sampled_from(["a", "b", ""])), draw(st.none() | st.integers(0, 3)), draw(st.none() | numbers))
     return DataFile(
-        file_path=f"/t/{draw(st.integers(0, 10**9))}", file_format=FileFormat.PARQUET, partition=partition, record_count=rows, file_size_in_bytes=1,
-        value_counts=counts, null_value_counts=nulls, nan_value_counts=nans, lower_bounds=lower, upper_bounds=upper if draw(st.booleans()) else None,
+        file_path=f"/t/{draw(st.integers(0, 10**9))}", file_format=FileFormat.PARQUET, partition=partition, record_count=rows,
+        file_size_in_bytes=1,
+        value_counts=counts, null_value_counts=nulls, nan_value_counts=nans, lower_bounds=lower, upper_bounds=upper if
+        draw(st.booleans()) else None,
     )  # fmt: skip
 
 
@@ -74,7 +96,9 @@ def leaves(draw: st.DrawFn) -> Expression:
     return draw(st.sampled_from([compare(name, value), compare(name, value), *others]))
 
 
-filters = st.recursive(leaves(), lambda inner: st.builds(and_, inner, inner) | st.builds(or_, inner, inner) | st.builds(not_, inner), max_leaves=4)
+filters = st.recursive(
+    leaves(), lambda inner: st.builds(and_, inner, inner) | st.builds(or_, inner, inner) | st.builds(not_, inner), max_leaves=4
+)
 
 
 @settings(max_examples=150, deadline=None)

@@ -32,7 +32,13 @@ def data(path: str = "/t/a.parquet", spec_id: int = 1, partition: tuple[Any, ...
     if spec_id == 0:
         partition = ()
     return DataFile(
-        file_path=path, file_format=FileFormat.PARQUET, spec_id=spec_id, partition=partition, record_count=10, file_size_in_bytes=100, **more
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        spec_id=spec_id,
+        partition=partition,
+        record_count=10,
+        file_size_in_bytes=100,
+        **more,
     )
 
 
@@ -51,7 +57,8 @@ def vector(seq: int, referenced: str | None = "/t/a.parquet", path: str = "/t/v.
     d = data(path, **more)
     return DeleteFile(
         DataFile(
-            content=FileContent.POSITION_DELETES, file_path=path, file_format=FileFormat.PUFFIN, spec_id=d.spec_id, partition=d.partition,
+            content=FileContent.POSITION_DELETES, file_path=path, file_format=FileFormat.PUFFIN, spec_id=d.spec_id,
+            partition=d.partition,
             record_count=1, file_size_in_bytes=50, referenced_data_file=referenced, content_offset=4, content_size_in_bytes=40,
         ),
         seq,
@@ -110,7 +117,9 @@ def test_a_vector_that_does_not_apply_replaces_nothing() -> None:
 
 
 def test_two_vectors_of_one_file_are_a_corrupt_table_and_both_are_named() -> None:
-    with pytest.raises(CorruptTableError, match=r"/t/a.parquet has two deletion vectors, in /t/v1.puffin at offset 4 and /t/v2.puffin"):
+    with pytest.raises(
+        CorruptTableError, match=r"/t/a.parquet has two deletion vectors, in /t/v1.puffin at offset 4 and /t/v2.puffin"
+    ):
         index(vector(5, path="/t/v1.puffin"), vector(6, path="/t/v2.puffin", referenced="file:" + A))
 
 
@@ -121,19 +130,30 @@ def test_a_vector_without_its_data_file_is_a_corrupt_table() -> None:
 
 def test_path_bounds_prune_nothing_once_prefixes_are_mapped() -> None:
     moved = DeleteIndex(
-        [positions(5, bounds=("/old/a", "/old/b"))], specs_by_id=SPECS, fields_by_id=FIELDS, identity=lambda p: location_identity(p.replace("/old", "/new"))
+        [positions(5, bounds=("/old/a", "/old/b"))],
+        specs_by_id=SPECS,
+        fields_by_id=FIELDS,
+        identity=lambda p: location_identity(p.replace("/old", "/new")),
     )
     assert moved.for_data_file(data("/new/a"), 5)
 
 
 def test_later_deletes_come_in_order_of_sequence_number() -> None:
-    found = index(equality(9, "/e9"), equality(7, "/e7", spec_id=0), positions(8, "/p8"), positions(6, "/p6")).for_data_file(data(), 6)
+    found = index(equality(9, "/e9"), equality(7, "/e7", spec_id=0), positions(8, "/p8"), positions(6, "/p6")).for_data_file(
+        data(), 6
+    )
     assert [d.file_path for d in found] == ["/e7", "/e9", "/p6", "/p8"]
 
 
 @pytest.mark.parametrize(
     ("a", "b", "same"),
-    [((0.0,), (-0.0,), False), ((math.nan,), (-math.nan,), True), ((1.0,), (1.0,), True), ((None,), (None,), True), ((None,), (0.0,), False)],
+    [
+        ((0.0,), (-0.0,), False),
+        ((math.nan,), (-math.nan,), True),
+        ((1.0,), (1.0,), True),
+        ((None,), (None,), True),
+        ((None,), (0.0,), False),
+    ],
 )
 def test_partitions_of_floats_are_equal_by_their_bits(a: tuple[Any, ...], b: tuple[Any, ...], same: bool) -> None:
     assert (partition_key(1, a) == partition_key(1, b)) is same
@@ -154,7 +174,9 @@ def test_a_file_scoped_delete_is_told_by_reference_or_by_equal_bounds() -> None:
 # Equality deletes that can not meet the file, by metrics (SCAN-13)
 
 
-def metrics(type_: IcebergType, low: Any, high: Any, *, field_id: int = 2, nulls: int | None = 0, nans: int | None = 0) -> dict[str, Any]:
+def metrics(
+    type_: IcebergType, low: Any, high: Any, *, field_id: int = 2, nulls: int | None = 0, nans: int | None = 0
+) -> dict[str, Any]:
     return {
         "value_counts": {field_id: 10},
         "null_value_counts": {} if nulls is None else {field_id: nulls},
@@ -175,7 +197,13 @@ OVERLAPS = [
     ("missing bounds", metrics(LONG, None, None), metrics(LONG, 6, 9), (2,), True),
     ("one column of two apart", metrics(LONG, 1, 5), metrics(LONG, 6, 9), (2, 1), False),
     ("NaN on both sides", metrics(DOUBLE, 1.0, 2.0, field_id=3, nans=1), metrics(DOUBLE, 5.0, 6.0, field_id=3, nans=1), (3,), True),
-    ("unknown NaN counts", metrics(DOUBLE, 1.0, 2.0, field_id=3, nans=None), metrics(DOUBLE, 5.0, 6.0, field_id=3, nans=None), (3,), True),
+    (
+        "unknown NaN counts",
+        metrics(DOUBLE, 1.0, 2.0, field_id=3, nans=None),
+        metrics(DOUBLE, 5.0, 6.0, field_id=3, nans=None),
+        (3,),
+        True,
+    ),
     ("NaN on one side", metrics(DOUBLE, 1.0, 2.0, field_id=3, nans=1), metrics(DOUBLE, 5.0, 6.0, field_id=3), (3,), False),
     ("a NaN bound is unknown", metrics(DOUBLE, 1.0, math.nan, field_id=3), metrics(DOUBLE, 5.0, 6.0, field_id=3), (3,), True),
     ("a column no schema knows", metrics(LONG, 1, 5, field_id=99), metrics(LONG, 6, 9, field_id=99), (99,), True),
@@ -183,7 +211,9 @@ OVERLAPS = [
 
 
 @pytest.mark.parametrize(("mine", "deleted", "ids", "applies"), [c[1:] for c in OVERLAPS], ids=[c[0] for c in OVERLAPS])
-def test_an_equality_delete_is_spared_by_metrics(mine: dict[str, Any], deleted: dict[str, Any], ids: tuple[int, ...], applies: bool) -> None:
+def test_an_equality_delete_is_spared_by_metrics(
+    mine: dict[str, Any], deleted: dict[str, Any], ids: tuple[int, ...], applies: bool
+) -> None:
     assert bool(index(equality(9, equality_ids=ids, **deleted)).for_data_file(data(**mine), 5)) is applies
 
 

@@ -1,4 +1,5 @@
-"""Planning over real manifests in memory: GEN-01, SCAN-01, SCAN-02, SCAN-08, SCHEMA-14, SNAP-26, REFS-02, REFS-09, PART-11, SEQ-07."""
+"""Planning over real manifests in memory: GEN-01, SCAN-01, SCAN-02, SCAN-08, SCHEMA-14, SNAP-26, REFS-02, REFS-09, PART-11,
+SEQ-07."""
 
 from __future__ import annotations
 

@@ -12,8 +12,12 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 
 
-def task(size: int, offsets: tuple[int, ...] | None = None, kind: FileFormat = FileFormat.PARQUET, path: str = "/t/a") -> FileScanTask:
-    return FileScanTask(DataFile(file_path=path, file_format=kind, record_count=1, file_size_in_bytes=size, split_offsets=offsets), 1)
+def task(
+    size: int, offsets: tuple[int, ...] | None = None, kind: FileFormat = FileFormat.PARQUET, path: str = "/t/a"
+) -> FileScanTask:
+    return FileScanTask(
+        DataFile(file_path=path, file_format=kind, record_count=1, file_size_in_bytes=size, split_offsets=offsets), 1
+    )
 
 
 def ranges(parts: list[FileScanTask]) -> list[tuple[int, int | None]]:
@@ -73,7 +77,9 @@ def test_every_byte_offset_is_in_exactly_one_part(files: list[tuple[int, list[in
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 60), st.integers(1, 5), st.booleans())
-def test_packing_keeps_every_item_and_overfills_only_with_single_items(weights: list[int], target: int, lookback: int, largest: bool) -> None:
+def test_packing_keeps_every_item_and_overfills_only_with_single_items(
+    weights: list[int], target: int, lookback: int, largest: bool
+) -> None:
     bins = list(pack(list(enumerate(weights)), target, lookback, lambda i: i[1], largest_first=largest))
     assert sorted(i for b in bins for i in b) == list(enumerate(weights))
     assert all(len(b) == 1 or sum(w for _, w in b) <= target for b in bins)
