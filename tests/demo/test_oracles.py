@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from pyspark.sql import SparkSession
 
 from demo.datasets import DATASETS
 from demo.expected import expected_rows, ingested_flights
@@ -35,10 +36,15 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     write_catalogs_file(places)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(catalog_connection(places)))
-        session = spark_session("demo tests", {"spark.sql.shuffle.partitions": "4", "spark.driver.bindAddress": "127.0.0.1"})
+        shared = SparkSession.getActiveSession()
+        session = shared or spark_session(
+            "demo tests", {"spark.sql.shuffle.partitions": "4", "spark.driver.bindAddress": "127.0.0.1"}
+        )
         made = Jobs(session, places, DagBag(str(PROJECT / "dags")))
         made.ingest()
         yield made
+        if shared is None:
+            session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +110,7 @@ def test_maintenance_leaves_few_files_and_no_deletes(
     assert {r.status for r in maintained[0]} <= {"committed", "nothing-to-do"}
     assert now["flights"].delete_files == 0
     assert now["flights"].data_files == len(DAYS)
-    assert now["weather"].data_files == 13
-    assert before["weather"].data_files > 13
+    assert (before["weather"].data_files, now["weather"].data_files) == (36, 12)
     assert now["flights"].snapshots == 2
 
 
