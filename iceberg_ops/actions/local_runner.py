@@ -36,6 +36,10 @@ class LocalRunner:
         self.inline_bytes = inline_bytes
         self.progress = progress
 
+    def limited(self, works_at_a_time: int) -> LocalRunner:
+        """The same runner with no more than that many works at a time."""
+        return LocalRunner(workers=min(self.workers, works_at_a_time), inline_bytes=self.inline_bytes, progress=self.progress)
+
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
         """See ``RewriteRunner.run``."""
         sizes = {work.group_id: work_bytes(work) for work in works}

@@ -86,7 +86,9 @@ class RewriteCommits:
                     raise
                 self._give_up(hit, f"conflict: {e}")
                 left = [group for group in left if group not in hit]
-            except CommitStateUnknownError:
+            except CommitStateUnknownError as e:
+                for rewritten in left:
+                    self.run.outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "failed", str(e), rewritten)
                 raise
             except IcebergOpsError as e:
                 self._give_up(left, str(e))

@@ -95,10 +95,16 @@ class _Rewrite:
             self.run.outcome.count(name, 0)
         for name in ("failed-data-files-count", "removed-delete-files-count"):
             self.run.outcome.count(name, 0)
-        if self.options.progress.partial_progress:
-            self._partially(self.options.progress)
-        else:
+        if not self.options.progress.partial_progress:
             self._at_once()
+            return
+        try:
+            self._partially(self.options.progress)
+        except CommitStateUnknownError:
+            raise
+        except BaseException:
+            self._clean_after_failure()
+            raise
 
     def _at_once(self) -> None:
         done: list[RewrittenGroup] = []
@@ -110,8 +116,8 @@ class _Rewrite:
                         break
             if self.failed:
                 raise error_of(self.failed[0], "nothing was committed")
-        except Exception as e:
-            self._abandon(done, str(e))
+        except BaseException as e:
+            self._abandon(done, str(e) or type(e).__name__)
             raise
         with self.run.step("commit") as detail:
             kept = self.commits.commit(_in_plan_order(done), self.run.run_key)
@@ -169,6 +175,8 @@ class _Rewrite:
             waiting[group_of_work(work.group_id)] += 1
         results: dict[str, list[GroupResult]] = {group_id: [] for group_id in groups}
         runner = run.runner or LocalRunner(progress=run.progress)
+        if isinstance(runner, LocalRunner):
+            runner = runner.limited(self.options.progress.max_concurrent_file_group_rewrites)
         for answer in runner.run(works):
             self.renew_lease()
             group = groups[group_of_work(answer.group_id)]

@@ -68,9 +68,9 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("remove-dangling-deletes", "false", "also remove delete files that apply to no live file"),
         Option("compression-factor", "1.0", "scales the estimated number of sorted output files"),
         Option("max-overlap-depth", "2", "sort: mean files per point of the sort key that still counts as clustered"),
-        Option("shuffle-partitions-per-file", "1", "sort on Spark: shuffle partitions per output file"),
-        Option("var-length-contribution", "8", "z-order: bytes taken from strings and binaries"),
-        Option("max-output-size", "2147483647", "z-order: the most interleaved bytes"),
+        Option("shuffle-partitions-per-file", "1", "accepted for Iceberg's sake; rows are not shuffled by Spark here"),
+        Option("var-length-contribution", "8", "accepted for Iceberg's sake; z-order here ranks values by quantiles, not bytes"),
+        Option("max-output-size", "2147483647", "accepted for Iceberg's sake; z-values have 64 bits here"),
     ),
     "rewrite_position_delete_files": (*_SIZES, *_PROGRESS),
     "convert_equality_deletes": (

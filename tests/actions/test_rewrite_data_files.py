@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +12,18 @@ from iceberg_ops.actions.local_runner import LocalRunner, attempt
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
-from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError, ValidationError
+from iceberg_ops.errors import (
+    CommitStateUnknownError,
+    CorruptTableError,
+    NoSuchSnapshotError,
+    OptionError,
+    ValidationError,
+    VerificationError,
+)
 from iceberg_ops.scan.planning import Scan
 from tests.actions.lake import Lake, make_lake, numbered
 
@@ -311,3 +322,50 @@ def test_a_corrupt_input_file_fails_by_name_and_leaves_nothing() -> None:
     with pytest.raises(CorruptTableError, match=broken.rsplit("/", 1)[-1]):
         lake.run("rewrite_data_files")
     assert lake.paths() == before
+
+
+class Losing:
+    """A runner whose results lack a row: what a bug in a writer would look like."""
+
+    name = "local"
+
+    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        for answer in LocalRunner(workers=1).run(works):
+            assert isinstance(answer, GroupResult)
+            yield replace(answer, rows_in=answer.rows_in - 1, rows_out=answer.rows_out - 1)
+
+
+@pytest.mark.parametrize("partial", ["true", "false"])
+def test_a_group_that_lost_a_row_is_never_committed(partial: str) -> None:
+    lake = make_lake()
+    small_files(lake)
+    before = lake.paths()
+    with pytest.raises(VerificationError, match="rows recorded less rows deleted are 600, but rows read are 599"):
+        lake.run("rewrite_data_files", runner=Losing(), **{"partial-progress.enabled": partial})
+    assert lake.paths() == before
+
+
+class Unanswering:
+    """A catalog that commits nothing and does not say so."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._catalog = lake.catalog
+
+    def commit_table(self, table: object, requirements: object, updates: object) -> None:
+        raise CommitStateUnknownError("no answer")
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._catalog, name)
+
+
+def test_an_unknown_outcome_deletes_nothing_and_is_reported(tmp_path: Path) -> None:
+    lake = make_lake(properties={"commit.status-check.num-retries": "0"})
+    small_files(lake)
+    before, report = lake.paths(), tmp_path / "report.json"
+    with pytest.raises(CommitStateUnknownError):
+        lake.run("rewrite_data_files", catalog=Unanswering(lake), report=str(report))  # type: ignore[arg-type]
+    assert any("/data/" in path for path in lake.paths() - before)
+    found = from_json(report.read_bytes(), ActionReport, "report")
+    assert [(g.status, g.reason != "") for g in found.groups] == [("failed", True)]
+    assert found.error is not None
+    assert found.error.code == "COMMIT_STATE_UNKNOWN"
