@@ -1,8 +1,8 @@
 """Rows that someone hands in, as the canonical batch of a schema.
 
-Columns are matched by field id where the batch carries ids, else by name (exact, then without regard to case). A column that is not
-given gets its write default, else null; a required one without default is an error (DEFAULT-02), and so are a null in a required
-column and a column the table does not have. Values are only ever widened.
+Columns are matched by name (exact, then without regard to case), never by field ids: a batch may carry another table's. A column
+that is not given gets its write default, else null; a required one without default is an error (DEFAULT-02), and so are a null in
+a required column and a column the table does not have. Values are only ever widened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iceberg_ops.spec.types import MISSING, NestedField
 
 def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = False) -> pa.RecordBatch:
     """``batch`` as the canonical batch of ``schema``. Raises DataError."""
-    columns = ColumnIds(mapping=create_name_mapping(schema)).columns(batch.schema)
+    columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
         raise DataError(f"column {extra[0]!r} is not in the table: its columns are {', '.join(f.name for f in schema.fields)}")

@@ -59,12 +59,14 @@ class ColumnIds:
 
     mapping: NameMapping | None = None
     schema: Schema | None = None
+    trust_ids: bool = True
+    """False: ids in the source are another table's, perhaps; names decide."""
 
     def columns(self, source: pa.Schema) -> tuple[FileColumn, ...]:
         """The file's columns with ids. The same call on a schema pruned to some columns gives these the same ids, except where
         ids come from positions: resolve the whole file first, then ``pruned``."""
         fields = list(source)
-        if _any_ids(fields):
+        if self.trust_ids and _any_ids(fields):
             return _numbered(fields, None, children_mapped=False)
         mapping = self.mapping
         if mapping is not None and self.schema is not None and _contradicts(mapping.fields, None, self.schema):
