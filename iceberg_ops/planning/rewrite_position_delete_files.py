@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,9 @@ from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.table.table import Table
+
+TasksByDelete = Mapping[tuple[str, int | None], Sequence[FileScanTask]]
+"""Live data files by the delete files attached to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +79,13 @@ def plan_rewrite_position_delete_files(
             skipped.append(Skipped(delete.file_path, "it applies to no file that can match WHERE"))
         else:
             partitions[partition_key(delete.data_file.spec_id, delete.data_file.partition)].append(delete)
+    by_delete: dict[tuple[str, int | None], list[FileScanTask]] = defaultdict(list)
+    for task in tasks:
+        for delete in task.deletes:
+            by_delete[delete_key(delete)].append(task)
     groups = []
     for found in partitions.values():
-        groups.extend(_groups_of(table, found, tasks, options.sizes, skipped))
+        groups.extend(_groups_of(table, found, by_delete, options.sizes, skipped))
     numbered = tuple(replace(group, group_id=f"g{i:04d}") for i, group in enumerate(groups, 1))
     return RewritePositionDeletesPlan(
         snapshot=snapshot, groups=numbered, skipped=tuple(skipped), plan_id=_plan_id(table, snapshot, numbered)
@@ -86,7 +93,7 @@ def plan_rewrite_position_delete_files(
 
 
 def _groups_of(
-    table: Table, deletes: Sequence[DeleteFile], tasks: Sequence[FileScanTask], sizes: SizeOptions, skipped: list[Skipped]
+    table: Table, deletes: Sequence[DeleteFile], by_delete: TasksByDelete, sizes: SizeOptions, skipped: list[Skipped]
 ) -> list[DeleteGroup]:
     metadata = table.metadata
     first = deletes[0].data_file
@@ -105,8 +112,7 @@ def _groups_of(
         (NO_LIMIT, NO_LIMIT) if convert else (sizes.max_file_group_size_bytes, sizes.max_file_group_input_files)
     )
     for run in pack(candidates, lambda d: d.data_file.file_size_in_bytes, most_bytes, most_files):
-        keys = {delete_key(d) for d in run}
-        touched = tuple(task for task in tasks if any(delete_key(d) in keys for d in task.deletes))
+        touched = tuple({task.file_path: task for d in run for task in by_delete.get(delete_key(d), ())}.values())
         reason, refusal = _verdict(run, touched, sizes, convert, DELETE_GRANULARITY.of(metadata.properties) == "file")
         if refusal:
             skipped.extend(Skipped(d.file_path, refusal) for d in run)
