@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -73,7 +74,7 @@ def parse_columns(text: str | None) -> list[str] | None:
 @contextmanager
 def _opened(output: str | None) -> Iterator[BinaryIO]:
     if output is None:
-        stream = click.get_binary_stream("stdout")
+        stream = sys.stdout.buffer
         yield stream
         stream.flush()
         return

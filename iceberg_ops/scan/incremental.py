@@ -1,7 +1,8 @@
 """What changed between two snapshots, as tasks: appended files, or a changelog of added and removed rows.
 
-A range of snapshots is ``(from, to]`` along the parents of ``to``; ``from`` None means from the beginning. ``replace`` snapshots change
-files and no rows, so they are left out (SNAP-20). Deletes are part of the changelog, unlike in Iceberg Java: a file whose deletes
+A range of snapshots is ``(from, to]`` along the parents of ``to``; ``from`` None means from the beginning. ``replace`` snapshots
+change files and no rows, so they are left out (SNAP-20). Deletes are part of the changelog, unlike in Iceberg Java: a file whose
+deletes
 changed appears with the deletes before and after, and its removed rows are those live before and not after. Rows that a
 copy-on-write rewrite carried over appear as removed and as added; telling them apart needs their values.
 """
@@ -61,7 +62,7 @@ def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id
             return found[::-1]
         found.append(snapshot)
     # A start that has been expired itself is fine as long as everything after it is there.
-    if found[-1:] and found[-1].parent_snapshot_id == from_snapshot_id or from_snapshot_id is None:
+    if (found and found[-1].parent_snapshot_id == from_snapshot_id) or from_snapshot_id is None:
         return found[::-1]
     raise NoSuchSnapshotError(
         f"snapshot {from_snapshot_id} is not an ancestor of {to} in table {metadata.location}, or has been expired"
