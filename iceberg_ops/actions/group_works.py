@@ -15,7 +15,7 @@ from iceberg_ops.data.rewrite import GroupWork
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.file_groups import FileGroup
-from iceberg_ops.planning.output_sizes import write_max_file_size
+from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size, write_max_file_size
 from iceberg_ops.planning.sort_orders import RewriteOrder
 from iceberg_ops.scan.tasks import FileScanTask, task_to_json
 from iceberg_ops.serde.content_file_json import partition_to_json
@@ -41,7 +41,6 @@ def works_of(
     found: list[GroupWork] = []
     for group in groups:
         parts = even_parts(group.tasks, group.expected_output_files) if order.strategy == "binpack" else [group.tasks]
-        target = group.target_file_size if len(parts) < 2 else write_max_file_size(sizes)
         write = WriteContext.for_table(
             metadata, spec_id=group.output_spec_id, sort_order_id=order.sort_order_id or None, row_lineage=lineage
         ).to_json()
@@ -52,7 +51,7 @@ def works_of(
                 read=read,
                 write=write,
                 io_properties=dict(io.properties),
-                target_file_size=target,
+                target_file_size=group.target_file_size if len(parts) < 2 else _target_of_part(tasks, sizes),
                 operation_id=operation_id,
                 task_id=f"{len(found):05d}",
                 partition=None if group.partition is None else tuple(partition_to_json(group.partition)),
@@ -62,6 +61,13 @@ def works_of(
             )
             found.append(work)
     return found
+
+
+def _target_of_part(tasks: Sequence[FileScanTask], sizes: SizeOptions) -> int:
+    """A part that should be one file may grow to the write maximum, so that a low estimate leaves no tiny second one; a part with
+    a large input file is cut evenly."""
+    size = sum(task.data_bytes for task in tasks)
+    return write_max_file_size(sizes) if expected_output_files(size, sizes) < 2 else output_target_size(size, sizes)
 
 
 def even_parts(tasks: Sequence[FileScanTask], parts: int) -> list[Sequence[FileScanTask]]:

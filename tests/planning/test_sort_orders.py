@@ -1,0 +1,50 @@
+"""Sort orders as procedure text: what is understood, what is refused, which id files record."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_ops.config.options import rewrite_data_files_options
+from iceberg_ops.errors import OptionError
+from iceberg_ops.planning.sort_orders import parse_sort_order, rewrite_order
+from tests.planning.planning_cases import BY_ID, metadata
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id", [(1, "identity", "asc", "nulls-first")]),
+        ("ID desc", [(1, "identity", "desc", "nulls-last")]),
+        ("id DESC NULLS FIRST, `data`", [(1, "identity", "desc", "nulls-first"), (2, "identity", "asc", "nulls-first")]),
+        ("bucket(16, id)", [(1, "bucket[16]", "asc", "nulls-first")]),
+        ("id, truncate(data, 4) nulls last", [(1, "identity", "asc", "nulls-first"), (2, "truncate[4]", "asc", "nulls-last")]),
+    ],
+)  # fmt: skip
+def test_an_order_is_columns_or_transforms_with_direction_and_nulls(text: str, expected: list[tuple[int, str, str, str]]) -> None:
+    found = parse_sort_order(text, metadata())
+    assert [(f.source_id, str(f.transform), f.direction.value, f.null_order.value) for f in found.fields] == expected
+
+
+@pytest.mark.parametrize("text", ["", "id,", "id upwards", "nope", "hours(id, 3)", "void(id)", "bucket(id)"])
+def test_what_is_no_order_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match="sort-order"):
+        parse_sort_order(text, metadata())
+
+
+def test_an_order_equal_to_the_tables_is_recorded_under_its_id_and_others_are_not() -> None:
+    def order(text: str | None) -> tuple[str, int]:
+        options = {"strategy": "sort"} | ({} if text is None else {"sort-order": text})
+        found = rewrite_order(rewrite_data_files_options(options, {}), metadata())
+        return found.strategy, found.sort_order_id
+
+    assert order(None) == ("sort", BY_ID.order_id)
+    assert order("id") == ("sort", BY_ID.order_id)
+    assert order("id desc") == ("sort", 0)
+    assert order("zorder(id, data)") == ("zorder", 0)
+
+
+def test_z_order_leaves_identity_partition_columns_out() -> None:
+    options = rewrite_data_files_options({"sort-order": "zorder(region, id)"}, {})
+    assert rewrite_order(options, metadata()).zorder_columns == ("id",)
+    with pytest.raises(OptionError, match="nothing to order by"):
+        rewrite_order(rewrite_data_files_options({"sort-order": "zorder(region)"}, {}), metadata())
