@@ -30,7 +30,7 @@ from iceberg_ops.serde.manifest_fields import CONTENT_FILE, DATA_FILE, MANIFEST_
 from iceberg_ops.serde.partition_avro import partition_encoder, partition_schema
 from iceberg_ops.serde.partition_json import spec_fields_to_list
 from iceberg_ops.serde.schema_json import schema_to_dict
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, FieldSummary, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -82,6 +82,8 @@ class ManifestEncoder:
     def add(self, entry: ManifestEntry) -> None:
         """Append one entry as it is (status, snapshot id, numbers)."""
         f = entry.data_file
+        if (f.content is FileContent.DATA) is not (self._content is ManifestContent.DATA):
+            raise CorruptTableError(f"{f.file_path}: a file of {f.content.name} does not go into a manifest of {self._content.name}")
         try:
             raw = self._head(entry) + self._encode_file(f, entry.status)
         except (TypeError, ValueError, OverflowError, AttributeError) as e:

@@ -16,7 +16,7 @@ from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.avro_container import CODECS, read_container
 from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header
 from iceberg_ops.serde.partition_avro import minimal_width, sanitized
-from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -141,7 +141,7 @@ def test_counts_are_per_status_and_the_lowest_sequence_number_is_of_live_files()
 
 def test_the_header_names_schema_spec_version_and_content() -> None:
     """MANIFEST-02: partition-spec is the fields array only; ids and versions are strings."""
-    raw, _ = encoded([an_entry()], PLAIN, version=2, content=ManifestContent.DELETES)
+    raw, _ = encoded([an_entry(content=FileContent.POSITION_DELETES)], PLAIN, version=2, content=ManifestContent.DELETES)
     metadata = read_container(raw, "m").metadata
     assert json.loads(metadata["partition-spec"]) == []
     assert json.loads(metadata["schema"])["fields"][0]["name"] == "id"
