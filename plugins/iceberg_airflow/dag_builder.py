@@ -38,7 +38,7 @@ class Hands:
 
 def build_maintenance_dags(policy_file: Path, *, dag_id: str = "table_maintenance", hands: Hands = Hands()) -> dict[str, DAG]:
     """DAG id -> DAG, to be put into a DAG file's globals. Raises OptionError for a policy that is wrong; Airflow then shows that
-    line as the file's import error, and no DAG of it is changed."""
+    line as the file's import error, and starts no run of its DAGs until it is right."""
     policy = load_policy(policy_file.read_bytes(), policy_file.name)
     labels = step_order(policy)
     built = {}
