@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import struct
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,12 +57,12 @@ FORMS = {1: lambda v: struct.pack("<q", v), 2: str.encode, 3: lambda v: struct.p
 
 
 @st.composite
-def data_files(draw: st.DrawFn) -> DataFile:
+def data_files(draw: st.DrawFn, clean: bool = False) -> DataFile:
     rows = draw(st.integers(0, 3))
     lower, upper, nulls, nans, counts = {}, {}, {}, {}, {}
     for field_id, values in VALUES.items():
-        form = FORMS[field_id] if field_id != 1 or draw(st.booleans()) else lambda v: struct.pack("<i", v)
-        odd = draw(st.sampled_from(["none", "none", "none", "nan", "broken"]))
+        form = FORMS[field_id] if clean or field_id != 1 or draw(st.booleans()) else lambda v: struct.pack("<i", v)
+        odd = "none" if clean else draw(st.sampled_from(["none", "none", "none", "nan", "broken"]))
         if draw(st.integers(0, 3)):
             lower[field_id] = (
                 struct.pack("<d", math.nan)
@@ -102,7 +104,12 @@ filters = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(list(EntryStatus)), data_files()), min_size=1, max_size=6), filters)
+@given(
+    st.booleans().flatmap(
+        lambda clean: st.lists(st.tuples(st.sampled_from(list(EntryStatus)), data_files(clean)), min_size=1, max_size=6)
+    ),
+    filters,
+)
 def test_columns_keep_the_files_that_the_evaluators_keep(made: list[tuple[EntryStatus, DataFile]], where: Expression) -> None:
     made = made * (FEWEST_RECORDS // len(made) + 1)
     entries = [ManifestEntry(status, 7, 3, 3, file) for status, file in made]
@@ -115,4 +122,30 @@ def test_columns_keep_the_files_that_the_evaluators_keep(made: list[tuple[EntryS
     assert columns is not None
     judge = SpecFilter(bind(SCHEMA, where), SPEC, SCHEMA.fields_by_id)
     one_by_one = [e for e in read_manifest(data, manifest, type_) if e.is_live and judge.keeps(e.data_file)]
+    assert kept_entries(columns, judge) == one_by_one
+
+
+@pytest.mark.parametrize("make", [eq, not_eq, lt, lt_eq, gt, gt_eq], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("name", ["a", "d", "t"])
+def test_every_comparison_at_its_edges(make: Any, name: str) -> None:
+    pairs = [(low, high) for low in range(-4, 4) for high in range(low, 4)]
+    every = {i: (lambda v, i=i: FORMS[i](float(v) if i == 3 else v)) for i in (1, 3, 4)}
+    files = [
+        DataFile(
+            file_path=f"/t/{low}/{high}", file_format=FileFormat.PARQUET, partition=(None, None, None), record_count=3, file_size_in_bytes=1,
+            nan_value_counts={3: 0}, lower_bounds={i: f(low) for i, f in every.items()}, upper_bounds={i: f(high) for i, f in every.items()},
+        )
+        for low, high in pairs
+    ]  # fmt: skip
+    unpartitioned = PartitionSpec(0)
+    type_ = unpartitioned.partition_type(SCHEMA.fields_by_id)
+    entries = [ManifestEntry(EntryStatus.ADDED, 7, 3, 3, replace(f, partition=())) for f in files]
+    data, manifest = write_manifest(
+        entries, spec=unpartitioned, schema=SCHEMA, partition_type=type_, format_version=2, content=ManifestContent.DATA, snapshot_id=7,
+        path="/t/m.avro",
+    )  # fmt: skip
+    columns = read_columns(data, manifest, type_)
+    assert columns is not None
+    judge = SpecFilter(bind(SCHEMA, make(name, 1)), unpartitioned, SCHEMA.fields_by_id)
+    one_by_one = [e for e in read_manifest(data, manifest, type_) if judge.keeps(e.data_file)]
     assert kept_entries(columns, judge) == one_by_one
