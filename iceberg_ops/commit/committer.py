@@ -169,6 +169,8 @@ class _Loop:
     def _is_in(self, table: Table, staged: StagedCommit) -> bool:
         if staged.snapshot is not None:
             return staged.snapshot.snapshot_id in table.metadata.snapshots_by_id
+        if find_run(table.metadata, self.operation.run_key) is not None:
+            return True
         try:
             return not self.operation.stage(self.prepared, table).updates
         except (TerminalError, BadInputError):

@@ -46,6 +46,7 @@ class ExpiryResult:
 def expire(catalog: Catalog, table: Table, operation: ExpireSnapshots, *, clean: Cleanup = "all") -> ExpiryResult:
     """Expire and delete. Raises what ``commit`` raises; CorruptTableError where files can not be told (then none is deleted)."""
     resumed = resume_expiry(catalog, table) if clean == "all" else 0
+    table = catalog.load_table(table.identifier[1:])
     note = write_intent(table, operation)
     try:
         committed = commit(catalog, table, operation)
@@ -55,8 +56,8 @@ def expire(catalog: Catalog, table: Table, operation: ExpireSnapshots, *, clean:
         _delete_notes(table, note)
         raise
     after = catalog.load_table(table.identifier[1:])
-    gone, statistics = _gone(after, _read_note(table, note)) if note is not None else ([], [])
-    files = unreached_files(after, gone, statistics)
+    gone = [s for s in table.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
+    files = unreached_files(after, gone, [path for _, path in _statistics_of(table, {s.snapshot_id for s in gone})])
     failures = _delete(after, files, clean)
     if not failures and not _leased(after):
         _delete_notes(table, note)
@@ -84,10 +85,7 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
             for s in metadata.snapshots
             if s.snapshot_id in ids
         ],
-        "statistics": [
-            *([s.snapshot_id, s.statistics_path] for s in metadata.statistics if s.snapshot_id in ids),
-            *([s.snapshot_id, s.statistics_path] for s in metadata.partition_statistics if s.snapshot_id in ids),
-        ],
+        "statistics": [[snapshot_id, path] for snapshot_id, path in _statistics_of(table, ids)],
     }
     location = f"{metadata_folder(metadata)}/{FOLDER}/{uuid.uuid4()}.json"
     table.io.write(location, json.dumps(note).encode())
@@ -153,6 +151,14 @@ def _gone(after: Table, note: dict[str, Any]) -> tuple[list[Snapshot], list[str]
         if s["snapshot-id"] not in known
     ]
     return gone, [path for snapshot_id, path in note.get("statistics", ()) if snapshot_id not in known]
+
+
+def _statistics_of(table: Table, snapshot_ids: set[int]) -> list[tuple[int, str]]:
+    """(snapshot id, location) of the statistics files of those snapshots."""
+    found = [(s.snapshot_id, s.statistics_path) for s in table.metadata.statistics if s.snapshot_id in snapshot_ids]
+    return found + [
+        (s.snapshot_id, s.statistics_path) for s in table.metadata.partition_statistics if s.snapshot_id in snapshot_ids
+    ]
 
 
 def _delete_notes(table: Table, *locations: str | None) -> None:

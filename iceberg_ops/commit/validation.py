@@ -128,12 +128,12 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
     Memory is proportional to the deletes that concern the replaced files' partitions, not to the window.
     """
-    for file, (snapshot, delete) in new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes):
+    found = new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes)
+    if found:
+        file, (snapshot, delete) = found[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
-        concerned = tuple(
-            f.file_path for f, _ in new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes)
-        )
-        raise _conflict(f"Cannot commit, found new {kind} for replaced data file: {file.file_path}", snapshot, delete, concerned)
+        message = f"Cannot commit, found new {kind} for replaced data file: {file.file_path}"
+        raise _conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
 def new_deletes_for(

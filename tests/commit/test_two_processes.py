@@ -108,6 +108,16 @@ def compact(kind: str, folder: str, report: Any) -> None:
     report.put(f"compactor done: {committed} committed, {refused} refused")
 
 
+def append_rows(kind: str, folder: str, worker: int, n: int, report: Any) -> None:
+    catalog = open_catalog(kind, folder)
+    for i in range(n):
+        table = catalog.load_table(IDENTIFIER)
+        commit(
+            catalog, table, AppendFiles(added=(data_file(str(worker * 100 + i), rows=1, partition=EU),), run_key=f"{worker}/{i}")
+        )
+    report.put(worker)
+
+
 def _named(delete: DataFile, path: str) -> DataFile:
     from dataclasses import replace
 
@@ -142,3 +152,22 @@ def test_no_row_is_lost_and_none_comes_back(kind: str, tmp_path: Path) -> None:
     assert visible(final) == [i for i in range(FILES) if i not in deleted]
     replaced = [s for s in final.metadata.snapshots if s.operation == "replace"]
     assert replaced, "the compactor never got through"
+
+
+@pytest.mark.parametrize("kind", ["filesystem", "sql"])
+def test_every_append_of_four_processes_is_there_once(kind: str, tmp_path: Path) -> None:
+    catalog = open_catalog(kind, str(tmp_path))
+    catalog.create_namespace(("ns",))
+    make_table(catalog, partitioned=True)
+    context = multiprocessing.get_context("fork")
+    report = context.Queue()
+    workers = [context.Process(target=append_rows, args=(kind, str(tmp_path), w, 6, report)) for w in range(4)]
+    for worker in workers:
+        worker.start()
+    assert sorted(report.get(timeout=120) for _ in workers) == [0, 1, 2, 3]
+    for worker in workers:
+        worker.join(timeout=30)
+    final = catalog.load_table(IDENTIFIER)
+    assert visible(final) == sorted(w * 100 + i for w in range(4) for i in range(6))
+    assert len(final.metadata.snapshots) == 24
+    assert [s.sequence_number for s in final.metadata.snapshots] == list(range(1, 25))
