@@ -132,8 +132,10 @@ def test_every_comparison_at_its_edges(make: Any, name: str) -> None:
     every = {i: (lambda v, i=i: FORMS[i](float(v) if i == 3 else v)) for i in (1, 3, 4)}
     files = [
         DataFile(
-            file_path=f"/t/{low}/{high}", file_format=FileFormat.PARQUET, partition=(None, None, None), record_count=3, file_size_in_bytes=1,
-            nan_value_counts={3: 0}, lower_bounds={i: f(low) for i, f in every.items()}, upper_bounds={i: f(high) for i, f in every.items()},
+            file_path=f"/t/{low}/{high}", file_format=FileFormat.PARQUET, partition=(None, None, None), record_count=3,
+            file_size_in_bytes=1,
+            nan_value_counts={3: 0}, lower_bounds={i: f(low) for i, f in every.items()},
+            upper_bounds={i: f(high) for i, f in every.items()},
         )
         for low, high in pairs
     ]  # fmt: skip
@@ -141,7 +143,8 @@ def test_every_comparison_at_its_edges(make: Any, name: str) -> None:
     type_ = unpartitioned.partition_type(SCHEMA.fields_by_id)
     entries = [ManifestEntry(EntryStatus.ADDED, 7, 3, 3, replace(f, partition=())) for f in files]
     data, manifest = write_manifest(
-        entries, spec=unpartitioned, schema=SCHEMA, partition_type=type_, format_version=2, content=ManifestContent.DATA, snapshot_id=7,
+        entries, spec=unpartitioned, schema=SCHEMA, partition_type=type_, format_version=2, content=ManifestContent.DATA,
+        snapshot_id=7,
         path="/t/m.avro",
     )  # fmt: skip
     columns = read_columns(data, manifest, type_)
