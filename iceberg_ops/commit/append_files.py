@@ -9,7 +9,7 @@ from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
-from iceberg_ops.commit.validation import no_rewritten_twice
+from iceberg_ops.commit.validation import no_file_twice
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.snapshots import SnapshotOperation
@@ -27,7 +27,7 @@ class AppendFiles(SnapshotOperationFields):
     def __post_init__(self) -> None:
         if wrong := next((f for f in self.added if f.content is not FileContent.DATA), None):
             raise BadInputError(f"append takes data files only: {wrong.file_path} holds {wrong.content.name.lower()}")
-        no_rewritten_twice(self.added)
+        no_file_twice(self.added)
 
     def validate(self, table: Table, history: History) -> None:
         return None

@@ -39,7 +39,7 @@ class OverwriteFiles(SnapshotOperationFields):
     def __post_init__(self) -> None:
         if not self.added and not self.removed and self.overwrite_filter is None:
             raise BadInputError("overwrite needs files to add, files to remove or a filter")
-        validation.no_rewritten_twice(self.added)
+        validation.no_file_twice(self.added)
 
     def validate(self, table: Table, history: History) -> None:
         if self.only_matching:

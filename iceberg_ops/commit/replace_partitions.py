@@ -32,7 +32,7 @@ class ReplacePartitions(SnapshotOperationFields):
     name: str = "overwrite"
 
     def __post_init__(self) -> None:
-        validation.no_rewritten_twice(self.added)
+        validation.no_file_twice(self.added)
 
     def validate(self, table: Table, history: History) -> None:
         if self.isolation is None:

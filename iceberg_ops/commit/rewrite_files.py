@@ -42,7 +42,7 @@ class RewriteFiles(SnapshotOperationFields):
             raise BadInputError("Data files to add must be empty because there's no data file to be rewritten")
         if self.added_deletes and not self.removed_deletes and not self.removed_data:
             raise BadInputError("Delete files to add must be empty because there's no delete file to be rewritten")
-        validation.no_rewritten_twice((*self.added_data, *self.added_deletes, *self.carried_deletes))
+        validation.no_file_twice((*self.added_data, *self.added_deletes, *self.carried_deletes))
 
     def validate(self, table: Table, history: History) -> None:
         validation.no_wrong_delete_format(table.metadata.format_version, (*self.added_deletes, *self.carried_deletes))

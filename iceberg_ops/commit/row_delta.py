@@ -42,7 +42,7 @@ class RowDelta(SnapshotOperationFields):
             raise BadInputError("a row delta needs files to add or to remove")
         if wrong := next((f for f in self.added_deletes if f.content is FileContent.DATA), None):
             raise BadInputError(f"a row delta's added_deletes hold data file {wrong.file_path}")
-        validation.no_rewritten_twice((*self.added_data, *self.added_deletes))
+        validation.no_file_twice((*self.added_data, *self.added_deletes))
 
     @property
     def is_update(self) -> bool:

@@ -256,13 +256,18 @@ def no_unknown_columns(table: Table, added: Iterable[DataFile]) -> None:
             )
 
 
-def no_rewritten_twice(added: Iterable[DataFile]) -> None:
-    """Prevents adding one file twice, which would double its rows."""
-    seen: set[tuple[str, int | None]] = set()
+def no_file_twice(added: Iterable[DataFile]) -> None:
+    """Prevents adding one file twice, which would double its rows, and two deletion vectors for one data file, of which only one
+    would be applied."""
+    seen: set[tuple[str, str]] = set()
     for f in added:
-        key = (location_identity(f.file_path), f.content_offset if f.is_deletion_vector else None)
+        if f.is_deletion_vector:
+            key = ("vector", location_identity(f.referenced_data_file or ""))
+            what = f"a deletion vector for {f.referenced_data_file}"
+        else:
+            key, what = ("file", location_identity(f.file_path)), f"file {f.file_path}"
         if key in seen:
-            raise BadInputError(f"file {f.file_path} is added twice by one commit")
+            raise BadInputError(f"{what} is added twice by one commit")
         seen.add(key)
 
 

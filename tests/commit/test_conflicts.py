@@ -34,7 +34,7 @@ OTHERS = (
     (snapshot_draft.SnapshotDraft, "_forbid_second_vectors"),
     (cherry_pick, "no_double_publish"),
 )
-TESTED_ELSEWHERE = {"no_rewritten_twice"}
+TESTED_ELSEWHERE = {"no_file_twice"}
 """Checked when the operation is made, by test_operations."""
 
 

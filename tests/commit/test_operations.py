@@ -434,6 +434,7 @@ def test_rewritten_manifests_are_sorted_by_partition_on_any_branch_and_no_file_c
     [
         lambda: AppendFiles(added=(A, A)),
         lambda: AppendFiles(added=(equality_deletes("e"),)),
+        lambda: RowDelta(added_deletes=(deletion_vector("v", "a"), deletion_vector("w", "a"))),
         RewriteFiles,
         lambda: RewriteFiles(removed_deletes=(equality_deletes("e"),), added_data=(A,)),
         RowDelta,
