@@ -7,12 +7,14 @@ every nested level, which is also where Arrow's Parquet writer takes them from (
 * variant is struct<metadata: binary, value: binary>, unshredded (see iceberg_ops.data.variant);
 * string, binary may come dictionary-encoded where a caller asked for that: same values, other container.
 
-``stored_schema`` is the form a Parquet file is written in: uuids as Arrow's uuid so that the logical type is set, unknown left out.
+``stored_schema`` is the form a Parquet file is written in: uuids as Arrow's uuid and geometry as GeoArrow's WKB so that the logical
+type is set, unknown left out. Arrow can mark planar and spherical edges only: other geographies are stored as plain binary.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +53,28 @@ from iceberg_ops.spec.types import (
 FIELD_ID = b"PARQUET:field_id"
 VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 UUID_STORAGE = pa.binary(16)
+
+_CRS84 = "OGC:CRS84"
+
+
+class _GeoArrowWkb(pa.ExtensionType):
+    """WKB under the name by which Arrow's Parquet writer knows geometry and geography; CRS84 is Parquet's default and not named."""
+
+    def __init__(self, metadata: bytes) -> None:
+        self._metadata = metadata
+        super().__init__(pa.binary(), "geoarrow.wkb")
+
+    @classmethod
+    def of(cls, crs: str, edges: str) -> _GeoArrowWkb:
+        return cls(json.dumps({"edges": edges} if crs == _CRS84 else {"crs": crs, "edges": edges}).encode())
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self._metadata
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> _GeoArrowWkb:
+        return cls(serialized)
+
 
 _PRIMITIVES: dict[IcebergType, pa.DataType] = {
     BOOLEAN: pa.bool_(),
@@ -119,6 +143,10 @@ def _stored_type(type_: IcebergType) -> pa.DataType | None:
         return None
     if type_ == UUID:
         return pa.uuid()
+    if isinstance(type_, GeometryType):
+        return _GeoArrowWkb.of(type_.crs, "planar")
+    if isinstance(type_, GeographyType) and type_.algorithm == "spherical":
+        return _GeoArrowWkb.of(type_.crs, "spherical")
     if isinstance(type_, StructType):
         fields = [s for f in type_.fields if (s := stored_field(f)) is not None]
         return pa.struct(fields) if fields else None

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from iceberg_ops.config.properties import AVRO_COMPRESSION
 from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
@@ -202,6 +203,8 @@ def to_avro(type_: IcebergType, value: Any) -> Any:
     if isinstance(type_, MapType):
         pairs = [(to_avro(type_.key.type, k), to_avro(type_.value.type, v)) for k, v in value]
         return dict(pairs) if type_.key.type == STRING else [{"key": k, "value": v} for k, v in pairs]
+    if isinstance(value, Variant):
+        return {"metadata": value.metadata, "value": value.value}
     if isinstance(type_, DecimalType):
         return unscaled(value).to_bytes(_MIN_BYTES[type_.precision - 1], "big", signed=True)
     if isinstance(type_, PrimitiveType) and type_.name == "uuid":
