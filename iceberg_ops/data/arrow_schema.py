@@ -57,7 +57,7 @@ UUID_STORAGE = pa.binary(16)
 _CRS84 = "OGC:CRS84"
 
 
-class _GeoArrowWkb(pa.ExtensionType):
+class _GeoArrowWkb(pa.ExtensionType):  # type: ignore[misc]
     """WKB under the name by which Arrow's Parquet writer knows geometry and geography; CRS84 is Parquet's default and not named."""
 
     def __init__(self, metadata: bytes) -> None:

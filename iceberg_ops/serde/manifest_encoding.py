@@ -83,7 +83,7 @@ class ManifestEncoder:
         """Append one entry as it is (status, snapshot id, numbers)."""
         f = entry.data_file
         if (f.content is FileContent.DATA) is not (self._content is ManifestContent.DATA):
-            raise CorruptTableError(f"{f.file_path}: a file of {f.content.name} does not go into a manifest of {self._content.name}")
+            raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self._content.name}")
         try:
             raw = self._head(entry) + self._encode_file(f, entry.status)
         except (TypeError, ValueError, OverflowError, AttributeError) as e:
