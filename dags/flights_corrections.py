@@ -25,6 +25,8 @@ COLUMNS = (
     *("dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay", "air_time", "distance"),
 )
 KEYS = COLUMNS[:4]
+# A few thousand rows: Spark's usual 200 shuffle partitions would be 200 empty tasks.
+SMALL = {"spark.sql.shuffle.partitions": "4"}
 
 
 @dag(
@@ -54,6 +56,7 @@ def flights_corrections() -> None:
         task_id="merge_flights",
         table="nyc.flights",
         mode="merge-on-read",
+        spark_conf=SMALL,
         source={"format": "parquet", "paths": land()},
         on=" AND ".join(f"target.{k} = source.{k}" for k in KEYS),
         clauses=[
@@ -76,10 +79,13 @@ def flights_corrections() -> None:
         task_id="update_planes",
         table="nyc.planes",
         mode="copy-on-write",
+        spark_conf=SMALL,
         set={"manufacturer": "CASE WHEN manufacturer LIKE 'AIRBUS%' THEN 'AIRBUS' ELSE 'MCDONNELL DOUGLAS' END"},
         where="manufacturer IN ('AIRBUS INDUSTRIE', 'MCDONNELL DOUGLAS AIRCRAFT CO', 'MCDONNELL DOUGLAS CORPORATION')",
     )
-    IcebergDeleteOperator(task_id="delete_weather", table="nyc.weather", mode="copy-on-write", where="wind_speed > 250")
+    IcebergDeleteOperator(
+        task_id="delete_weather", table="nyc.weather", mode="copy-on-write", where="wind_speed > 250", spark_conf=SMALL
+    )
 
 
 flights_corrections()

@@ -7,6 +7,7 @@ The tables are made once; stages follow each other as in the demo, and tests aft
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,8 @@ NAMES = sorted(DATASETS)
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     places = Places.of(tmp_path_factory.mktemp("demo"))
     places.make()
+    # Airflow's logging is at INFO; py4j would still log when Python exits, into a stream that pytest has closed.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     write_catalogs_file(places)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(catalog_connection(places)))
