@@ -46,7 +46,7 @@ def create(
     string>".
     """
     from iceberg_ops.cli.column_definitions import parse_columns, parse_sort_keys, parse_terms
-    from iceberg_ops.cli.evolve import show_table
+    from iceberg_ops.cli.table_view import show_table
 
     if (columns is None) == (like is None):
         raise OptionError("give either the columns or --like FILE")

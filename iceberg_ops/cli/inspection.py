@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from iceberg_ops.cli.output import print_json, print_rows
@@ -31,4 +33,24 @@ def inspect(
     if as_json:
         print_json(rows)
     else:
-        print_rows(rows, title=f"{target}: {topic}", empty=f"{target}: no {topic}")
+        print_rows(_for_people(topic, rows), title=f"{target}: {topic}", empty=f"{target}: no {topic}")
+
+
+def _for_people(topic: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Snapshots without their whole summary (``--json`` has it): what each added and removed, and what it left."""
+    if topic != "snapshots":
+        return rows
+    wanted = (
+        "added-data-files",
+        "deleted-data-files",
+        "added-delete-files",
+        "total-data-files",
+        "total-records",
+        "iceberg-ops.action",
+    )
+    shown = []
+    for row in rows:
+        summary = row.get("summary") or {}
+        kept = {k: v for k, v in row.items() if k not in ("summary", "manifest_list")}
+        shown.append(kept | {name.removeprefix("iceberg-ops."): summary.get(name) for name in wanted})
+    return shown

@@ -1,8 +1,7 @@
 """How documents reach a terminal: JSON for machines, tables through rich for people.
 
 JSON is byte-stable: key order is the order of the document, lists hold one element a line, numbers and texts as Python's json
-writes them
-(not escaped to ASCII).
+writes them (not escaped to ASCII).
 """
 
 from __future__ import annotations
@@ -10,7 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 200
 
 
 def print_json(document: Any) -> None:
@@ -22,15 +26,21 @@ def print_json(document: Any) -> None:
         sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
 
 
+def console() -> Console:
+    """Standard output for people. Where it is no terminal (a pipe, a task's log) tables get room instead of being folded to 80."""
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> None:
     """A table for people; ``empty`` is said where there are no rows."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    out = console()
     if not rows:
-        console.print(empty, markup=False)
+        out.print(empty, markup=False)
         return
     table = Table(title=Text(title))
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -39,7 +49,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> 
         table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(row.get(name))) for name in names))
-    console.print(table)
+    out.print(table)
 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]], *, title: str) -> None:

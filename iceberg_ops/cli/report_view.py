@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from iceberg_ops.cli.output import console
 from iceberg_ops.config.report import ActionReport, GroupReport, TableState
 
 _SHOWN = 20
@@ -16,18 +17,18 @@ _SHOWN = 20
 
 def print_report(report: ActionReport) -> None:
     """Print a report on standard output."""
-    console = Console()
-    console.print(Text(f"{report.action} {report.table}: {report.status}", style="bold"))
-    console.print(Text(_heading(report)))
-    _print_counts(console, report)
-    _print_groups(console, report.groups)
-    _print_reasons(console, report)
+    out = console()
+    out.print(Text(f"{report.action} {report.table}: {report.status}", style="bold"))
+    out.print(Text(_heading(report)))
+    _print_counts(out, report)
+    _print_groups(out, report.groups)
+    _print_reasons(out, report)
     for path in report.files[:_SHOWN]:
-        console.print(Text(path), soft_wrap=True)
+        out.print(Text(path), soft_wrap=True)
     if len(report.files) > _SHOWN:
-        console.print(Text(f"... and {len(report.files) - _SHOWN} more files (--json lists them)"))
+        out.print(Text(f"... and {len(report.files) - _SHOWN} more files (--json lists them)"))
     for failure in report.failures[:_SHOWN]:
-        console.print(Text(f"failed: {failure.file_path}: {failure.reason}", style="red"), soft_wrap=True)
+        out.print(Text(f"failed: {failure.file_path}: {failure.reason}", style="red"), soft_wrap=True)
 
 
 def _heading(report: ActionReport) -> str:
