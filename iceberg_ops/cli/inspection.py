@@ -9,6 +9,16 @@ import click
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
 
+_SUMMARY = {
+    "added-data-files": "added",
+    "deleted-data-files": "removed",
+    "added-delete-files": "deletes added",
+    "total-data-files": "data files",
+    "total-delete-files": "delete files",
+    "total-records": "records",
+    "iceberg-ops.action": "action",
+}
+"""What a snapshot's summary tells people."""
 TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "schema", "properties", "metadata")
 
 
@@ -40,17 +50,9 @@ def _for_people(topic: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Snapshots without their whole summary (``--json`` has it): what each added and removed, and what it left."""
     if topic != "snapshots":
         return rows
-    wanted = (
-        "added-data-files",
-        "deleted-data-files",
-        "added-delete-files",
-        "total-data-files",
-        "total-records",
-        "iceberg-ops.action",
-    )
     shown = []
     for row in rows:
         summary = row.get("summary") or {}
-        kept = {k: v for k, v in row.items() if k not in ("summary", "manifest_list")}
-        shown.append(kept | {name.removeprefix("iceberg-ops."): summary.get(name) for name in wanted})
+        kept = {k: v for k, v in row.items() if k not in ("summary", "manifest_list", "sequence_number", "schema_id")}
+        shown.append(kept | {title: summary.get(name) for name, title in _SUMMARY.items()})
     return shown
