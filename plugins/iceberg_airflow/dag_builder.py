@@ -9,7 +9,7 @@ only.
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -75,6 +75,17 @@ def step_order(policy: Policy) -> list[str]:
         raise OptionError(f"policy: maintenance lists disagree on the order of {' and '.join(e.args[1][:-1])}") from None
 
 
+def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Entries of all steps and tables. Airflow gives a step's single result as it is, several as a sequence, none as None."""
+    found: list[dict[str, Any]] = []
+    for given in results.values():
+        if isinstance(given, Mapping):
+            found.append(dict(given))
+        elif given is not None:
+            found.extend(dict(entry) for entry in given if entry)
+    return found
+
+
 def _fill(policy_file: Path, schedule: str | None, labels: list[str], hands: Hands) -> None:
     """The tasks of one DAG."""
     tables = DiscoverTablesOperator(
@@ -107,7 +118,7 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], hands: Han
     @task(trigger_rule=TriggerRule.ALL_DONE)
     def report(results: dict[str, Any]) -> list[dict[str, Any]]:
         """What was done to which table, one entry for each step that ran."""
-        done = [entry for step in results.values() for entry in step or [] if entry]
+        done = gathered(results)
         for entry in done:
             size = f"{entry['data-files']} data files, {entry['records']:,} records"
             print(f"{entry['table']}: {entry['action']}: {entry['status']}, {size}")

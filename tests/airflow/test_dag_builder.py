@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_airflow.dag_builder import build_maintenance_dags, schedules, step_order
+from iceberg_airflow.dag_builder import build_maintenance_dags, gathered, schedules, step_order
 from iceberg_ops.config.policy import Policy, load_policy
 from iceberg_ops.errors import OptionError
 
@@ -96,6 +96,19 @@ def test_a_wrong_policy_is_one_line_that_names_file_and_key(tmp_path: Path, text
     assert "policy.yml" in str(caught.value)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("results", "tables"),
+    [
+        ({}, []),
+        ({"a": None, "b": []}, []),
+        ({"a": {"table": "x"}}, ["x"]),
+        ({"a": [{"table": "x"}, None, {"table": "y"}], "b": {"table": "x"}}, ["x", "y", "x"]),
+    ],
+)
+def test_results_are_gathered_from_none_one_or_many_tables(results: dict[str, object], tables: list[str]) -> None:
+    assert [entry["table"] for entry in gathered(results)] == tables
 
 
 def test_a_policy_without_steps_still_makes_a_dag(tmp_path: Path) -> None:
