@@ -1,6 +1,6 @@
 """One Avro data file being written (spec: "Avro").
 
-Optional is a union with null, null first; ids are on fields, elements, keys and values; a map whose keys are not strings is an
+Optional is a union with null, null first unless the column has another default (AVRO-02); ids are on fields, elements, keys and values; a map whose keys are not strings is an
 array of key-value records. Values are handed to Avro as the integers and bytes they are. Metrics are a row count only, as the
 format keeps no statistics (Java writes none either); blocks are not split offsets.
 """
@@ -8,6 +8,7 @@ format keeps no statistics (Java writes none either); blocks are not split offse
 from __future__ import annotations
 
 import io as memory
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
+    MISSING,
     STRING,
     UNKNOWN,
     VARIANT,
@@ -137,10 +139,21 @@ def _field(f: NestedField) -> dict[str, Any]:
     made: dict[str, Any] = {"name": avro_name(f.name), "field-id": f.field_id}
     if made["name"] != f.name:
         made["iceberg-field-name"] = f.name
-    inner = _avro_type(f)
+    inner, default = _avro_type(f), _avro_default(f)
     if f.required:
-        return made | {"type": inner}
-    return made | {"type": ["null", inner], "default": None}
+        return made | {"type": inner} | ({} if default is None else {"default": default})
+    return made | ({"type": ["null", inner], "default": None} if default is None else {"type": [inner, "null"], "default": default})
+
+
+def _avro_default(f: NestedField) -> Any:
+    """The initial default in Avro's JSON form, bytes as Latin-1; None where there is none, or none that JSON can hold."""
+    value = f.initial_default
+    if value is MISSING or value is None or not f.type.is_primitive:
+        return None
+    made = to_avro(f.type, value)
+    if isinstance(made, bytes):
+        return made.decode("latin-1")
+    return None if isinstance(made, float) and not math.isfinite(made) else made
 
 
 def _avro_type(f: NestedField) -> Any:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import array_of, values_of
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.transform_functions import apply
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import INT, LONG, STRING, IcebergType
@@ -35,8 +35,11 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
     if (fast := _fast(transform, source, array)) is not None:
         return fast
     distinct = array.dictionary_encode() if not pa.types.is_decimal(array.type) else _encoded(array)
-    mapped = array_of(transform.result_type(source), [apply(transform, source, v) for v in values_of(source, distinct.dictionary)])
-    return mapped.take(distinct.indices)
+    values = [apply(transform, source, v) for v in values_of(source, distinct.dictionary)]
+    try:
+        return array_of(transform.result_type(source), values).take(distinct.indices)
+    except pa.ArrowInvalid as e:
+        raise DataError(f"{transform} of a value lies outside {source}: {e}") from None
 
 
 def _encoded(array: pa.Array) -> pa.DictionaryArray:

@@ -17,6 +17,7 @@ from iceberg_ops.data.arrow_values import array_of, values_of
 from iceberg_ops.data.partition_values import transformed
 from iceberg_ops.data.row_filter import matching
 from iceberg_ops.data.writer import identity_of
+from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import Literal, Not, Op, Predicate, Reference, and_, or_
@@ -69,7 +70,11 @@ def test_every_row_lies_in_its_partition_and_in_its_bounds(data: st.DataObject) 
     spec = data.draw(strategies.partition_specs(schema))
     rows = data.draw(rows_for(schema))
     io = new_io()
-    files = write(write_context(schema, spec=spec), io, rows)
+    try:
+        files = write(write_context(schema, spec=spec), io, rows)
+    except DataError as e:
+        assert "lies outside" in str(e)  # truncating the least decimals leaves their precision
+        return
     assert sum(f.record_count for f in files) == len(rows)
     places = {f.field_id: i for i, f in enumerate(schema.fields)}
     for file in files:
