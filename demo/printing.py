@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from rich.text import Text
 from demo.processes import DemoError
 
 _QUIET_SECONDS = 10.0
+_LOG_WIDTH = 120
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class Step:
 class Printer:
     """Steps in order, with the time each took."""
 
-    console: Console = field(default_factory=Console)
+    console: Console = field(default_factory=lambda: Console(width=None if sys.stdout.isatty() else _LOG_WIDTH))
     timings: list[tuple[str, float]] = field(default_factory=list)
     status: Status | None = None
 
@@ -85,10 +87,11 @@ class Printer:
 
 
 def comparison(title: str, columns: list[str], rows: list[list[str]]) -> Table:
-    """A table whose first column is text and the others figures."""
+    """A table of texts and figures, figures to the right."""
     table = Table(title=title, title_justify="left", header_style="bold")
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+    texts = {"table", "step", "after"}
+    for name in columns:
+        table.add_column(name, justify="left" if name in texts else "right", no_wrap=name in texts)
     for row in rows:
         table.add_row(*row)
     return table

@@ -55,17 +55,13 @@ def prove(places: Places, days: list[date], planted: Path | None, step: Step) ->
 
 def print_all(printer: Printer, places: Places, sizes: dict[str, dict[str, TableState]], proven: list[Proven]) -> None:
     """Sizes before and after, the proof, time of each step, and how to go on."""
-    moments = list(sizes)
-    rows = [
-        [f"nyc.{name}", " > ".join(str(sizes[m][name].data_files) for m in moments), *_figures(sizes, moments, name)]
-        for name in DATASETS
-    ]
-    title = f"What became of the tables ({' > '.join(moments)})"
     printer.console.print()
-    printer.console.print(comparison(title, ["table", "data files", "delete files", "bytes", "manifests", "snapshots"], rows))
-    rows = [[f"nyc.{p.name}", f"{p.answer.rows:,}", p.answer.checksum[:16], ", ".join(p.readers), str(p.snapshots)] for p in proven]
-    title = "Equal to the answer computed from the source package"
-    printer.console.print(comparison(title, ["table", "rows", "checksum", "read by", "snapshots read"], rows))
+    columns = ["table", "after", "data files", "delete files", "bytes", "manifests", "snapshots", "records"]
+    printer.console.print(comparison("What became of the tables", columns, _changes(sizes)))
+    rows = [[f"nyc.{p.name}", f"{p.answer.rows:,}", p.answer.checksum[:16], str(p.snapshots)] for p in proven]
+    readers = ", ".join(proven[0].readers)
+    title = f"Equal to the answer computed from the source package; read by {readers}"
+    printer.console.print(comparison(title, ["table", "rows", "checksum", "snapshots on which they agree"], rows))
     rows = [[name, f"{seconds:.1f} s"] for name, seconds in printer.timings]
     rows.append(["all", f"{sum(seconds for _, seconds in printer.timings):.1f} s"])
     printer.console.print(comparison("Time", ["step", "seconds"], rows))
@@ -74,14 +70,19 @@ def print_all(printer: Printer, places: Places, sizes: dict[str, dict[str, Table
     printer.console.print(f"Tables lie in {places.warehouse}, reports in {places.jobs}.", highlight=False)
 
 
-def _figures(sizes: dict[str, dict[str, TableState]], moments: list[str], name: str) -> list[str]:
-    states = [sizes[m][name] for m in moments]
-    return [
-        " > ".join(str(s.delete_files) for s in states),
-        " > ".join(size(s.bytes) for s in states),
-        " > ".join(str(s.manifests) for s in states),
-        " > ".join(str(s.snapshots) for s in states),
-    ]
+def _changes(sizes: dict[str, dict[str, TableState]]) -> list[list[str]]:
+    """One line for each stage that changed a table."""
+    rows = []
+    for name in DATASETS:
+        before = None
+        for stage, states in sizes.items():
+            now = states[name]
+            if now != before:
+                label = f"nyc.{name}" if before is None else ""
+                counts = [str(now.data_files), str(now.delete_files), size(now.bytes), str(now.manifests), str(now.snapshots)]
+                rows.append([label, stage, *counts, f"{now.records:,}"])
+            before = now
+    return rows
 
 
 def _readers_agree(places: Places, table: str, snapshot_id: int, columns: list[str]) -> None:

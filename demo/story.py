@@ -90,8 +90,8 @@ class Story:
             run_and_wait(airflow, self.places, step, "reference_tables")
         with self.printer.step(f"backfill flights_ingest, {self.days[0]} to {self.days[-1]}, one Spark job a day") as step:
             backfill(airflow, self.places, step, self.environment, dag_id="flights_ingest", days=self.days)
-            self.sizes["ingested"] = states(self.places)
-            step.detail = f"{self.sizes['ingested']['flights'].records:,} flights"
+            self.sizes["ingest"] = states(self.places)
+            step.detail = f"{self.sizes['ingest']['flights'].records:,} flights"
         with self.printer.step(f"run {self.days[1]} again: it must change nothing") as step:
             backfill(airflow, self.places, step, self.environment, dag_id="flights_ingest", days=[self.days[1]], again=True)
             self._expect_unchanged()
@@ -100,18 +100,18 @@ class Story:
     def correct(self, airflow: Airflow) -> None:
         with self.printer.step("late corrections (DAG flights_corrections): MERGE, UPDATE, DELETE") as step:
             run_and_wait(airflow, self.places, step, "flights_corrections")
-            self.sizes["corrected"] = states(self.places)
-            step.detail = f"{self.sizes['corrected']['flights'].delete_files} position delete files on flights"
+            self.sizes["corrections"] = states(self.places)
+            step.detail = f"{self.sizes['corrections']['flights'].delete_files} position delete files on flights"
 
     def maintain(self, airflow: Airflow) -> None:
         with self.printer.step("maintain every table from the policy (DAG table_maintenance)") as step:
             self.planted = plant_orphan(table_location(self.places, "flights"))
             run_and_wait(airflow, self.places, step, "table_maintenance")
-            self.sizes["maintained"] = states(self.places)
-            step.detail = f"{self.sizes['maintained']['flights'].data_files} data files, no delete file left on flights"
+            self.sizes["maintenance"] = states(self.places)
+            step.detail = f"{self.sizes['maintenance']['flights'].data_files} data files, no delete file left on flights"
 
     def _expect_unchanged(self) -> None:
-        now, before = states(self.places)["flights"], self.sizes["ingested"]["flights"]
+        now, before = states(self.places)["flights"], self.sizes["ingest"]["flights"]
         if now.snapshot_id != before.snapshot_id:
             raise DemoError(f"a repeated day changed nyc.flights: {before.records:,} records became {now.records:,}")
         last = reports(self.places, "flights_ingest")[-1].report
