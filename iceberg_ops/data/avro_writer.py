@@ -1,8 +1,9 @@
 """One Avro data file being written (spec: "Avro").
 
-Optional is a union with null, null first unless the column has another default (AVRO-02); ids are on fields, elements, keys and values; a map whose keys are not strings is an
-array of key-value records. Values are handed to Avro as the integers and bytes they are. Metrics are a row count only, as the
-format keeps no statistics (Java writes none either); blocks are not split offsets.
+Optional is a union with null, null first unless the column has another default (AVRO-02); ids are on fields, elements, keys and
+values; a map whose keys are not strings is an array of key-value records. Values are handed to Avro as the integers and bytes
+they are. Metrics are a row count only, as the format keeps no statistics (Java writes none either); blocks are not split
+offsets.
 """
 
 from __future__ import annotations
