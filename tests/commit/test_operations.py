@@ -187,15 +187,20 @@ def test_a_removed_data_file_takes_its_own_deletes_along(version: int) -> None:
     assert head(table).summary["total-delete-files"] == "0"
 
 
-def test_a_rollback_between_two_tries_does_not_lose_the_deletes_that_count_again() -> None:
-    """The first try sees no old data, so the delete may go; after the rollback it must stay."""
+def test_a_branch_moved_between_two_tries_does_not_lose_the_deletes_that_count_again() -> None:
+    """The first try sees only younger data, so the delete may go; where the branch is moved to, an older file still needs it."""
     catalog, table = begin(2, A)
     table = commit(catalog, table, RowDelta(added_deletes=(position_deletes("p", partition=EU),), isolation=None)).table
-    keep = head(table).snapshot_id
+    table = commit(catalog, table, SetRef(ref="other", snapshot_id=head(table).snapshot_id)).table
     table = commit(catalog, table, DeleteFiles(paths=("a",))).table
-    roll_back = Meddles(catalog, lambda: commit(catalog, table, RollBack(snapshot_id=keep)))
-    table = commit(roll_back, table, AppendFiles(added=(B,)), sleep=lambda _: None).table
-    assert live_paths(table) == {"a", "b", "p"}
+    for branch in ("other", "main"):
+        new = AppendFiles(added=(data_file("x", partition=EU),), merge=False, branch=branch)
+        table = commit(catalog, table, new).table
+    assert live_paths(table) == {"p", "x"}
+    assert live_paths(table, "other") == {"a", "p", "x"}
+    move = Meddles(catalog, lambda: commit(catalog, table, SetCurrentSnapshot(ref="other")))
+    table = commit(move, table, DeleteFiles(paths=("x",)), sleep=lambda _: None).table
+    assert live_paths(table) == {"a", "p"}
 
 
 def test_manifests_are_merged_from_the_end_once_there_are_enough() -> None:
@@ -235,9 +240,9 @@ def test_an_upgrade_between_two_tries_writes_the_new_manifests_anew() -> None:
     catalog, table = begin(1)
     meddling = Meddles(catalog, lambda: commit(catalog, table, UpgradeFormatVersion(format_version=2)))
     done = commit(meddling, table, AppendFiles(added=(data_file("c", partition=EU),)), sleep=lambda _: None)
-    late = commit(catalog, done.table, AppendFiles(added=(data_file("d", partition=EU),))).table
-    assert live_files(late)["d"] == (late.metadata.last_sequence_number, late.metadata.last_sequence_number)
-    assert leaked(catalog, late) == []
+    assert head(done.table).sequence_number == 1
+    assert live_files(done.table) == {"a": (0, 0), "b": (0, 0), "c": (1, 1)}
+    assert leaked(catalog, done.table) == []
 
 
 @VERSIONS
