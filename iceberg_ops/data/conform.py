@@ -26,6 +26,9 @@ def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = 
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
         raise DataError(f"column {extra[0]!r} is not in the table: its columns are {', '.join(f.name for f in schema.fields)}")
+    given = {c.field_id for c in columns}
+    if unset := [f.name for f in schema.fields if f.required and f.write_default in (MISSING, None) and f.field_id not in given]:
+        raise DataError(f"column {unset[0]} is required and has no write-default, but the rows do not have it")
     try:
         made = project(batch, columns, schema.fields, _write_defaults(schema), keep_dictionaries=keep_dictionaries)
     except (CorruptTableError, pa.ArrowInvalid) as e:

@@ -1,6 +1,8 @@
 """What a column of each type looks like in a file of each format: TYPE-01..23, AVRO-01, AVRO-02, PARQUET-01..04, ORC-01, ORC-02,
 GEN-08, DEFAULT-02, DEFAULT-03, LINEAGE-02, LINEAGE-05, MANIFEST-60, MANIFEST-61, SCHEMA-16, TYPE-33, TYPE-39."""
 
+# ruff: noqa: E501 - the tables of types read best one case a line
+
 from __future__ import annotations
 
 import io
@@ -162,9 +164,9 @@ def test_nested_types_have_their_avro_form() -> None:
         NestedField(6, "m", map_of(7, STRING, 8, INT), True),
         NestedField(9, "n", map_of(10, INT, 11, INT), True),
     )
-    s, l, m, n = (f["type"] for f in avro_of(schema, [((1,), [1], [("a", 1)], [(1, 2)])])["fields"])
+    s, elements, m, n = (f["type"] for f in avro_of(schema, [((1,), [1], [("a", 1)], [(1, 2)])])["fields"])
     assert (s["type"], s["fields"][0]["field-id"]) == ("record", 3)
-    assert (l["type"], l["element-id"], l["items"]) == ("array", 5, ["null", "int"])
+    assert (elements["type"], elements["element-id"], elements["items"]) == ("array", 5, ["null", "int"])
     assert (m["type"], m["key-id"], m["value-id"], m["values"]) == ("map", 7, 8, ["null", "int"])
     assert (n["type"], n["logicalType"]) == ("array", "map")
     assert [(f["name"], f["field-id"], f["type"]) for f in n["items"]["fields"]] == [

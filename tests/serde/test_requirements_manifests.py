@@ -268,7 +268,9 @@ def test_file_formats_are_read_in_any_case(text: str) -> None:
 
 def test_puffin_blobs_of_an_unknown_type_stand_beside_the_known_ones() -> None:
     """PUFFIN-04"""
-    data, _, _ = write_puffin([BlobToWrite(type="from-the-future-v9", data=b"?"), BlobToWrite(type="deletion-vector-v1", data=b"ab")])
+    data, _, _ = write_puffin(
+        [BlobToWrite(type="from-the-future-v9", data=b"?"), BlobToWrite(type="deletion-vector-v1", data=b"ab")]
+    )
     footer = read_footer(io.BytesIO(data), "f")
     (known,) = (b for b in footer.blobs if b.type == "deletion-vector-v1")
     assert read_blob(io.BytesIO(data), known, "f") == b"ab"
