@@ -9,7 +9,7 @@ which stays the same for every try and, where the author gives one, for every ru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from airflow.sdk import BaseOperator
@@ -40,13 +40,13 @@ class IcebergOpsOperator(BaseOperator):
     :param run_key: names the work; a commit with this key is made once, however often the task runs. Default: DAG, run, task and
         map index, so a retry or a cleared task of the same run repeats nothing (templated)
     :param lane: ``spark``, ``local``, or ``auto`` (maintenance: local; row operations: Spark) (templated)
-    :param dry_run: plan only (templated)
+    :param plan_only: a dry run: plan, write nothing (templated). BaseOperator's own ``dry_run`` is something else
     :param skip_if_nothing: mark the task skipped when there was nothing to do
     """
 
     template_fields: Sequence[str] = (
         *("job", "table", "options", "where", "branch", "source", "change"),
-        *("run_key", "plan_id", "lane", "dry_run"),
+        *("run_key", "plan_id", "lane", "plan_only"),
     )
     template_fields_renderers = {"options": "json", "source": "json", "change": "json", "where": "sql"}  # noqa: RUF012
     ui_color = "#d5e8f6"
@@ -66,7 +66,7 @@ class IcebergOpsOperator(BaseOperator):
         change: Mapping[str, Any] | None = None,
         run_key: str | None = None,
         plan_id: str | None = None,
-        dry_run: bool | str = False,
+        plan_only: bool | str = False,
         skip_if_nothing: bool = False,
         spark_conf: Mapping[str, str] | None = None,
         driver_memory: str | None = None,
@@ -86,7 +86,7 @@ class IcebergOpsOperator(BaseOperator):
         self.change = change
         self.run_key = run_key
         self.plan_id = plan_id
-        self.dry_run = dry_run
+        self.plan_only = plan_only
         self.skip_if_nothing = skip_if_nothing
         self.spark_conf = spark_conf or {}
         self.driver_memory = driver_memory
@@ -118,7 +118,7 @@ class IcebergOpsOperator(BaseOperator):
             "options": {str(k): _option_text(v) for k, v in self.options.items()},
             "where": self.where or None,
             "branch": self.branch,
-            "dry-run": _truth(self.dry_run),
+            "dry-run": _truth(self.plan_only),
             "lane": self.chosen_lane(),
             "run-key": self.run_key or identity.task_key,
             "plan-id": self.plan_id or None,
@@ -126,7 +126,7 @@ class IcebergOpsOperator(BaseOperator):
             "change": None if self.change is None else msgspec.to_builtins(_document(self.change, RowChange)),
             "report": str(folder.report),
         }
-        return _document(fields, JobSpec)
+        return cast(JobSpec, _document(fields, JobSpec))
 
     def chosen_lane(self) -> str:
         """``local`` or ``spark``; row operations need SQL, so ``auto`` is Spark for them. Raises OptionError for another word."""
@@ -134,7 +134,7 @@ class IcebergOpsOperator(BaseOperator):
             raise OptionError(f"lane {self.lane!r} must be auto, local or spark")
         if self.lane != "auto":
             return self.lane
-        return "local" if self.job in MAINTENANCE_ACTIONS or _truth(self.dry_run) else "spark"
+        return "local" if self.job in MAINTENANCE_ACTIONS or _truth(self.plan_only) else "spark"
 
     def result(self, report: ActionReport, uri: str) -> dict[str, Any]:
         """What goes to XCom."""
@@ -166,7 +166,7 @@ class IcebergPlanOperator(IcebergOpsOperator):
     def __init__(self, *, job: str, table: str, **kwargs: Any) -> None:
         kwargs.setdefault("skip_if_nothing", True)
         kwargs.setdefault("lane", "local")
-        super().__init__(job=job, table=table, dry_run=True, **kwargs)
+        super().__init__(job=job, table=table, plan_only=True, **kwargs)
 
 
 class IcebergAppendOperator(IcebergOpsOperator):

@@ -74,7 +74,7 @@ class PolicyStepOperator(IcebergOpsOperator):
 
     def __init__(self, *, work: Any, step: str, plan: bool = False, **kwargs: Any) -> None:
         kwargs.setdefault("map_index_template", "{{ task.work['table'] }}")
-        super().__init__(job="", table="", dry_run=plan, skip_if_nothing=plan, **kwargs)
+        super().__init__(job="", table="", plan_only=plan, skip_if_nothing=plan, **kwargs)
         self.work = work
         self.step = step
         self.plan = plan
