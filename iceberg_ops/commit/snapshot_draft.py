@@ -32,7 +32,7 @@ from iceberg_ops.commit.removals import FileKey, PartitionPruning, Removals, fil
 from iceberg_ops.commit.run_keys import ACTION, RUN_KEY
 from iceberg_ops.commit.snapshot_summary import changes_summary, totals
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
-from iceberg_ops.errors import BadInputError, ValidationError
+from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -174,6 +174,8 @@ class SnapshotDraft:
             by_spec: dict[int, list[ManifestEntry]] = {}
             for new in files:
                 by_spec.setdefault(new.data_file.spec_id, []).append(_entry(new, self.snapshot_id))
+            for spec_id in by_spec:
+                _forbid_unknown_transforms(table, spec_id)
             made = [m for spec_id, entries in by_spec.items() for m in self.folder.write_rolling(table, spec_id, content, entries)]
             known = self._new[content] = (key, made)
         return known[1]
@@ -292,6 +294,17 @@ def _forbid_new_rows(counts: Mapping[str, str]) -> None:
     added, replaced = int(counts.get("added-records", 0)), int(counts.get("deleted-records", 0))
     if added > replaced:
         raise ValidationError(f"Invalid REPLACE operation: {added} added records > {replaced} replaced records")
+
+
+def _forbid_unknown_transforms(table: Table, spec_id: int) -> None:
+    """Prevents files whose partition values nobody here can have computed (GEN-09)."""
+    spec = table.metadata.specs_by_id.get(spec_id)
+    for f in spec.fields if spec is not None else ():
+        if not f.transform.is_known:
+            raise UnsupportedError(
+                f"not supported: adding files in partition spec {spec_id}, because the values of {f.name} with transform "
+                f"{f.transform} are not defined"
+            )
 
 
 def _new_snapshot_id(table: Table) -> int:
