@@ -22,7 +22,7 @@ from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.run_keys import find_run
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
@@ -30,9 +30,6 @@ from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.state import table_state
 from iceberg_ops.table.table import Table
-
-_TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
-_TAKE_BRANCH = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes", "rewrite_manifests"})
 
 
 def wall_clock_ms() -> int:
@@ -151,9 +148,9 @@ def _check(job: JobSpec) -> None:
     if job.job not in MAINTENANCE_ACTIONS:
         raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
     check_option_names(job.job, job.options)
-    if job.where is not None and job.job not in _TAKE_WHERE:
+    if job.where is not None and job.job not in TAKE_WHERE:
         raise OptionError(f"{job.job} takes no where; it was given {job.where!r}")
-    if job.branch != MAIN_BRANCH and job.job not in _TAKE_BRANCH:
+    if job.branch != MAIN_BRANCH and job.job not in TAKE_BRANCH:
         raise OptionError(f"{job.job} works on the whole table and takes no branch; it was given {job.branch!r}")
     if job.source is not None or job.change is not None:
         raise OptionError(f"{job.job} takes neither source nor change")

@@ -34,29 +34,34 @@ def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[s
 
 
 def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) -> list[dict[str, Any]]:
-    return [_verdict(target, action, options, locations) for action, options in _actions(target, policy_file)]
+    return [_verdict(target, label, job, locations) for label, job in _jobs(target, policy_file)]
 
 
-def _actions(target: str, policy_file: str | None) -> list[tuple[str, dict[str, str]]]:
+def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any]]]:
+    """What to ask: a step's name, and the fields of its job."""
     from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
     from iceberg_ops.config.policy import effective, load_policy
 
     if policy_file is None:
-        return [(action, {}) for action in MAINTENANCE_ACTIONS]
+        return [(action, {"job": action}) for action in MAINTENANCE_ACTIONS]
     found = effective(load_policy(read(policy_file), policy_file), target)
-    return [(step.action, step.option_texts()) for step in found.steps if step.enabled and found.enabled]
+    return [
+        (step.label, {"job": step.action, "options": step.option_texts(), "where": step.where, "branch": step.branch})
+        for step in found.steps
+        if step.enabled and found.enabled
+    ]
 
 
-def _verdict(target: str, action: str, options: dict[str, str], locations: tuple[str, ...]) -> dict[str, Any]:
+def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str, ...]) -> dict[str, Any]:
     try:
-        report = _dry_run(target, action, options, locations)
+        report = _dry_run(target, job, locations)
     except IcebergOpsError as e:
-        return {"table": target, "action": action, "verdict": "unknown", "why": f"{e.code}: {e}"}
+        return {"table": target, "action": label, "verdict": "unknown", "why": f"{e.code}: {e}"}
     due = report.status == "planned"
-    return {"table": target, "action": action, "verdict": "due" if due else "not due", "why": _why(report)}
+    return {"table": target, "action": label, "verdict": "due" if due else "not due", "why": _why(report)}
 
 
-def _dry_run(target: str, action: str, options: dict[str, str], locations: tuple[str, ...]) -> ActionReport:
+def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...]) -> ActionReport:
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
@@ -65,11 +70,9 @@ def _dry_run(target: str, action: str, options: dict[str, str], locations: tuple
     if is_path(target):
         table = open_table(target, locations)
         config = CatalogConfig(name="path", type="path")
-        return run_job(
-            JobSpec(job=action, table=job_table(table), catalog=config, options=options, dry_run=True), catalog=PathCatalog(table)
-        )
+        return run_job(JobSpec(table=job_table(table), catalog=config, dry_run=True, **job), catalog=PathCatalog(table))
     config = find_catalog(target.partition(".")[0])
-    return run_job(JobSpec(job=action, table=target, catalog=config, options=options, dry_run=True))
+    return run_job(JobSpec(table=target, catalog=config, dry_run=True, **job))
 
 
 def _why(report: ActionReport) -> str:

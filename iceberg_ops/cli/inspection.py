@@ -19,6 +19,28 @@ _SUMMARY = {
     "iceberg-ops.action": "action",
 }
 """What a snapshot's summary tells people."""
+_COLUMNS = {
+    "manifests": {
+        "path": "path",
+        "content": "content",
+        "length": "bytes",
+        "partition_spec_id": "spec",
+        "added_snapshot_id": "snapshot",
+        "added_files_count": "added",
+        "existing_files_count": "existing",
+        "deleted_files_count": "deleted",
+    },
+    "files": {
+        "file_path": "path",
+        "content": "content",
+        "partition": "partition",
+        "record_count": "records",
+        "file_size_in_bytes": "bytes",
+        "sequence_number": "sequence",
+        "snapshot_id": "snapshot",
+    },
+}
+"""What is shown of wide topics, by the name people see."""
 TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "schema", "properties", "metadata")
 
 
@@ -43,11 +65,14 @@ def inspect(
     if as_json:
         print_json(rows)
     else:
-        print_rows(_for_people(topic, rows), title=f"{target}: {topic}", empty=f"{target}: no {topic}")
+        shown = _for_people(topic, rows, table.metadata.location)
+        print_rows(shown, title=f"{target}: {topic}", empty=f"{target}: no {topic}")
 
 
-def _for_people(topic: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Snapshots without their whole summary (``--json`` has it): what each added and removed, and what it left."""
+def _for_people(topic: str, rows: list[dict[str, Any]], location: str) -> list[dict[str, Any]]:
+    """What fits a line (``--json`` has all): snapshots without their whole summary, files by their path below the table."""
+    if topic in _COLUMNS:
+        return [{title: _below(location, row.get(name)) for name, title in _COLUMNS[topic].items()} for row in rows]
     if topic != "snapshots":
         return rows
     shown = []
@@ -56,3 +81,8 @@ def _for_people(topic: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = {k: v for k, v in row.items() if k not in ("summary", "manifest_list", "sequence_number", "schema_id")}
         shown.append(kept | {title: summary.get(name) for name, title in _SUMMARY.items()})
     return shown
+
+
+def _below(location: str, value: Any) -> Any:
+    """A path below the table's location without it."""
+    return value.removeprefix(f"{location.rstrip('/')}/") if isinstance(value, str) else value

@@ -50,7 +50,11 @@ def plan(
     report: str | None,
     as_json: bool,
 ) -> int:
-    """Show what ACTION would do to TABLE, and change nothing. Exit code 2: there is work."""
+    """Show what ACTION would do to TABLE, and change nothing. Exit code 2: there is work.
+
+    ACTION is rewrite_data_files, rewrite_position_delete_files, convert_equality_deletes, rewrite_manifests, expire_snapshots or
+    remove_orphan_files.
+    """
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
 
@@ -69,7 +73,7 @@ def plan(
 
 @click.command()
 @click.argument("action", required=False)
-@click.argument("target", metavar="TABLE", required=False)
+@click.argument("target", metavar="[TABLE]", required=False)
 @_job_options
 @click.option(
     "--lane", type=click.Choice(["auto", "local", "spark"]), default=None, help="Where the work is done (auto: this machine)."
@@ -88,10 +92,14 @@ def run(
     run_key: str | None,
     job_spec: str | None,
 ) -> int:
-    """Run ACTION on TABLE, or the job of --job-spec."""
+    """Run ACTION on TABLE, or the job of --job-spec.
+
+    ACTION is rewrite_data_files, rewrite_position_delete_files, convert_equality_deletes, rewrite_manifests, expire_snapshots or
+    remove_orphan_files. Row operations (append, overwrite, delete, update, merge) need a job spec and lane spark.
+    """
     if job_spec is not None:
-        if action or target or options or where:
-            raise OptionError("--job-spec: the document says action, table, options and where; give none of them beside it")
+        if action or target or options or where or branch != "main":
+            raise OptionError("--job-spec: the document says action, table, options, where and branch; give none of them beside it")
         job = _read_job(job_spec, lane=lane, run_key=run_key, report=report)
     elif action is None or target is None:
         raise OptionError("run needs ACTION and TABLE, or --job-spec FILE")

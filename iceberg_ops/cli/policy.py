@@ -83,7 +83,7 @@ def problems(file: str) -> list[str]:
     try:
         parsed: Policy = from_yaml(read(file), Policy, file)
     except OptionError as e:
-        return [str(e).removeprefix(f"{file}: ")]
+        return [str(e).removeprefix("policy ").removeprefix(f"{file}: ")]
     return problems_of(parsed)
 
 

@@ -97,7 +97,7 @@ def tag(
 @click.argument("target", metavar="TABLE")
 @click.option("--snapshot-id", type=int, metavar="N", help="An ancestor of the branch's head.")
 @click.option("--to-time", metavar="ISO", help="The latest ancestor before that time.")
-@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME")
+@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch to set back.")
 @click.option("--any-snapshot", is_flag=True, help="Allow a snapshot that is no ancestor (set the branch to it).")
 @json_option
 def rollback(

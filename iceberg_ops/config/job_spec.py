@@ -19,6 +19,9 @@ MAINTENANCE_ACTIONS = (
     "expire_snapshots",
     "remove_orphan_files",
 )
+TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
+TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests"}
+"""Maintenance actions that may be limited by a WHERE, and those that work on one branch."""
 ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge")
 JOBS = MAINTENANCE_ACTIONS + ROW_OPERATIONS
 

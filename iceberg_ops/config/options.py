@@ -48,11 +48,15 @@ _SIZES = (
     Option("max-file-group-input-files", "unlimited", "the most files one group may hold"),
 )
 _PROGRESS = (
-    Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time"),
+    Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time (lane local; on Spark its slots decide)"),
     Option("partial-progress.enabled", "false", "several commits instead of one"),
     Option("partial-progress.max-commits", "10", "the most commits one run may make"),
     Option("partial-progress.max-failed-commits", "max-commits", "more failed commits than this fail the run"),
     Option("rewrite-job-order", "none", "order of groups: " + ", ".join(JOB_ORDERS)),
+)
+_PROGRESS_WITHOUT_EFFECT = tuple(
+    Option(option.name, option.default, "accepted for Iceberg's sake; groups of deletes are read one by one and committed at once")
+    for option in _PROGRESS
 )
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "rewrite_data_files": (
@@ -72,11 +76,11 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("var-length-contribution", "8", "accepted for Iceberg's sake; z-order here ranks values by quantiles, not bytes"),
         Option("max-output-size", "2147483647", "accepted for Iceberg's sake; z-values have 64 bits here"),
     ),
-    "rewrite_position_delete_files": (*_SIZES, *_PROGRESS),
+    "rewrite_position_delete_files": (*_SIZES, *_PROGRESS_WITHOUT_EFFECT),
     "convert_equality_deletes": (
         Option("target-file-size-bytes", "the table's", "size new delete files should have"),
-        Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time"),
-        Option("max-file-group-size-bytes", "107374182400", "the most data one group may hold"),
+        Option("max-concurrent-file-group-rewrites", "5", "accepted without effect; groups are read one by one"),
+        Option("max-file-group-size-bytes", "107374182400", "accepted without effect; deletes that share data files go together"),
     ),
     "rewrite_manifests": (
         Option("spec-id", "the table's default spec", "rewrite the manifests of this partition spec"),

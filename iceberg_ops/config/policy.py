@@ -39,7 +39,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from iceberg_ops.config.document import Document, from_yaml
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, CatalogConfig
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, CatalogConfig
 from iceberg_ops.config.options import check_options, known_options
 from iceberg_ops.errors import OptionError
 
@@ -278,8 +278,10 @@ def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
         return
     if step.schedule is not None and not _CRON.fullmatch(step.schedule):
         yield f"{path}.schedule: {step.schedule!r} must be a cron expression of five fields or a preset such as @daily"
-    if step.where is not None and step.action not in ("rewrite_data_files", "rewrite_position_delete_files"):
+    if step.where is not None and step.action not in TAKE_WHERE:
         yield f"{path}.where: {step.action} takes no where"
+    if step.branch != "main" and step.action not in TAKE_BRANCH:
+        yield f"{path}.branch: {step.action} works on the whole table and takes no branch"
     try:
         check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, {}, now_ms=2**41)
     except OptionError as e:
