@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.report_file import error_report, write_report
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec, RowChange
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import DataError, IcebergOpsError, OptionError
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update
@@ -23,6 +23,16 @@ _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
     "update": update.run,
     "merge": merge.run,
 }
+
+
+_TAKES: Mapping[str, frozenset[str]] = {
+    "append": frozenset({"source"}),
+    "overwrite": frozenset({"source", "where"}),
+    "delete": frozenset({"where", "change.mode"}),
+    "update": frozenset({"where", "change.mode", "change.set"}),
+    "merge": frozenset({"source", "change.mode", "change.on", "change.clauses"}),
+}
+"""Fields of a job spec that an operation reads. Another one that is given would be ignored, a WHERE above all, so it is refused."""
 
 
 def run(session: SparkSession, job: JobSpec) -> ActionReport:
@@ -47,6 +57,22 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
     return report
 
 
+def check_fields(job: JobSpec) -> None:
+    """Raise OptionError for a field that the row operation ``job`` does not read."""
+    change = job.change or RowChange()
+    given = {
+        "source": job.source,
+        "where": job.where,
+        "change.mode": change.mode,
+        "change.set": change.set,
+        "change.on": change.on,
+        "change.clauses": change.clauses,
+    }
+    takes = _TAKES[job.job]
+    if surplus := [name for name, value in given.items() if value and name not in takes]:
+        raise OptionError(f"{job.job} takes no {surplus[0]}; it reads {', '.join(sorted(takes))}")
+
+
 def _failure(job: JobSpec, error: IcebergOpsError, started: datetime) -> ActionReport:
     return ActionReport(
         action=job.job,
@@ -65,5 +91,6 @@ def _failure(job: JobSpec, error: IcebergOpsError, started: datetime) -> ActionR
 def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
     if job.dry_run:
         raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
+    check_fields(job)
     run = JobRun.start(session, job)
     return run.already_committed() or _ROW_OPERATIONS[job.job](run)

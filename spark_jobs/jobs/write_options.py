@@ -4,9 +4,13 @@
 target-file-size-bytes     size a data file should have (default: the table's ``write.target-file-size-bytes``)
 distribution-mode          none, hash or range (default: the table's ``write.distribution-mode``)
 write-tasks                how many tasks write, so at least how many files (default: Spark's choice)
-isolation-level            serializable or snapshot (default: the table's property for the operation)
+isolation-level            serializable or snapshot (default: the table's property for the operation; overwrite has none and
+                           then validates nothing, as Iceberg's Spark writer does)
 delete-granularity         file or partition: scope of position delete files (default: ``write.delete.granularity``)
 =========================  =====================================================================================
+
+All five are accepted everywhere, but append has no isolation, only append and overwrite distribute rows (distribution-mode,
+write-tasks), and only merge-on-read on v2 writes position delete files (delete-granularity).
 """
 
 from __future__ import annotations
