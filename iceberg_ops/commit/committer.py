@@ -65,6 +65,7 @@ class _Loop:
     attempts: int = 0
     validated_id: int | None = None
     leftovers: list[str] = field(default_factory=list)
+    swapped: list[StagedCommit] = field(default_factory=list)
 
     def run(self) -> Committed:
         policy = RetryPolicy.of(self.callers_table.properties)
@@ -112,6 +113,7 @@ class _Loop:
         return self._swap(table, staged)
 
     def _swap(self, table: Table, staged: StagedCommit) -> Committed:
+        self.swapped.append(staged)
         try:
             committed = self.catalog.commit_table(table, staged.requirements, staged.updates)
         except CommitStateUnknownError as e:
@@ -132,7 +134,13 @@ class _Loop:
         run = find_run(table.metadata, self.operation.run_key)
         if run is None:
             return None
-        self._clean(keep=())
+        mine = [staged for staged in self.swapped if staged.snapshot is not None and staged.snapshot.snapshot_id == run.snapshot_id]
+        for staged in mine:
+            if run.snapshot is not None and staged.snapshot is not None and staged.snapshot.manifest_list == run.snapshot.manifest_list:
+                # A swap of ours that was reported as refused did happen: what it refers to is live.
+                return self._won(table, staged)
+        if not mine:
+            self._clean(keep=())
         return Committed(
             table=table,
             snapshot=run.snapshot,
