@@ -1,20 +1,18 @@
 """Which snapshot a scan reads, and with which schema.
 
 A snapshot id, a tag and a time are read with the schema that snapshot recorded; a branch, ``main`` included, with the table's
-current
-schema (spec: "Point in Time Reads", SCHEMA-14; Iceberg Java does the same). A time is looked up in the snapshot log, not along
-the parents, so
-that a rolled-back snapshot is found while it was current (SNAP-26).
+current schema (spec: "Point in Time Reads", SCHEMA-14; Iceberg Java does the same). A time is looked up in the snapshot log, not
+along the parents, so that a rolled-back snapshot is found while it was current (SNAP-26).
 """
 
 from __future__ import annotations
-
-from datetime import UTC, datetime
 
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import TIMESTAMPTZ
+from iceberg_ops.spec.values import human
 
 
 def choose_snapshot(
@@ -58,7 +56,7 @@ def snapshot_as_of(metadata: TableMetadata, as_of_ms: int) -> Snapshot:
     order."""
     entries = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= as_of_ms]
     if not entries:
-        when = datetime.fromtimestamp(as_of_ms / 1000, UTC).isoformat()
+        when = human(TIMESTAMPTZ, as_of_ms * 1000)
         raise NoSuchSnapshotError(
             f"table {metadata.location} has no snapshot as of {when}: its snapshot log begins later or is empty"
         )
