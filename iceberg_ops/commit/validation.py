@@ -172,8 +172,10 @@ def _relevant_deletes(
     pruning = PartitionPruning(table.metadata, replaced)
     vectors: dict[str, NewDelete] = {}
     others: list[tuple[Snapshot, DataFile, int]] = []
-    for snapshot, entry in history.added_deletes(ADDS_DELETES, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
+    for snapshot, entry in history.added_deletes(ANY_OPERATION, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
         f = entry.data_file
+        if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
+            continue
         if f.is_deletion_vector:
             if (name := location_identity(f.referenced_data_file or "")) in names:
                 vectors[name] = (snapshot, f)
@@ -182,6 +184,15 @@ def _relevant_deletes(
         elif partition_key(f.spec_id, f.partition) in partitions or _is_global(table, f):
             others.append((snapshot, f, entry.sequence_number or 0))
     return vectors, others
+
+
+def _may_convert(snapshot: Snapshot) -> bool:
+    """Whether a rewrite of delete files turned equality deletes into deletes by position: what they removed is then no longer told
+    by sequence numbers, so that ignoring equality deletes would lose it. (Iceberg Java has no such rewrite and does not look.)"""
+    summary = snapshot.summary
+    if "added-delete-files" not in summary:
+        return "total-delete-files" not in summary
+    return any(summary.get(key, "0") != "0" for key in ("removed-equality-delete-files", "removed-equality-deletes"))
 
 
 def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows: RowFilter) -> None:
