@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.output import print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
 
 _SUMMARY = {
@@ -64,6 +64,8 @@ def inspect(
     rows = rows_of(table, topic, snapshot)
     if as_json:
         print_json(rows)
+    elif topic == "metadata":
+        print_pairs(((name, value) for row in rows for name, value in row.items()), title=f"{target}: {topic}")
     else:
         shown = _for_people(topic, rows, table.metadata.location)
         print_rows(shown, title=f"{target}: {topic}", empty=f"{target}: no {topic}")
