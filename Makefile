@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := iceberg_ops spark_jobs plugins dags demo tests
+SOURCES := iceberg_ops spark_jobs plugins dags demo tests $(wildcard benchmarks)
 ONLY ?=
 DAYS ?=
 
