@@ -11,10 +11,10 @@ The rule upheld: a row is in the table afterwards exactly if it is live in the o
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.removals import PartitionPruning
 from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.data.position_deletes import deleted_positions
+from iceberg_ops.data.position_deletes import EMPTY, deleted_positions, read_positions
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError, VerificationError
@@ -43,16 +43,16 @@ MOST_ROUNDS = 50
 
 @dataclass(frozen=True, eq=False)
 class RowMap:
-    """Where the rows of one rewritten group went, for a rewrite that keeps their order (bin-pack).
+    """Where the rows of some rewritten files went.
 
     ``inputs`` are the old files in the order they were read, each with the positions that were *not* copied (ascending);
-    ``outputs`` the new files in the order they were written. ``order``, for a sorted rewrite: the new place of each copied row,
+    ``outputs`` the new files in the order they were written. ``order``, where rows did not keep their order: the new place of each copied row,
     counted over all outputs, in the order the rows were read. Raises VerificationError where the counts do not agree.
     """
 
     inputs: Sequence[tuple[DataFile, Positions]]
     outputs: Sequence[DataFile]
-    order: Positions | None = None
+    order: npt.NDArray[np.integer[Any]] | None = None
 
     def __post_init__(self) -> None:
         copied = sum(f.record_count - len(dropped) for f, dropped in self.inputs)
@@ -66,11 +66,12 @@ class RowMap:
         places: list[Positions] = []
         for file, dropped in self.inputs:
             gone = np.setdiff1d(deleted.get(file.file_path, np.empty(0, np.int64)), dropped, assume_unique=True)
+            gone = gone[gone < file.record_count]
             places.append(before + gone - np.searchsorted(dropped, gone))
             before += file.record_count - len(dropped)
         flat = np.sort(np.concatenate(places)) if places else np.empty(0, np.int64)
         if self.order is not None:
-            flat = np.sort(self.order[flat])
+            flat = np.sort(self.order[flat].astype(np.int64))
         ends = list(accumulate(f.record_count for f in self.outputs))
         found: dict[str, Positions] = {}
         for f, end in zip(self.outputs, ends, strict=True):
@@ -80,75 +81,125 @@ class RowMap:
         return found
 
 
+MapsOf = Callable[[Collection[str]], Sequence[RowMap]]
+"""Maps that hold all of the old files at these locations. Raises ValidationError that names (``file_paths``) those whose rows can
+not be followed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedOver:
-    """A committed rewrite. ``rows`` deletes of rows were carried over, in ``rounds`` rounds (0: nothing had come meanwhile)."""
+    """A committed rewrite and the deletes that were carried over, in ``rounds`` rounds (0: nothing had come meanwhile).
+
+    ``rows`` goes from new data file to how many of its rows these delete; ``deletes`` are the files they were written to."""
 
     committed: Committed
-    rows: int = 0
     rounds: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict)
+    deletes: tuple[DataFile, ...] = ()
 
 
 def commit_carrying_over(
     catalog: Catalog,
     table: Table,
     operation: RewriteFiles,
-    maps: Sequence[RowMap],
+    maps_of: MapsOf,
     *,
+    operation_id: str,
     committer: Callable[[Catalog, Table, RewriteFiles], Committed] = commit,
 ) -> CarriedOver:
-    """Commit a rewrite of which every replaced data file is in one of ``maps``, carrying over what was deleted meanwhile.
+    """Commit a rewrite, carrying over what was deleted from the replaced files meanwhile.
 
-    ``operation.data_sequence_number`` must be the starting snapshot's, so that equality deletes stay valid. Raises what ``commit``
-    raises for every other conflict.
+    ``operation.data_sequence_number`` must be the starting snapshot's, so that equality deletes stay valid. ``operation_id`` is in
+    the names of the delete files and must be this call's own. Raises what ``commit`` and ``maps_of`` raise; every other conflict
+    than deletes that can be carried over is one still. Files it wrote are gone then, unless the outcome is unknown.
     """
     operation = replace(operation, removed_deletes=_not_taken_along(operation, table))
-    rows = 0
+    deletes = _Deletes(table, operation.removed_data)
+    rows: Mapping[str, int] = {}
     for turn in range(MOST_ROUNDS):
         try:
-            return CarriedOver(committed=committer(catalog, table, operation), rows=rows, rounds=turn)
+            done = committer(catalog, table, operation)
         except ValidationError as e:
             _delete_carried(table, operation)
-            if turn == MOST_ROUNDS - 1 or not _is_carriable(e, operation, maps, table):
+            if turn == MOST_ROUNDS - 1 or not _is_carriable(e, operation):
                 raise
+            deletes.hit.update(e.file_paths)
         except CommitStateUnknownError:
             raise
         except IcebergOpsError:
             _delete_carried(table, operation)
             raise
+        else:
+            if done.already_committed:
+                _delete_carried(table, operation)
+                return CarriedOver(committed=done, rounds=turn)
+            return CarriedOver(committed=done, rounds=turn, rows=rows, deletes=operation.carried_deletes)
         now = catalog.load_table(table.identifier[1:])
-        operation, rows = _carried(now, operation, maps)
+        operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
     raise AssertionError("unreachable")
 
 
-def _carried(now: Table, operation: RewriteFiles, maps: Sequence[RowMap]) -> tuple[RewriteFiles, int]:
+class _Deletes:
+    """What one commit knows of the deletes of the files it replaces. Delete files do not change, so each is read once over all
+    rounds, and of each only what concerns replaced files is kept.
+
+    ``hit`` are the old files that deletes came for."""
+
+    def __init__(self, table: Table, replaced: Sequence[DataFile]) -> None:
+        self.hit: set[str] = set()
+        self._io, self._identity = table.io, identity_under(table.io)
+        self._replaced = {self._identity(f.file_path) for f in replaced}
+        self._read: dict[tuple[str, int | None], dict[str, Positions]] = {}
+
+    def positions(self, deletes: Sequence[DeleteFile], file_path: str) -> Positions:
+        """As ``deleted_positions``."""
+        vectors = [d for d in deletes if d.is_deletion_vector]
+        if len(vectors) > 1:
+            return deleted_positions(self._io, vectors, file_path)
+        name = self._identity(file_path)
+        found = [self._of(d, name).get(name, EMPTY) for d in (vectors or deletes)]
+        return found[0] if len(found) == 1 else np.unique(np.concatenate([EMPTY, *found]))
+
+    def _of(self, delete: DeleteFile, name: str) -> dict[str, Positions]:
+        f = delete.data_file
+        key = (f.file_path, f.content_offset)
+        if key not in self._read:
+            if delete.is_deletion_vector:
+                self._read[key] = {name: deleted_positions(self._io, [delete], name)}
+            else:
+                every = read_positions(self._io, f)
+                self._read[key] = {path: positions for path, positions in every.items() if path in self._replaced}
+        return self._read[key]
+
+
+def _carried(
+    now: Table, operation: RewriteFiles, maps: Sequence[RowMap], deletes: _Deletes, operation_id: str
+) -> tuple[RewriteFiles, dict[str, int]]:
     """The operation as it is on the table now: with deletes for all that is deleted now, and nothing before now to validate."""
     head = base_of(now.metadata, operation.branch)
-    deleted = dict(_deleted_now(now, operation))
+    deleted = dict(_deleted_now(now, operation.branch, [file for m in maps for file, _ in m.inputs], deletes))
     outputs = {f.file_path: f for m in maps for f in m.outputs}
     moved = {path: positions for m in maps for path, positions in m.moved(deleted).items()}
     tasks = [(FileScanTask(outputs[path], operation.data_sequence_number or 0), positions) for path, positions in moved.items()]
-    written = (
-        write_row_deletes(now.io, WriteContext.for_table(now.metadata), tasks, operation_id=str(uuid.uuid4())) if tasks else None
-    )
+    written = write_row_deletes(now.io, WriteContext.for_table(now.metadata), tasks, operation_id=operation_id) if tasks else None
     return (
         replace(
             operation,
             starting_snapshot_id=None if head is None else head.snapshot_id,
             carried_deletes=() if written is None else written.added,
         ),
-        sum(len(positions) for positions in moved.values()),
+        {path: len(positions) for path, positions in moved.items()},
     )
 
 
-def _deleted_now(now: Table, operation: RewriteFiles) -> Iterator[tuple[str, Positions]]:
-    """Positions that position deletes and vectors of the branch's head remove from each replaced file."""
-    pruning = PartitionPruning(now.metadata, operation.removed_data)
+def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Deletes) -> Iterator[tuple[str, Positions]]:
+    """Positions that position deletes and vectors of the branch's head remove from each of the replaced files."""
+    pruning = PartitionPruning(now.metadata, files)
     identity = identity_under(now.io)
-    wanted = {identity(f.file_path) for f in operation.removed_data}
+    wanted = {identity(f.file_path) for f in files}
     data: dict[str, int] = {}
     deletes: list[DeleteFile] = []
-    for manifest in manifests_of(now, base_of(now.metadata, operation.branch)):
+    for manifest in manifests_of(now, base_of(now.metadata, branch)):
         if not pruning.may_hold(manifest):
             continue
         for entry in entries_of(now, manifest, live_only=True):
@@ -162,18 +213,15 @@ def _deleted_now(now: Table, operation: RewriteFiles) -> Iterator[tuple[str, Pos
                 deletes.append(DeleteFile(f, entry.sequence_number or 0))
     specs, fields = now.metadata.specs_by_id, now.metadata.all_fields_by_id
     index = DeleteIndex(deletes, specs_by_id=specs, fields_by_id=fields, identity=identity)
-    for file in operation.removed_data:
+    for file in files:
         found = index.for_data_file(file, data.get(identity(file.file_path), 0))
-        yield file.file_path, deleted_positions(now.io, found, file.file_path)
+        yield file.file_path, known.positions(found, file.file_path)
 
 
-def _is_carriable(conflict: ValidationError, operation: RewriteFiles, maps: Sequence[RowMap], table: Table) -> bool:
-    """Whether the conflict is one of new deletes for replaced files whose rows can be followed."""
-    if operation.data_sequence_number is None or not conflict.file_paths or "for replaced data file" not in str(conflict):
-        return False
-    identity = identity_under(table.io)
-    followed = {identity(f.file_path) for m in maps for f, _ in m.inputs}
-    return all(identity(f.file_path) in followed for f in operation.removed_data)
+def _is_carriable(conflict: ValidationError, operation: RewriteFiles) -> bool:
+    """Whether the conflict is one of new position deletes for replaced files."""
+    is_new_delete = bool(conflict.file_paths) and "found new position delete for replaced data file" in str(conflict)
+    return is_new_delete and operation.data_sequence_number is not None
 
 
 def _not_taken_along(operation: RewriteFiles, table: Table) -> tuple[DataFile, ...]:

@@ -3,12 +3,15 @@
 Rows are gathered until a limit of Arrow bytes; what exceeds it is sorted and spilled to local disk as a run (Arrow IPC,
 memory-mapped when read back). Runs are merged a batch of each at a time: the rows at hand are sorted together, and all up to the
 first row that ends some run's batch are final, because what is not yet loaded can only come later.
+
+The rule upheld: rows of equal keys keep their order, also across runs, and the same rows with the same runs come out in the same
+order. What a sort did can therefore be found out later from its keys alone (``row_places``).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,28 +27,60 @@ FitKeys = Callable[[pa.Table], KeyMaker]
 
 
 def sort_batches(
-    batches: Iterable[pa.RecordBatch], fit: FitKeys, memory_limit: int, *, needs_sample: bool = False
+    batches: Iterable[pa.RecordBatch],
+    fit: FitKeys,
+    memory_limit: int,
+    *,
+    needs_sample: bool = False,
+    spilled: list[int] | None = None,
+    repeat: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows in key order. Columns may be dictionaries; batches of the output have at most ``BATCH_ROWS`` rows or so.
 
-    At most about three times ``memory_limit`` Arrow bytes are held at once (the rows, their sorted copy and the keys).
+    At most about three times ``memory_limit`` Arrow bytes are held at once (the rows, their sorted copy and the keys). ``spilled``
+    receives the rows of each run (none where all was sorted in memory); given back as ``repeat``, the runs are cut there again,
+    whatever the columns weigh now.
     """
     held: list[pa.RecordBatch] = []
-    size = 0
+    runs = [] if spilled is None else spilled
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-sort-") as folder:
         spill = _Spill(Path(folder), fit, needs_sample)
-        for batch in batches:
+        for batch, ends_run in _by_bytes(batches, memory_limit) if repeat is None else _by_rows(batches, repeat):
             held.append(batch)
-            size += batch.nbytes
-            if size > memory_limit:
+            if ends_run:
+                runs.append(sum(b.num_rows for b in held))
                 spill.add(held)
-                held, size = [], 0
+                held = []
         if spill.is_empty:
             yield from _in_memory(held, fit)
         else:
             if held:
+                runs.append(sum(b.num_rows for b in held))
                 spill.add(held)
             yield from spill.merged()
+
+
+def _by_bytes(batches: Iterable[pa.RecordBatch], memory_limit: int) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Batches, each with whether a run ends with it."""
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        full = size > memory_limit
+        yield batch, full
+        size = 0 if full else size
+
+
+def _by_rows(batches: Iterable[pa.RecordBatch], runs: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    ends = iter(runs)
+    left = next(ends, 0)
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            part = batch.slice(start, left if left else batch.num_rows)
+            start += part.num_rows
+            is_run = bool(left) and part.num_rows == left
+            yield part, is_run
+            left = next(ends, 0) if is_run else max(left - part.num_rows, 0)
 
 
 def _in_memory(held: list[pa.RecordBatch], fit: FitKeys) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,8 @@ class GroupWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResult:
-    """What a group became: the files written (``serde.content_file_json`` forms) and the certificate's figures.
+    """What a group became: the files written (``serde.content_file_json`` forms, in the order they were written, those of one
+    partition together) and the certificate's figures.
 
     ``null_counts_in`` and ``null_counts_out`` go from field id to nulls among live rows read, and among rows written;
     ``deleted_rows_applied`` counts rows of the input files that deletes removed. ``bytes_in`` is what the tasks' files hold,
@@ -99,6 +100,8 @@ class GroupResult:
     bytes_in: int = 0
     bytes_out: int = 0
     duration_ms: int = 0
+    spilled_runs: tuple[int, ...] = ()
+    """Rows of each run that a sort spilled: with the work itself, all that ``row_places`` needs to tell where each row went."""
 
     def to_json(self) -> str:
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
@@ -106,7 +109,8 @@ class GroupResult:
     @classmethod
     def from_json(cls, text: str) -> GroupResult:
         found = json.loads(text)
-        found["added"] = tuple(found["added"])
+        for name in ("added", "spilled_runs"):
+            found[name] = tuple(found[name])
         for name in ("null_counts_in", "null_counts_out"):
             found[name] = {int(k): v for k, v in found[name].items()}
         return cls(**found)
@@ -129,14 +133,15 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     tasks = [task_from_json(task) for task in work.tasks]
     tally = _Tally(read.projected)
     writer = _writer(work, write, io, tasks)
+    spilled: list[int] = []
     try:
-        for batch in _ordered(work, read.projected, tally.counted(_rows(tasks, read, io, tally.read))):
+        for batch in ordered(work, read.projected, tally.counted(_rows(tasks, read, io, tally.read)), spilled=spilled):
             writer.write_canonical(batch)
         added = writer.close()
     except BaseException:
         writer.abort()
         raise
-    result = _result(work, tasks, tally, added, round((time.monotonic() - begun) * 1000))
+    result = _result(work, tasks, tally, added, round((time.monotonic() - begun) * 1000), spilled)
     if not result.is_balanced:
         io.delete_many(f.file_path for f in added)
         raise VerificationError(
@@ -167,15 +172,28 @@ def _writer(work: GroupWork, write: WriteContext, io: FileIO, tasks: list[FileSc
     )
 
 
-def _ordered(work: GroupWork, schema: Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def ordered(
+    work: GroupWork,
+    schema: Schema,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    spilled: list[int] | None = None,
+    repeat: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches of ``schema`` (columns after those are carried along) in the order the work asks for; see ``sort_batches``."""
     if work.sort_order is not None:
         make = order_keys(schema, sort_order_from_dict(work.sort_order))
-        return sort_batches(batches, lambda _: make, work.memory_limit_bytes)
+        return sort_batches(batches, lambda _: make, work.memory_limit_bytes, spilled=spilled, repeat=repeat)
     if work.zorder_columns:
-        ids = [_field_id(schema, name) for name in work.zorder_columns]
+        ids = zorder_ids(work, schema)
         fit: FitKeys = lambda sample: zorder_keys(schema, ids, sample)  # noqa: E731
-        return sort_batches(batches, fit, work.memory_limit_bytes, needs_sample=True)
+        return sort_batches(batches, fit, work.memory_limit_bytes, needs_sample=True, spilled=spilled, repeat=repeat)
     return batches
+
+
+def zorder_ids(work: GroupWork, schema: Schema) -> list[int]:
+    """Field ids of the z-order columns. Raises SchemaError."""
+    return [_field_id(schema, name) for name in work.zorder_columns]
 
 
 def _field_id(schema: Schema, name: str) -> int:
@@ -209,7 +227,9 @@ class _Tally:
             self.nulls[f.field_id] = self.nulls.get(f.field_id, 0) + array.null_count
 
 
-def _result(work: GroupWork, tasks: list[FileScanTask], tally: _Tally, added: list[DataFile], duration_ms: int) -> GroupResult:
+def _result(
+    work: GroupWork, tasks: list[FileScanTask], tally: _Tally, added: list[DataFile], duration_ms: int, spilled: Sequence[int]
+) -> GroupResult:
     recorded = [f.null_value_counts for f in added]
     nulls: dict[int, int] = {}
     for field_id in tally.nulls:
@@ -227,4 +247,5 @@ def _result(work: GroupWork, tasks: list[FileScanTask], tally: _Tally, added: li
         bytes_in=sum(task.data_bytes for task in tasks),
         bytes_out=sum(f.file_size_in_bytes for f in added),
         duration_ms=duration_ms,
+        spilled_runs=tuple(spilled),
     )
