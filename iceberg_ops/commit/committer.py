@@ -136,7 +136,11 @@ class _Loop:
             return None
         mine = [staged for staged in self.swapped if staged.snapshot is not None and staged.snapshot.snapshot_id == run.snapshot_id]
         for staged in mine:
-            if run.snapshot is not None and staged.snapshot is not None and staged.snapshot.manifest_list == run.snapshot.manifest_list:
+            if (
+                run.snapshot is not None
+                and staged.snapshot is not None
+                and staged.snapshot.manifest_list == run.snapshot.manifest_list
+            ):
                 # A swap of ours that was reported as refused did happen: what it refers to is live.
                 return self._won(table, staged)
         if not mine:
