@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
-from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.actions.delete_commits import RewrittenDeletes
+from iceberg_ops.actions.delete_runs import report_plan, run_groups
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
-from iceberg_ops.config.report import GroupReport, SkippedFile
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
 from iceberg_ops.data.row_deletes import write_row_deletes
@@ -47,30 +46,13 @@ def convert_equality_deletes(run: Run) -> None:
     with run.step("plan") as detail:
         plan = plan_convert_equality_deletes(run.table, where, run.job.branch)
         detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} equality delete files")
-    _report_plan(run, plan)
+    report_plan(run, plan.plan_id, plan.groups, plan.skipped)
+    run.outcome.metrics["planned-data-files-count"] = sum(len(g.tasks) for g in plan.groups)
     if not plan.groups:
         return
     run.outcome.status = "planned"
     if not run.job.dry_run:
         _convert(run, plan, options)
-
-
-def _report_plan(run: Run, plan: ConvertEqualityDeletesPlan) -> None:
-    outcome = run.outcome
-    outcome.plan_id = plan.plan_id
-    outcome.metrics["planned-groups-count"] = len(plan.groups)
-    outcome.metrics["planned-delete-files-count"] = sum(len(g.deletes) for g in plan.groups)
-    outcome.metrics["planned-data-files-count"] = sum(len(g.tasks) for g in plan.groups)
-    outcome.metrics["skipped-files-count"] = len(plan.skipped)
-    outcome.skipped = [SkippedFile(file_path=s.file_path, reason=s.reason) for s in plan.skipped]
-    for group in plan.groups:
-        outcome.groups[group.group_id] = GroupReport(
-            group_id=group.group_id,
-            status="planned",
-            reason=group.reason,
-            input_files=len(group.deletes),
-            input_bytes=group.input_bytes,
-        )
 
 
 def _convert(run: Run, plan: ConvertEqualityDeletesPlan, options: ConvertEqualityDeletesOptions) -> None:
@@ -90,19 +72,7 @@ def _convert(run: Run, plan: ConvertEqualityDeletesPlan, options: ConvertEqualit
             name="convert_equality_deletes",
         )
 
-    with run.lease(snapshot_id) as renew:
-        done: list[RewrittenDeletes] = []
-        try:
-            with run.step("run"):
-                for group in plan.groups:
-                    done.append(converted(run, group, options))
-                    renew()
-        except Exception:
-            delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
-            raise
-        with run.step("commit") as detail:
-            commit_deletes(run, done, operation_of)
-            detail.append(f"{run.outcome.attempts} attempts")
+    run_groups(run, snapshot_id, plan.groups, lambda group: converted(run, group, options), operation_of)
 
 
 def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOptions) -> RewrittenDeletes:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
+from iceberg_ops.actions.delete_commits import RewrittenDeletes
+from iceberg_ops.actions.delete_runs import report_plan, run_groups
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
-from iceberg_ops.config.report import GroupReport, SkippedFile
 from iceberg_ops.data.position_deletes import deleted_positions
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
@@ -40,30 +40,12 @@ def rewrite_position_delete_files(run: Run) -> None:
     with run.step("plan") as detail:
         plan = plan_rewrite_position_delete_files(run.table, options, where, run.job.branch)
         detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} delete files")
-    _report_plan(run, plan)
+    report_plan(run, plan.plan_id, plan.groups, plan.skipped, lambda group: group.partition_path)
     if not plan.groups:
         return
     run.outcome.status = "planned"
     if not run.job.dry_run:
         _rewrite(run, plan, options)
-
-
-def _report_plan(run: Run, plan: RewritePositionDeletesPlan) -> None:
-    outcome = run.outcome
-    outcome.plan_id = plan.plan_id
-    outcome.metrics["planned-groups-count"] = len(plan.groups)
-    outcome.metrics["planned-delete-files-count"] = sum(len(g.deletes) for g in plan.groups)
-    outcome.metrics["skipped-files-count"] = len(plan.skipped)
-    outcome.skipped = [SkippedFile(file_path=s.file_path, reason=s.reason) for s in plan.skipped]
-    for group in plan.groups:
-        outcome.groups[group.group_id] = GroupReport(
-            group_id=group.group_id,
-            status="planned",
-            partition=group.partition_path,
-            reason=group.reason,
-            input_files=len(group.deletes),
-            input_bytes=group.input_bytes,
-        )
 
 
 def _rewrite(run: Run, plan: RewritePositionDeletesPlan, options: RewritePositionDeleteFilesOptions) -> None:
@@ -83,19 +65,7 @@ def _rewrite(run: Run, plan: RewritePositionDeletesPlan, options: RewritePositio
             name="rewrite_position_delete_files",
         )
 
-    with run.lease(snapshot_id) as renew:
-        done: list[RewrittenDeletes] = []
-        try:
-            with run.step("run"):
-                for group in plan.groups:
-                    done.append(rewritten(run, group, options))
-                    renew()
-        except Exception:
-            delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
-            raise
-        with run.step("commit") as detail:
-            commit_deletes(run, done, operation_of)
-            detail.append(f"{run.outcome.attempts} attempts")
+    run_groups(run, snapshot_id, plan.groups, lambda group: rewritten(run, group, options), operation_of)
 
 
 def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesOptions) -> RewrittenDeletes:
