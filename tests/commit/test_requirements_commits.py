@@ -1,7 +1,6 @@
 """What commits leave behind, requirement by requirement: GEN-09, MANIFEST-51, MANIFEST-58, SNAP-22..25, SEQ-01, LINEAGE-09,
 LINEAGE-14, DEL-EQ-07, REFS-08, UPG-01..03, COMMIT-11, COMMIT-13, META-31, REST-06."""
 
-# ruff: noqa: E501 - cases read best one a line
 
 from __future__ import annotations
 
