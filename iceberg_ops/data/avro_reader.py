@@ -43,9 +43,10 @@ class AvroFile:
             raise CorruptTableError(f"file {location} is not a readable avro file: {e}") from None
         if isinstance(schema, dict) and schema.get("type") != "record":
             raise CorruptTableError(f"file {location}: its Avro schema is no record")
+        self._raw = fastavro.parse_schema(_without_logical_types(schema), _force=True)
+        schema = _spelled_out(schema, {}, "")
         self._fields = [_Typed(f["type"], f.get("field-id")) for f in schema["fields"]]
         self._names = [f["name"] for f in schema["fields"]]
-        self._raw = fastavro.parse_schema(_without_logical_types(schema), _force=True)
         arrow = [
             _arrow_field(f.get("iceberg-field-name", f["name"]), t) for f, t in zip(schema["fields"], self._fields, strict=True)
         ]
@@ -129,7 +130,7 @@ def _arrow_field(name: str, typed: _Typed) -> pa.Field:
 def _typed(avro: Any) -> tuple[pa.DataType, Converter]:
     if isinstance(avro, str):
         if avro not in _PLAIN:
-            raise UnsupportedError(f"not supported: Avro named type {avro} used again, because no Iceberg writer does so")
+            raise UnsupportedError(f"not supported: Avro type {avro}, because it is not defined before or contains itself")
         return _PLAIN[avro], None
     kind = avro["type"]
     if isinstance(kind, dict | list):
@@ -202,6 +203,28 @@ def _map_type(key: _Typed, value: _Typed, pairs: Callable[[Any], list[tuple[Any,
         return [(k if key_of is None else key_of(k), v if value_of is None else value_of(v)) for k, v in pairs(raw)]
 
     return type_, convert
+
+
+def _spelled_out(avro: Any, known: dict[str, Any], space: str) -> Any:
+    """The schema with every named type written out where it is used again, as Java uses one fixed for all uuid columns."""
+    if isinstance(avro, list):
+        return [_spelled_out(t, known, space) for t in avro]
+    if isinstance(avro, str):
+        return avro if avro in _PLAIN else known.get(_full_name(avro, space), avro)
+    made = dict(avro)
+    space = made.get("namespace", made["name"].rpartition(".")[0] or space) if "name" in made else space
+    for key in ("type", "items", "values"):
+        if isinstance(made.get(key), dict | list) or (key != "type" and key in made):
+            made[key] = _spelled_out(made[key], known, space)
+    if "fields" in made:
+        made["fields"] = [{**f, "type": _spelled_out(f["type"], known, space)} for f in made["fields"]]
+    if made["type"] in ("record", "fixed", "enum"):
+        known[_full_name(made["name"], space)] = made
+    return made
+
+
+def _full_name(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
 
 
 def _without_logical_types(avro: Any) -> Any:

@@ -22,7 +22,7 @@ from iceberg_ops.data.conform import conform
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.variant_values import Variant
-from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.errors import CorruptTableError, DataError, UnsupportedError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.serde.single_value_json import to_json_value
@@ -421,3 +421,77 @@ def test_rows_were_last_updated_at_the_data_sequence_number_of_their_file() -> N
     context = context.select(["_last_updated_sequence_number"])
     task = FileScanTask(replace(file, first_row_id=0), 4, 9)
     assert rows_of(context.projected, read_task(task, context, store)) == [(4,)]
+
+
+def test_the_partition_column_shows_the_fields_of_every_spec() -> None:
+    """RESID-04, RESID-05"""
+    schema = Schema.of(ID, NestedField(2, "city", STRING))
+    by_city = PartitionSpec(1, (PartitionField((2,), 1000, IDENTITY, "city"),))
+    by_id = PartitionSpec(2, (PartitionField((1,), 1001, IDENTITY, "id"),))
+    store = new_io()
+    context = ReadContext(table_schema=schema, projected=schema, schemas=(schema,), specs={1: by_city, 2: by_id})
+    context = context.select(["_spec_id", "_partition"])
+    found = []
+    for spec in (by_city, by_id):
+        (file,) = write(write_context(schema, spec=spec), store, [(7, "Bonn")], operation_id=str(spec.spec_id))
+        found += rows_of(context.projected, read_task(FileScanTask(file, 1), context, store))
+    assert found == [(1, ("Bonn", None)), (2, (None, 7))]
+
+
+def test_avro_types_that_are_used_again_by_name_are_read() -> None:
+    """AVRO-01: Java defines one fixed for all uuids and one for all decimals of a precision, and refers to it by name."""
+    number = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    key = {"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}
+    pair = {
+        "type": "record",
+        "name": "org.x.pair",
+        "fields": [{"name": "u", "type": ["null", key], "default": None, "field-id": 6}],
+    }
+    schema = {
+        "type": "record", "name": "table", "namespace": "org.x", "fields": [
+            {"name": "a", "type": ["null", number], "default": None, "field-id": 1},
+            {"name": "b", "type": ["null", "decimal_9_2"], "default": None, "field-id": 2},
+            {"name": "c", "type": {"type": "array", "items": "org.x.decimal_9_2", "element-id": 4}, "field-id": 3},
+            {"name": "s", "type": pair, "field-id": 5},
+            {"name": "k", "type": "uuid_fixed", "field-id": 7},
+        ],
+    }  # fmt: skip
+    raw, one = (128).to_bytes(4, "big"), uuid.UUID(int=1)
+    out = io.BytesIO()
+    plain = fastavro.parse_schema({**schema, "fields": [dict(f) for f in schema["fields"]]})
+    fastavro.writer(
+        out, plain, [{"a": Decimal("1.28"), "b": Decimal("1.28"), "c": [Decimal("1.28")], "s": {"u": one.bytes}, "k": one.bytes}]
+    )
+    assert raw in out.getvalue()
+    store = new_io()
+    store.write("memory://f", out.getvalue())
+    file = DataFile(file_path="memory://f", file_format=FileFormat.AVRO, record_count=1, file_size_in_bytes=1)
+    wanted = Schema.of(
+        NestedField(1, "a", decimal(9)),
+        NestedField(2, "b", decimal(9)),
+        NestedField(3, "c", list_of(4, decimal(9))),
+        NestedField(5, "s", StructType((NestedField(6, "u", UUID),))),
+        NestedField(7, "k", UUID),
+    )
+    cents = Decimal("1.28")
+    assert read([file], wanted, store) == [(cents, cents, [cents], (one,), one)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "message"),
+    [
+        (["int", "string"], "not supported: Avro unions of several types"),
+        (["null", "table"], "not supported: Avro type table, because it is not defined before or contains itself"),
+    ],
+    ids=str,
+)
+def test_avro_schemas_that_no_table_has_are_refused_by_name(type_: Any, message: str) -> None:
+    """AVRO-02"""
+    schema = {"type": "record", "name": "table", "fields": [{"name": "v", "type": type_, "field-id": 1}]}
+    out = io.BytesIO()
+    fastavro.writer(out, schema, [])
+    store = new_io()
+    store.write("memory://f", out.getvalue())
+    file = DataFile(file_path="memory://f", file_format=FileFormat.AVRO, record_count=0, file_size_in_bytes=1)
+    with pytest.raises(UnsupportedError, match=message):
+        read([file], Schema.of(NestedField(1, "v", INT)), store)
