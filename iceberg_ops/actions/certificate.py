@@ -21,11 +21,12 @@ from iceberg_ops.spec.content_files import DataFile
 
 @dataclass(frozen=True, slots=True)
 class RewrittenGroup:
-    """A group with what it became."""
+    """A group with what it became; ``results`` are those of its works."""
 
     group: FileGroup
     added: tuple[DataFile, ...]
     certificate: Certificate
+    results: tuple[GroupResult, ...] = ()
 
     @property
     def output_bytes(self) -> int:
@@ -61,7 +62,7 @@ def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: C
     certificate = Certificate(
         rows_in=figures.rows_in, rows_out=figures.rows_out, deleted_rows_applied=figures.deleted, columns_checked=checked
     )
-    return RewrittenGroup(group, added, certificate)
+    return RewrittenGroup(group, added, certificate, tuple(results))
 
 
 def _recorded_nulls(added: Iterable[DataFile], plain_columns: Collection[int]) -> Mapping[int, int]:

@@ -1,8 +1,9 @@
 """Committing rewritten groups: together or in batches, and without throwing good groups away when one conflicts.
 
-A batch is one ``RewriteFiles`` commit. When others changed a file that some groups replace, only these groups are dropped, their
-files deleted and the rest committed (salvage); the reference implementation throws the whole batch away. The groups of one run are
-committed by one committer, one batch after the other, so a run never conflicts with itself.
+A batch is one ``RewriteFiles`` commit. Position deletes and deletion vectors that came meanwhile are carried over to the new files
+(``iceberg_ops.commit.carry_over``). Where others replaced or removed a file that some groups replace, only these groups are
+dropped, their files deleted and the rest committed; the reference implementation throws the whole batch away in both cases. The
+groups of one run are committed by one committer, one batch after the other, so a run never conflicts with itself.
 
 The rule upheld: a group is reported as committed only after the commit that holds it succeeded, and its files are deleted only
 when its commit certainly did not.
@@ -16,9 +17,9 @@ from typing import Any
 
 from iceberg_ops.actions.certificate import RewrittenGroup
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.staged_files import delete_staged
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.carry_over import CarriedOver, commit_carrying_over
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
@@ -29,7 +30,9 @@ from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan
 from iceberg_ops.spec.content_files import DataFile
 
 
-def group_report(group: FileGroup, status: GroupStatus, reason: str = "", rewritten: RewrittenGroup | None = None) -> GroupReport:
+def group_report(
+    group: FileGroup, status: GroupStatus, reason: str = "", rewritten: RewrittenGroup | None = None, carried_over_rows: int = 0
+) -> GroupReport:
     """A group's line in the report; ``reason`` empty: why it was planned."""
     return GroupReport(
         group_id=group.group_id,
@@ -40,6 +43,7 @@ def group_report(group: FileGroup, status: GroupStatus, reason: str = "", rewrit
         input_bytes=group.input_bytes,
         output_files=_output_files(group, status, rewritten),
         output_bytes=0 if rewritten is None else rewritten.output_bytes,
+        carried_over_rows=carried_over_rows,
         certificate=None if rewritten is None else rewritten.certificate,
     )
 
@@ -55,14 +59,24 @@ class RewriteCommits:
     """Commits batches of one plan. ``dangling`` are delete files the first commit removes besides those that come to dangle."""
 
     def __init__(
-        self, run: Run, plan: RewriteDataFilesPlan, *, keep_sequence_number: bool, dangling: Sequence[DataFile] = ()
+        self,
+        run: Run,
+        plan: RewriteDataFilesPlan,
+        maps: RowMaps,
+        *,
+        keep_sequence_number: bool,
+        dangling: Sequence[DataFile] = (),
     ) -> None:
         self.run = run
         self.plan = plan
+        self.maps = maps
         self.dangling = tuple(dangling)
         self.settled_deletes: set[tuple[str, int | None]] = set()
         """Removed by an earlier commit of this run, or not removable because someone else removed them."""
         self.committed_files: set[str] = set()
+        self.conflicted: list[FileGroup] = []
+        """Groups that were given up because of a conflict."""
+        self.tries = 0
         self.replaced: set[str] = set()
         self.sequence_number = plan.snapshot.sequence_number if keep_sequence_number and plan.snapshot is not None else None
 
@@ -85,6 +99,7 @@ class RewriteCommits:
                     self._give_up(left, str(e))
                     raise
                 self._give_up(hit, f"conflict: {e}")
+                self.conflicted += [found.group for found in hit]
                 left = [group for group in left if group not in hit]
             except CommitStateUnknownError as e:
                 for rewritten in left:
@@ -111,10 +126,17 @@ class RewriteCommits:
             data_sequence_number=self.sequence_number,
             summary=self.run.summary,
         )
-        committed = commit(self.run.catalog, self.run.table, operation)
+        self.tries += 1
+        found = commit_carrying_over(
+            self.run.catalog,
+            self.run.table,
+            operation,
+            lambda paths: self.maps.of(groups, paths),
+            operation_id=f"{self.run.operation_id}-carried-{self.tries}",
+        )
         self.replaced.update(file.file_path for file in removed)
         self.settled_deletes |= deletes.keys()
-        self._record(committed, groups, deletes)
+        self._record(found, groups, deletes)
 
     def _deletes(self, groups: Sequence[RewrittenGroup]) -> dict[tuple[str, int | None], DataFile]:
         """Delete files that apply to nothing once these groups are replaced, those that dangle already among them."""
@@ -134,8 +156,8 @@ class RewriteCommits:
         identity = identity_under(self.run.table.io)
         return {identity(path) for path in (*conflict.file_paths, *([conflict.file_path] if conflict.file_path else ()))}
 
-    def _record(self, committed: Committed, groups: Sequence[RewrittenGroup], deletes: Mapping[Any, DataFile]) -> None:
-        outcome = self.run.outcome
+    def _record(self, found: CarriedOver, groups: Sequence[RewrittenGroup], deletes: Mapping[Any, DataFile]) -> None:
+        outcome, committed = self.run.outcome, found.committed
         outcome.table = committed.table
         outcome.attempts += committed.attempts
         if committed.snapshot is not None:
@@ -146,9 +168,17 @@ class RewriteCommits:
             outcome.status = "already-committed"
             return
         outcome.count("removed-delete-files-count", len(deletes))
+        outcome.count("carried-over-rounds-count", found.rounds)
+        outcome.count("added-delete-files-count", len(found.deletes))
+        self.committed_files.update(file.file_path for file in found.deletes)
         for rewritten in groups:
             self.committed_files.update(file.file_path for file in rewritten.added)
-            outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "committed", rewritten=rewritten)
+            rows = sum(found.rows.get(file.file_path, 0) for file in rewritten.added)
+            reason = f"{rewritten.group.reason}; {rows} rows deleted meanwhile are deleted in the new files" if rows else ""
+            outcome.groups[rewritten.group.group_id] = group_report(
+                rewritten.group, "carried-over" if rows else "committed", reason, rewritten, rows
+            )
+            outcome.count("carried-over-deletes-count", rows)
             outcome.count("rewritten-data-files-count", rewritten.group.input_files)
             outcome.count("rewritten-bytes-count", rewritten.group.input_bytes)
             outcome.count("added-data-files-count", len(rewritten.added))

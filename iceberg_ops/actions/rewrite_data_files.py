@@ -2,20 +2,25 @@
 
 plan (``iceberg_ops.planning``) -> works -> runner -> certificate per group -> commit -> clean. One commit by default: a group that
 fails ends the run and everything written is deleted. With ``partial-progress.enabled`` groups are committed in up to
-``partial-progress.max-commits`` batches as they complete, and a failed group costs only itself. A conflict costs only the groups it
-touches, in both modes.
+``partial-progress.max-commits`` batches as they complete, and a failed group costs only itself.
+
+A conflict costs as little as can be, in both modes: deletes that came meanwhile are carried over; a group that lost a file to
+someone else is dropped from the commit, and what is left of it planned and rewritten once more (``replanning``) if it is small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from iceberg_ops.actions.certificate import RewrittenGroup, certified
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import error_of
 from iceberg_ops.actions.group_works import group_of_work, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.replanning import plan_again
 from iceberg_ops.actions.rewrite_commits import RewriteCommits, batch_run_key, group_report
+from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.actions.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions, rewrite_data_files_options
@@ -78,7 +83,14 @@ class _Rewrite:
         self.run = run
         self.plan = plan
         self.options = options
-        self.commits = RewriteCommits(run, plan, keep_sequence_number=options.use_starting_sequence_number, dangling=dangling)
+        self.works = works_of(
+            plan.groups, run.table.metadata, run.table.io,
+            order=plan.order, sizes=options.sizes, operation_id=run.operation_id,
+        )  # fmt: skip
+        self.commits = RewriteCommits(
+            run, plan, RowMaps(run.table.io, self.works),
+            keep_sequence_number=options.use_starting_sequence_number, dangling=dangling,
+        )  # fmt: skip
         self.plain_columns = frozenset(f.field_id for f in run.table.schema.fields if f.type.is_primitive)
         self.failed: list[GroupFailure] = []
         self.failed_ids: set[str] = set()
@@ -122,7 +134,7 @@ class _Rewrite:
         with self.run.step("commit") as detail:
             kept = self.commits.commit(_in_plan_order(done), self.run.run_key)
             detail.append(f"{self.run.outcome.attempts} attempts")
-        self._conclude(kept)
+        self._conclude(self._again(kept))
 
     def _partially(self, progress: ProgressOptions) -> None:
         per_commit = -(-len(self.plan.groups) // progress.max_commits) or 1
@@ -151,7 +163,7 @@ class _Rewrite:
                 f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
                 f"{self.last_failure}"
             )
-        self._conclude(kept)
+        self._conclude(self._again(kept))
 
     def _try_commit(self, batch: Sequence[RewrittenGroup]) -> bool:
         try:
@@ -162,22 +174,57 @@ class _Rewrite:
             self.last_failure = str(e)
             return False
 
+    def _again(self, kept: bool) -> bool:
+        """Rewrite what conflicts left over, once; whether anything of the run is committed now."""
+        run, outcome = self.run, self.run.outcome
+        if not self.commits.conflicted or outcome.status == "already-committed":
+            return kept
+        with run.step("plan again") as detail:
+            table, plan = plan_again(run, self.plan, self.options, self.commits.conflicted)
+            detail.append(f"{len(plan.groups)} groups")
+        if plan.is_empty:
+            return kept
+        run = replace(run, table=table, operation_id=f"{run.operation_id}-again")
+        second = _Rewrite(run, plan, self.options, ())
+        second.commits.committed_files = self.commits.committed_files
+        with run.lease(None if plan.snapshot is None else plan.snapshot.snapshot_id) as second.renew_lease:
+            return second._run_again(first=not kept) or kept
+
+    def _run_again(self, *, first: bool) -> bool:
+        """All groups or none, and a failure is told by their status. ``first``: nothing of the run is committed yet."""
+        done: list[RewrittenGroup] = []
+        try:
+            with self.run.step("run again"):
+                done.extend(self._rewritten())
+            if self.failed:
+                raise error_of(self.failed[0], "what was planned again was not committed")
+        except BaseException as e:
+            self._abandon(done, str(e) or type(e).__name__)
+            if isinstance(e, IcebergOpsError):
+                return False
+            raise
+        with self.run.step("commit again"):
+            key = self.run.run_key if first else batch_run_key(self.run, done, 2)
+            try:
+                return self.commits.commit(_in_plan_order(done), key)
+            except CommitStateUnknownError:
+                raise
+            except IcebergOpsError as e:
+                self.last_failure = str(e)
+                return False
+
     def _rewritten(self) -> Iterator[RewrittenGroup]:
         """Groups as their last work completes, certified. A failed group is recorded, not yielded; VerificationError ends all."""
         run = self.run
-        works = works_of(
-            self.plan.groups, run.table.metadata, run.table.io,
-            order=self.plan.order, sizes=self.options.sizes, operation_id=run.operation_id,
-        )  # fmt: skip
         groups = {group.group_id: group for group in self.plan.groups}
         waiting = dict.fromkeys(groups, 0)
-        for work in works:
+        for work in self.works:
             waiting[group_of_work(work.group_id)] += 1
         results: dict[str, list[GroupResult]] = {group_id: [] for group_id in groups}
         runner = run.runner or LocalRunner(progress=run.progress)
         if isinstance(runner, LocalRunner):
             runner = runner.limited(self.options.progress.max_concurrent_file_group_rewrites)
-        for answer in runner.run(works):
+        for answer in runner.run(self.works):
             self.renew_lease()
             group = groups[group_of_work(answer.group_id)]
             waiting[group.group_id] -= 1
@@ -227,7 +274,7 @@ class _Rewrite:
         if not kept:
             reasons = next((g.reason for g in outcome.groups.values() if g.status in ("dropped", "failed")), self.last_failure)
             raise ValidationError(f"no group could be committed: {reasons}")
-        complete = all(group.status == "committed" for group in outcome.groups.values())
+        complete = all(group.status in ("committed", "carried-over", "re-planned") for group in outcome.groups.values())
         outcome.status = "committed" if complete else "partially-committed"
 
 

@@ -28,7 +28,7 @@ from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.data.position_deletes import EMPTY, deleted_positions, read_positions
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError, VerificationError
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, UnsupportedError, ValidationError, VerificationError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import DeleteIndex, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
@@ -46,8 +46,8 @@ class RowMap:
     """Where the rows of some rewritten files went.
 
     ``inputs`` are the old files in the order they were read, each with the positions that were *not* copied (ascending);
-    ``outputs`` the new files in the order they were written. ``order``, where rows did not keep their order: the new place of each copied row,
-    counted over all outputs, in the order the rows were read. Raises VerificationError where the counts do not agree.
+    ``outputs`` the new files in the order they were written. ``order``, where rows did not keep theirs: the new place of each
+    copied row, counted over all outputs, in the order the rows were read. Raises VerificationError where the counts do not agree.
     """
 
     inputs: Sequence[tuple[DataFile, Positions]]
@@ -135,7 +135,11 @@ def commit_carrying_over(
                 return CarriedOver(committed=done, rounds=turn)
             return CarriedOver(committed=done, rounds=turn, rows=rows, deletes=operation.carried_deletes)
         now = catalog.load_table(table.identifier[1:])
-        operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
+        try:
+            operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
+        except UnsupportedError as e:
+            hit = tuple(sorted(deletes.hit))
+            raise ValidationError(f"deletes that came meanwhile can not be carried over: {e}", file_paths=hit) from e
     raise AssertionError("unreachable")
 
 

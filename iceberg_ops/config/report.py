@@ -36,7 +36,10 @@ class Certificate(Document, frozen=True, kw_only=True):
 
 
 class GroupReport(Document, frozen=True, kw_only=True):
-    """One file group of a rewrite. ``reason`` says why it was chosen, or why it was dropped."""
+    """One file group of a rewrite. ``reason`` says why it was chosen, or why it was dropped or planned again.
+
+    ``carried-over``: committed, with deletes of ``carried_over_rows`` rows that came while it was rewritten. ``re-planned``: a
+    conflict took it, and what is left of its files was planned again as the group that ``reason`` names."""
 
     group_id: str
     status: GroupStatus
@@ -46,6 +49,7 @@ class GroupReport(Document, frozen=True, kw_only=True):
     input_bytes: int = 0
     output_files: int = 0
     output_bytes: int = 0
+    carried_over_rows: int = 0
     certificate: Certificate | None = None
 
 

@@ -167,7 +167,7 @@ def _inverted(sources: Sequence[Positions], result: GroupResult, work: GroupWork
     total = sum(map(len, sources))
     if total != result.rows_out:
         raise VerificationError(f"group {work.group_id}: {total} rows read again, {result.rows_out} were written")
-    places = np.empty(total, np.int32 if total < 2**31 else np.int64)
+    places: npt.NDArray[np.integer[Any]] = np.empty(total, np.int32 if total < 2**31 else np.int64)
     done = 0
     for rows in sources:
         places[rows] = np.arange(done, done + len(rows))

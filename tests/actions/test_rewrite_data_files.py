@@ -11,6 +11,7 @@ import pytest
 from iceberg_ops.actions.local_runner import LocalRunner, attempt
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.refs import SetRef
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
@@ -25,6 +26,7 @@ from iceberg_ops.errors import (
     VerificationError,
 )
 from iceberg_ops.scan.planning import Scan
+from iceberg_ops.table.reachable import reachable_files
 from tests.actions.lake import Lake, make_lake, numbered
 
 
@@ -195,38 +197,96 @@ class Meddling:
 
     name = "local"
 
-    def __init__(self, meddle) -> None:  # type: ignore[no-untyped-def]
-        self.meddle = meddle
+    def __init__(self, meddle, *, first: bool = False) -> None:  # type: ignore[no-untyped-def]
+        self.meddle, self.first = meddle, first
 
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        if self.first:
+            self.meddle()
         yield from LocalRunner(workers=1).run(works)
-        self.meddle()
+        if not self.first:
+            self.meddle()
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_conflicting_group_is_dropped_and_the_others_are_committed(version: int) -> None:
+@pytest.mark.parametrize("partial", ["false", "true"])
+def test_a_group_whose_rows_were_deleted_meanwhile_is_committed_with_the_deletes(version: int, partial: str) -> None:
     lake = make_lake(version=version, partitioned=True)
     small_files(lake, region="a")
     small_files(lake, region="b", start=1000)
     victim = next(t for t in lake.tasks() if t.data_file.partition == ("a",))
-    report = lake.run("rewrite_data_files", runner=Meddling(lambda: lake.delete_positions((victim, [3]))))
-    assert report.status == "partially-committed"
-    assert {group.partition: group.status for group in report.groups} == {"region=a": "dropped", "region=b": "committed"}
-    assert "conflict" in next(g.reason for g in report.groups if g.status == "dropped")
-    assert len(lake.rows()) == 1199
-    staged = [path for path in lake.paths() if "region=a" in path]
-    assert len([p for p in staged if "append" in p]) == len([p for p in staged if "pos" not in p and "dv" not in p])
+    lake.delete_positions((victim, [0]))
+    victim = next(t for t in lake.tasks() if t.file_path == victim.file_path)
+    runner = Meddling(lambda: lake.delete_positions((victim, [0, 3, 5] if version == 3 else [3, 5])), first=True)
+    report = lake.run("rewrite_data_files", runner=runner, **{"partial-progress.enabled": partial})
+    assert report.status == "committed"
+    assert {(g.partition, g.status, g.carried_over_rows) for g in report.groups} == {
+        ("region=a", "carried-over", 2), ("region=b", "committed", 0)
+    }  # fmt: skip
+    assert report.metrics["carried-over-deletes-count"] == 2
+    assert len(lake.rows()) == 1197
+    assert len(lake.tasks()) == 2
+    assert all(group.certificate.rows_in == group.certificate.rows_out for group in report.groups if group.certificate)
 
 
-def test_when_every_group_conflicts_nothing_is_committed_and_nothing_is_left() -> None:
+@pytest.mark.parametrize("options", [{"where": "region = 'a'"}, {}], ids=["alone", "with another group"])
+def test_a_group_that_lost_a_file_is_planned_again_without_it(options: dict[str, str]) -> None:
+    lake = make_lake(partitioned=True)
+    small_files(lake, region="a")
+    small_files(lake, region="b", start=1000)
+    victim = next(t for t in lake.tasks() if t.data_file.partition == ("a",))
+    meddle = Once(lambda: commit(lake.catalog, lake.table, DeleteFiles(paths=(victim.file_path,))))
+    report = lake.run("rewrite_data_files", runner=Meddling(meddle), **options)
+    assert report.status == "committed"
+    of_a = [(group.group_id, group.status) for group in report.groups if group.partition == "region=a"]
+    assert [status for _, status in sorted(of_a)] == ["committed", "re-planned"]
+    assert "planned again as again-g0001" in next(g.reason for g in report.groups if g.status == "re-planned")
+    assert len(lake.rows()) == 1100
+    assert sum(t.data_file.partition == ("a",) for t in lake.tasks()) == 1
+    assert report.metrics["failed-data-files-count"] == 0
+    assert nothing_is_orphaned(lake)
+
+
+def test_when_what_was_planned_again_conflicts_too_nothing_is_committed_and_nothing_is_left() -> None:
+    lake = make_lake()
+    small_files(lake)
+
+    def meddle() -> None:
+        commit(lake.catalog, lake.table, DeleteFiles(paths=(lake.tasks()[0].file_path,)))
+
+    with pytest.raises(ValidationError, match="Missing required files"):
+        lake.run("rewrite_data_files", runner=Meddling(meddle))
+    assert len(lake.rows()) == 400
+    assert nothing_is_orphaned(lake)
+
+
+def test_without_the_starting_sequence_number_deletes_are_not_carried_over_but_the_group_is_planned_again() -> None:
     lake = make_lake()
     small_files(lake)
     victim = lake.tasks()[0]
-    before = lake.paths()
-    with pytest.raises(ValidationError):
-        lake.run("rewrite_data_files", runner=Meddling(lambda: lake.delete_positions((victim, [3]))))
+    meddle = Once(lambda: lake.delete_positions((victim, [3])))
+    report = lake.run("rewrite_data_files", runner=Meddling(meddle), use_starting_sequence_number="false")
+    assert [(g.group_id, g.status) for g in report.groups] == [("g0001", "re-planned"), ("again-g0001", "committed")]
     assert len(lake.rows()) == 599
-    assert [p for p in lake.paths() - before if "append" not in p and "/data/" in p and "pos-" not in p] == []
+    assert nothing_is_orphaned(lake)
+
+
+class Once:
+    """Does something the first time only."""
+
+    def __init__(self, act) -> None:  # type: ignore[no-untyped-def]
+        self.act = act
+
+    def __call__(self) -> None:
+        act, self.act = self.act, lambda: None
+        act()
+
+
+def nothing_is_orphaned(lake: Lake) -> bool:
+    """Every data and delete file below the table is referred to by some snapshot, and no lease is left."""
+    found = reachable_files(lake.table)
+    known = found.data | found.deletes
+    return {p for p in lake.paths() if "/data/" in p} <= known and not any("/leases/" in p for p in lake.paths())
 
 
 def test_an_equality_delete_that_comes_meanwhile_still_applies() -> None:
