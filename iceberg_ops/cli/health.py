@@ -12,10 +12,13 @@ import click
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.policy import read
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, UnsupportedError, ValidationError
 
 if TYPE_CHECKING:
     from iceberg_ops.config.report import ActionReport
+
+_Verdict = tuple[dict[str, Any], IcebergOpsError | None]
+"""A line of the answer, and the error where there is no answer."""
 
 
 @click.command()
@@ -24,16 +27,20 @@ if TYPE_CHECKING:
 @map_location_option
 @json_option
 def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[str, ...], as_json: bool) -> int:
-    """Say what is due on each TABLE, and why. Exit code 2: something is."""
-    rows = [row for target in targets for row in _verdicts(target, policy_file, locations)]
+    """Say what is due on each TABLE, and why. Exit code 2: something is; 1: something could not be told."""
+    found = [pair for target in targets for pair in _verdicts(target, policy_file, locations)]
+    rows = [row for row, _ in found]
     if as_json:
         print_json(rows)
     else:
         print_rows(rows, title="maintenance", empty="nothing to say")
+    for _, error in found:
+        if error is not None:
+            raise error
     return 2 if any(row["verdict"] == "due" for row in rows) else 0
 
 
-def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) -> list[dict[str, Any]]:
+def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) -> list[_Verdict]:
     return [_verdict(target, label, job, locations) for label, job in _jobs(target, policy_file)]
 
 
@@ -52,13 +59,17 @@ def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any
     ]
 
 
-def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str, ...]) -> dict[str, Any]:
+def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str, ...]) -> _Verdict:
+    row = {"table": target, "action": label}
     try:
         report = _dry_run(target, job, locations)
+    except (ValidationError, UnsupportedError) as e:
+        # What the table forbids (gc.enabled, a shared location) is an answer, and would be the same every night.
+        return {**row, "verdict": "refused", "why": f"{e.code}: {e}"}, None
     except IcebergOpsError as e:
-        return {"table": target, "action": label, "verdict": "unknown", "why": f"{e.code}: {e}"}
+        return {**row, "verdict": "unknown", "why": f"{e.code}: {e}"}, e
     due = report.status == "planned"
-    return {"table": target, "action": label, "verdict": "due" if due else "not due", "why": _why(report)}
+    return {**row, "verdict": "due" if due else "not due", "why": _why(report)}, None
 
 
 def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...]) -> ActionReport:

@@ -146,3 +146,28 @@ def test_policy_lint_and_explain(lake: Lake, tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
     assert run(["policy", "lint", str(path)]) == 1
     assert "defaults.maintenance[0].options" in capsys.readouterr().err
+
+
+def test_health_fails_where_it_can_not_tell_and_takes_a_refusal_for_an_answer(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["health", "wh.ns.t", "wh.ns.nope", "--json"]) == 1
+    seen = capsys.readouterr()
+    verdicts = {(row["table"], row["verdict"]) for row in json.loads(seen.out)}
+    assert ("wh.ns.t", "due") in verdicts
+    assert ("wh.ns.nope", "unknown") in verdicts
+    assert seen.err.startswith("error: NO_SUCH_TABLE: ")
+    assert run(["evolve", "wh.ns.t", "SET TBLPROPERTIES ('gc.enabled' = 'false')"]) == 0
+    capsys.readouterr()
+    assert run(["health", "wh.ns.t", "--json"]) == 2
+    verdicts = {row["action"]: row["verdict"] for row in as_json(capsys)}
+    assert (verdicts["expire_snapshots"], verdicts["rewrite_data_files"]) == ("refused", "due")
+
+
+def test_health_asks_with_a_steps_where(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "policy.yml"
+    step = "{action: rewrite_data_files, where: id < 0, options: {min-input-files: 2}}"
+    policy.write_text(f"version: 1\ndefaults: {{maintenance: [{step}]}}\n")
+    assert run(["health", "wh.ns.t", "--policy", str(policy), "--json"]) == 0
+    (row,) = as_json(capsys)
+    assert "no row can match WHERE" in row["why"]
