@@ -31,11 +31,16 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
     command = [_submit_script(), "--master", environment.get("ICEBERG_OPS_SPARK_MASTER", "local[*]")]
     if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY"):
         command += ["--driver-memory", memory]
+    application = _application()
+    # Spark's start-up is not worth a screen: what the job itself says is.
+    quiet = application.with_name("log4j2.properties")
+    if quiet.exists():
+        command += ["--conf", f"spark.driver.extraJavaOptions=-Dlog4j2.configurationFile={quiet.as_uri()}"]
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
         path = Path(folder) / "job-spec.json"
         path.write_bytes(job_spec)
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        run = subprocess.run([*command, _application(), "--job-spec", str(path)], env={**environment, **python}, check=False)
+        run = subprocess.run([*command, str(application), "--job-spec", str(path)], env={**environment, **python}, check=False)
     return run.returncode
 
 
@@ -65,7 +70,7 @@ def _submit_script() -> str:
     return str(Path(spec.submodule_search_locations[0]) / "bin" / "spark-submit")
 
 
-def _application() -> str:
+def _application() -> Path:
     spec = importlib.util.find_spec("spark_jobs")
     if spec is not None and spec.submodule_search_locations:
         found = Path(spec.submodule_search_locations[0]) / "main.py"
@@ -73,4 +78,4 @@ def _application() -> str:
         found = Path(__file__).resolve().parents[2] / "spark_jobs" / "main.py"
     if not found.exists():
         raise RuntimeMissingError("lane spark needs the spark_jobs package, which is not installed beside iceberg_ops")
-    return str(found)
+    return found

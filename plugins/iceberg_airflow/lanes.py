@@ -136,7 +136,7 @@ def python_environment() -> dict[str, str]:
 
 def quiet_driver() -> dict[str, str]:
     """Spark settings that keep Spark's start-up messages out of the task log, where the driver runs here (client mode)."""
-    path = Path(__file__).with_name("log4j2.properties")
+    path = application().with_name("log4j2.properties")
     return {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={path.as_uri()}"}
 
 
