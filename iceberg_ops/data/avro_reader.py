@@ -15,6 +15,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
+from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_schema import FIELD_ID
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
@@ -22,6 +23,7 @@ from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 
 Converter = Callable[[Any], Any] | None
+avro_codecs.register()
 
 _PLAIN = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),

@@ -17,6 +17,7 @@ import fastavro
 import pyarrow as pa
 
 from iceberg_ops.config.properties import AVRO_COMPRESSION
+from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.data.write_context import WriteContext
@@ -53,6 +54,7 @@ _PLAIN: dict[str, Any] = {
     "timestamptz_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
 }  # fmt: skip
 _STEP_ROWS = 4096
+avro_codecs.register()
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
 
 

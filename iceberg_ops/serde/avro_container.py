@@ -56,7 +56,7 @@ def read_container(data: bytes, name: str) -> Container:
             raise CorruptTableError(f"{name}: Avro block at byte {position} ({count} records, {size} bytes) does not fit the file")
         if data[end : end + SYNC_SIZE] != sync:
             raise CorruptTableError(f"{name}: Avro sync marker at byte {end} is not the header's")
-        blocks.append((count, _decompress(codec, data[position:end], name)))
+        blocks.append((count, unpack(codec, data[position:end], name)))
         position = end + SYNC_SIZE
     return Container(schema_text, metadata, tuple(blocks))
 
@@ -159,7 +159,8 @@ def _bytes(data: bytes, position: int, name: str) -> tuple[bytes, int]:
     return data[position : position + size], position + size
 
 
-def _decompress(codec: str, packed: bytes, name: str) -> bytes:
+def unpack(codec: str, packed: bytes, name: str) -> bytes:
+    """A block's records from its bytes under an Avro codec; ``name`` leads error messages. Raises CorruptTableError."""
     try:
         if codec == "deflate":
             unpacker = zlib.decompressobj(wbits=-15)
