@@ -53,7 +53,7 @@ def branch(
     _only_one({"--drop": drop, "--rename": rename, "--fast-forward": fast_forward, "--replace": replace})
     operation: Operation
     if drop:
-        operation = refs.RemoveRef(ref=name)
+        operation = refs.RemoveRef(ref=name, type="branch")
     elif rename is not None:
         operation = refs.RenameBranch(old=name, new=rename)
     elif fast_forward is not None:
@@ -86,7 +86,7 @@ def tag(
     from iceberg_ops.commit import refs
 
     _only_one({"--drop": drop, "--replace": replace})
-    operation: Operation = refs.RemoveRef(ref=name)
+    operation: Operation = refs.RemoveRef(ref=name, type="tag")
     if not drop:
         at = _snapshot(target, snapshot_id, ref)
         operation = refs.SetRef(ref=name, snapshot_id=at, type="tag", replace_existing=replace, max_ref_age_ms=parse_age(retain))

@@ -45,19 +45,19 @@ class SetRef(MetadataOperation):
                 if (v := getattr(self, k)) is not None
             },
         )
-        if found is not None and found != wanted:
-            if not self.replace_existing:
+        if found is not None:
+            _check_kind(table, self.ref, found, self.type)
+            if found != wanted and not self.replace_existing:
                 raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
-            if found.type != self.type:
-                raise BadInputError(f"ref {self.ref} of table {table.name} is a {found.type}, not a {self.type}")
         return _set(metadata, self.ref, found, wanted, self.run_key)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveRef(MetadataOperation):
-    """Remove a branch or tag; its snapshots stay until they expire."""
+    """Remove a branch or tag; its snapshots stay until they expire. ``type`` branch or tag: only if it is one."""
 
     ref: str
+    type: str | None = None
     name: str = "remove_ref"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
@@ -68,6 +68,8 @@ class RemoveRef(MetadataOperation):
             if prepared.metadata.ref(self.ref) is not None:
                 return StagedCommit()
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
+        if self.type is not None:
+            _check_kind(table, self.ref, found, self.type)
         requirement = AssertRefSnapshotId(self.ref, found.snapshot_id)
         return staged_updates(table.metadata, RemoveSnapshotRef(self.ref), requirements=(requirement,), run_key=self.run_key)
 
@@ -87,6 +89,7 @@ class RenameBranch(MetadataOperation):
             return StagedCommit()
         if found is None:
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.old}")
+        _check_kind(table, self.old, found, "branch")
         if taken is not None:
             raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
         requirements = (AssertRefSnapshotId(self.old, found.snapshot_id), AssertRefSnapshotId(self.new, None))
@@ -185,3 +188,9 @@ def _set(metadata: TableMetadata, name: str, found: SnapshotRef | None, wanted: 
 
 def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:
     return any(s.snapshot_id == ancestor_id for s in metadata.ancestors(snapshot_id))
+
+
+def _check_kind(table: Table, name: str, found: SnapshotRef, wanted: str) -> None:
+    """Prevents taking a branch for a tag of the same name, or the other way round."""
+    if found.type != wanted:
+        raise BadInputError(f"ref {name} of table {table.name} is a {found.type}, not a {wanted}")

@@ -149,6 +149,23 @@ def test_branches_and_tags_are_created_moved_and_dropped(cli: Cli) -> None:
     assert set(cli("tag", T, "v1", "--drop", "--json").json["refs"]) == {"main"}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("tag", "dev"), ("tag", "dev", "--drop"), ("branch", "v1"), ("branch", "v1", "--drop"), ("branch", "v1", "--rename", "v2")],
+    ids=" ".join,
+)
+def test_a_branch_is_not_taken_for_a_tag_nor_a_tag_for_a_branch(cli: Cli, arguments: tuple[str, ...]) -> None:
+    make(cli)
+    snapshots(1)
+    assert cli("branch", T, "dev").code == cli("tag", T, "v1").code == 0
+    command, name, *more = arguments
+    ran = cli(command, T, name, *more)
+    assert (ran.code, ran.err.split(":")[1].strip()) == (1, "BAD_INPUT")
+    assert {n: ref["type"] for n, ref in cli("tag", T, "v1", "--json").json["refs"].items()} == {
+        "main": "branch", "dev": "branch", "v1": "tag",
+    }  # fmt: skip
+
+
 def test_rollback_goes_to_an_ancestor_only_unless_told(cli: Cli) -> None:
     make(cli)
     first, second = snapshots(2)
