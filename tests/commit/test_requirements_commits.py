@@ -1,7 +1,6 @@
 """What commits leave behind, requirement by requirement: GEN-09, MANIFEST-51, MANIFEST-58, SNAP-22..25, SEQ-01, LINEAGE-09,
 LINEAGE-14, DEL-EQ-07, REFS-08, UPG-01..03, COMMIT-11, COMMIT-13, META-31, REST-06."""
 
-
 from __future__ import annotations
 
 import itertools
@@ -22,7 +21,7 @@ from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.errors import BadInputError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
-from iceberg_ops.serde.metadata_json import metadata_to_dict
+from iceberg_ops.serde.metadata_json import metadata_to_dict, metadata_to_json
 from iceberg_ops.spec.manifests import EntryStatus
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -264,6 +263,26 @@ def test_an_upgrade_rewrites_the_metadata_only_and_old_entries_keep_number_zero(
     table = commit(catalog, table, RewriteManifests()).table
     assert live_files(table) == {"/a": (0, 0), "/b": (0, 0), "/c": (1, 1)}
     assert {e.data_file.file_path for e in entries(table) if e.snapshot_id == first} == {"/a", "/b"}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_snapshots_that_embed_their_manifests_live_on_through_upgrades(version: int) -> None:
+    """UPG-01, SNAP-06, SNAP-27"""
+    catalog, table = begin(1)
+    embedded = tuple(m.manifest_path for m in manifests_of(table, head(table)))
+    oldest = replace(table.metadata, snapshots=(replace(head(table), manifest_list=None, manifests=embedded),))
+    location = f"{table.location}/metadata/00009-11111111-1111-1111-1111-111111111111.metadata.json"
+    catalog.io.write(location, metadata_to_json(oldest))
+    catalog.drop_table(("ns", "t"))
+    table = catalog.register_table(("ns", "t"), location)
+    if version > 1:
+        table = commit(catalog, table, UpgradeFormatVersion(format_version=version)).table
+    assert metadata_to_dict(table.metadata)["snapshots"][0]["manifests"] == list(embedded)
+    assert set(live_files(table)) == {"/a", "/b"}
+    table = commit(catalog, table, AppendFiles(added=(C,))).table
+    table = commit(catalog, table, DeleteFiles(paths=("/a",))).table
+    assert set(live_files(catalog.load_table(("ns", "t")))) == {"/b", "/c"}
+    assert head(table).summary["total-data-files"] == "2"
 
 
 def test_a_v1_table_has_no_sequence_numbers_and_no_deletes() -> None:
