@@ -231,7 +231,7 @@ class SnapshotDraft:
             "operation": operation.value,
             **changes.properties,
             **target.summary,
-            RUN_KEY: target.run_key or self.folder.commit_uuid,
+            **({} if target.run_key is None else {RUN_KEY: target.run_key}),
             ACTION: target.action,
             **counts,
             "manifests-created": str(created),

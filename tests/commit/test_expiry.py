@@ -17,6 +17,7 @@ from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, Update
 from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
 from iceberg_ops.commit.retention import expired
 from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.run_keys import LEDGER_PREFIX, LEDGER_SIZE
 from iceberg_ops.errors import BadInputError, CommitFailedError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -244,6 +245,15 @@ def test_a_run_key_is_remembered_after_its_snapshot_expired() -> None:
     again = commit(s.catalog, s.table, AppendFiles(added=(s.file("a"),), run_key="job/1"))
     assert (again.already_committed, again.snapshot) == (True, None)
     assert live_paths(again.table) == {s.path("a"), s.path("b")}
+
+
+def test_commits_without_a_run_key_do_not_push_others_out_of_the_ledger() -> None:
+    s = Setting()
+    s.append("a", run_key="e")
+    for n in range(LEDGER_SIZE + 3):
+        s.append(f"b{n}")
+    s.expire()
+    assert [k for k in s.table.properties if k.startswith(LEDGER_PREFIX)] == [f"{LEDGER_PREFIX}e"]
 
 
 def test_a_lease_keeps_its_snapshot_and_the_way_to_it_until_it_runs_out() -> None:
