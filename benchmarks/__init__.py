@@ -1,0 +1,1 @@
+"""Us and a peer in one run; results as ratios. See ``python -m benchmarks``."""
