@@ -125,7 +125,13 @@ def run(arguments: list[str], places: Places, environment: Mapping[str, str], lo
     log = places.logs / f"{log_name}.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=dict(environment), start_new_session=True
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            # Unbuffered, or what a command printed first would come after the error it ended with.
+            env={**environment, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,
         )
     try:
         code = process.wait(timeout=timeout)

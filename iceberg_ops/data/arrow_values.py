@@ -67,13 +67,18 @@ def _integers(type_: pa.DataType) -> pa.DataType:
         return pa.int64()
     if pa.types.is_map(type_):
         pair = pa.struct(
-            [type_.key_field.with_type(_integers(type_.key_type)), type_.item_field.with_type(_integers(type_.item_type))]
+            [
+                type_.key_field.with_type(_integers(type_.key_type)),
+                type_.item_field.with_type(_integers(type_.item_type)).with_nullable(True),
+            ]
         )
         return pa.map_(pair.field(0), pair.field(1))
     if pa.types.is_struct(type_):
-        return pa.struct([type_.field(i).with_type(_integers(type_.field(i).type)) for i in range(type_.num_fields)])
+        # Nullable: a required field under a struct that is null has no value either, and Arrow checks the one without the other.
+        fields = (type_.field(i) for i in range(type_.num_fields))
+        return pa.struct([f.with_type(_integers(f.type)).with_nullable(True) for f in fields])
     if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_integers(type_.value_type)))
+        return pa.list_(type_.value_field.with_type(_integers(type_.value_type)).with_nullable(True))
     return type_
 
 
