@@ -10,6 +10,7 @@ from typing import Any
 import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
@@ -134,3 +135,18 @@ def test_position_deletes_that_name_the_old_place_of_a_moved_table_are_applied()
     context = ReadContext(table_schema=schema, projected=schema, schemas=(schema,), specs={0: PartitionSpec()})
     task = FileScanTask(file, 1, deletes=tuple(DeleteFile(d, 2) for d in deletes))
     assert rows_of(schema, read_task(task, context, moved)) == [(1,), (3,)]
+
+
+@pytest.mark.parametrize("form", [FileFormat.PARQUET, FileFormat.ORC])
+def test_a_file_none_of_whose_names_fit_is_read_by_position(form: FileFormat) -> None:
+    """As Java reads Parquet without ids and mapping; one name that fits, and names decide alone."""
+    store = new_io()
+    schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, "city", STRING))
+    for names, expected in ((["_col0", "_col1"], [(1, "x")]), (["id", "_col1"], [(1, None)])):
+        table = pa.table([pa.array([1]), pa.array(["x"])], names=names)
+        sink = pa.BufferOutputStream()
+        (pq if form is FileFormat.PARQUET else orc).write_table(table, sink)
+        location = f"memory://{names[0]}"
+        store.write(location, sink.getvalue().to_pybytes())
+        file = DataFile(file_path=location, file_format=form, record_count=1, file_size_in_bytes=1)
+        assert read([file], schema, store) == expected
