@@ -134,16 +134,18 @@ class _Deletes:
 
 
 def _delete_every_second(config: CatalogConfig, stop: Event, answers: Queue[Any]) -> None:
-    """A second process: a few rows from all over the table, in one commit, every second. A refused delete is planned anew."""
+    """A second process: a few rows from all over the table, in one commit, every second. A refused delete is planned anew and
+    counted."""
     catalog = load_catalog(config)
     found, rng = _Deletes([]), np.random.default_rng(11)
-    answers.put("ready")
     due = time.monotonic()
     while not stop.is_set():
         ids = [int(i) for i in np.arange(AT_A_TIME) * (ROWS // AT_A_TIME) + rng.integers(0, ROWS // AT_A_TIME)]
         while not _delete(catalog, ids, found):
             found.refused += 1
         found.ids += ids
+        if len(found.ids) == 3 * AT_A_TIME:
+            answers.put("under way")
         due = max(due + SECOND, time.monotonic())
         stop.wait(due - time.monotonic())
     answers.put(found)

@@ -20,6 +20,7 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.carry_over import CarriedOver, commit_carrying_over
+from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
@@ -127,6 +128,8 @@ class RewriteCommits:
             summary=self.run.summary,
         )
         self.tries += 1
+        waited = wait_for_a_quiet_moment(self.run.catalog, self.run.table, self.run.job.branch)
+        self.run.outcome.count("waited-for-writers-ms", waited)
         found = commit_carrying_over(
             self.run.catalog,
             self.run.table,
