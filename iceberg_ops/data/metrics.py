@@ -100,6 +100,8 @@ class Observer:
 
     schema: Schema
     nan_counts: dict[int, int] = field(default_factory=dict)
+    null_counts: dict[int, int] = field(default_factory=dict)
+    """Of geometry and geography: Arrow keeps no statistics of columns that have no order."""
     long_text: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
     """(row group, field id) -> (least, greatest) value."""
 
@@ -122,6 +124,8 @@ class Observer:
         elif f.type in (FLOAT, DOUBLE):
             found = pc.sum(pc.is_nan(array)).as_py() or 0
             self.nan_counts[f.field_id] = self.nan_counts.get(f.field_id, 0) + found
+        elif isinstance(f.type, GeometryType | GeographyType) and not repeated:
+            self.null_counts[f.field_id] = self.null_counts.get(f.field_id, 0) + array.null_count
         elif f.type in (STRING, BINARY) and not repeated and len(array):
             self._text(f.field_id, array, row_group)
 
@@ -173,6 +177,8 @@ def file_metrics(
         counts = [None if k.statistics is None or not k.statistics.has_null_count else k.statistics.null_count for k in chunks]
         if leaf.field.type != VARIANT and None not in counts:
             nulls[field_id] = sum(n for n in counts if n is not None)
+        elif field_id in observed.null_counts:
+            nulls[field_id] = observed.null_counts[field_id]
         if mode.has_bounds and not leaf.repeated and (found := _bounds(leaf.field, chunks, observed)) is not None:
             low, high = _cut(leaf.field.type, found, mode.length)
             lower[field_id] = to_bytes(leaf.field.type, low)

@@ -14,7 +14,7 @@ from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, NestedField
+from iceberg_ops.spec.types import LONG, GeographyType, GeometryType, NestedField, StructType
 from tests.builders import SCHEMA, data_file, live_paths, make_catalog, make_table
 from tests.data.files import batch_of, new_io, write, write_context
 
@@ -66,3 +66,12 @@ def test_every_run_gives_its_files_names_of_their_own() -> None:
         assert not live_paths(table) & seen
         seen |= live_paths(table)
     assert len(seen) == 3
+
+
+def test_columns_without_an_order_still_have_their_nulls_counted() -> None:
+    """MANIFEST-29, MANIFEST-30"""
+    inner = StructType((NestedField(4, "g", GeographyType()),))
+    schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, "g", GeometryType()), NestedField(3, "s", inner))
+    point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
+    (file,) = write(write_context(schema), new_io(), [(1, point, None), (2, None, (None,)), (3, None, (point,))])
+    assert (file.value_counts, file.null_value_counts) == ({1: 3, 2: 3, 4: 3}, {1: 0, 2: 2, 4: 2})
