@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby, repeat
+from operator import attrgetter
 
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, AlwaysTrue, Expression
@@ -20,6 +22,7 @@ from iceberg_ops.scan.delete_index import DeleteIndex
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
+from iceberg_ops.serde.manifest_columnar import made_from_columns
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
@@ -77,19 +80,28 @@ def plan(table: Table, scan: Scan) -> ScanPlan:
 def _tasks(table: Table, manifests: list[ManifestFile], filters: SpecFilters, ignore_residuals: bool) -> list[FileScanTask]:
     entries = list(matching_entries(table, manifests, ManifestContent.DATA, filters))
     index = delete_index(table, manifests, filters) if entries else None
-    deletes_of = index.for_data_file if index is not None and not index.is_empty else _no_deletes
-    if ignore_residuals or isinstance(filters.bound, AlwaysTrue):
-        return [_task(e, deletes_of, ALWAYS_TRUE) for e in entries]
-    return [_task(e, deletes_of, filters.of(e.data_file.spec_id).residual(e.data_file.partition)) for e in entries]
+    files = [e.data_file for e in entries]
+    numbers = [e.sequence_number or 0 for e in entries]
+    left: Iterable[Expression] = repeat(ALWAYS_TRUE)
+    if not ignore_residuals and not isinstance(filters.bound, AlwaysTrue):
+        left = _residuals(files, filters)
+    columns: dict[str, Iterable[object]] = {
+        "data_file": files,
+        "sequence_number": numbers,
+        "file_sequence_number": [e.file_sequence_number for e in entries],
+        "deletes": repeat(()) if index is None or index.is_empty else map(index.for_data_file, files, numbers),
+        "residual": left,
+        "start": repeat(0),
+        "length": repeat(None),
+    }
+    return made_from_columns(FileScanTask, len(entries), columns)
 
 
-def _task(entry: ManifestEntry, deletes_of: Callable[[DataFile, int], tuple[DeleteFile, ...]], left: Expression) -> FileScanTask:
-    file, number = entry.data_file, entry.sequence_number or 0
-    return FileScanTask(file, number, entry.file_sequence_number, deletes_of(file, number), left)
-
-
-def _no_deletes(file: DataFile, sequence_number: int) -> tuple[DeleteFile, ...]:
-    return ()
+def _residuals(files: list[DataFile], filters: SpecFilters) -> Iterator[Expression]:
+    """Files of one partition mostly follow each other."""
+    for spec_id, run in groupby(files, key=attrgetter("spec_id")):
+        of_partition = filters.of(spec_id).residual
+        yield from map(of_partition, map(attrgetter("partition"), run))
 
 
 @contextmanager

@@ -20,7 +20,9 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import NestedField, StructType
+from iceberg_ops.spec.types import NestedField, PrimitiveType, StructType
+
+_EQUAL_IS_SAME = frozenset({"boolean", "int", "long", "date", "timestamp", "timestamptz", "string"})
 
 
 class SpecFilter:
@@ -46,6 +48,11 @@ class SpecFilter:
         """The inclusive projection over the partition's fields."""
         return ALWAYS_TRUE if self.is_trivial else project_inclusive(self.bound, self.spec, self._fields_by_id)
 
+    @cached_property
+    def _has_floats(self) -> bool:
+        """Whether equal partition tuples may be different partitions."""
+        return any(f.type.name not in _EQUAL_IS_SAME for f in self.partition_type.fields if isinstance(f.type, PrimitiveType))
+
     def keeps_manifest(self, manifest: ManifestFile) -> bool:
         """Judged by the manifest's partition summaries."""
         return self.is_trivial or manifest_may_match(self.projected, manifest, self.partition_type)
@@ -60,7 +67,7 @@ class SpecFilter:
         """What of the filter the partition does not decide."""
         if self.is_trivial:
             return ALWAYS_TRUE
-        key = partition_key(self.spec.spec_id, partition)
+        key = partition_key(self.spec.spec_id, partition) if self._has_floats else partition
         found = self._residuals.get(key)
         if found is None:
             found = self._residuals[key] = residual(self.bound, self.spec, partition)

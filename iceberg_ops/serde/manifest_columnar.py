@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import repeat
@@ -20,6 +21,8 @@ from iceberg_ops.errors import CorruptTableError, IcebergOpsError
 from iceberg_ops.serde.avro_container import Container, read_container, write_container
 from iceberg_ops.serde.avro_schema import plain
 from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, file_format, read_manifest, refuse_encrypted
+from iceberg_ops.serde.manifest_encoding import EncodedFile
+from iceberg_ops.serde.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
 from iceberg_ops.serde.partition_avro import Convert
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -40,6 +43,7 @@ _MAPS = {
     "lower_bounds": "f125",
     "upper_bounds": "f128",
 }
+_BOUNDS = frozenset({"lower_bounds", "upper_bounds"})
 _STATISTICS = frozenset(_MAPS.values())
 _TUPLES = frozenset({"split_offsets", "equality_ids"})
 _PLAIN = {
@@ -70,7 +74,7 @@ def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType
     if container.record_count < FEWEST_RECORDS or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
-    frame = _decode(container, plan, statistics=False)
+    frame = _decode(container, plan, None)
     if frame is None or frame.height != container.record_count:
         return None
     try:
@@ -148,8 +152,9 @@ class EntryColumns:
         self._frame = frame
         self._data = data
         self._decoding = threading.Lock()
-        self._decoded_maps: dict[str, _MapColumn] | None = None
+        self._decoded_maps: dict[str, _MapColumn | None] = {}
         self._assigned_row_ids: list[int | None] | None = None
+        self._cuts: dict[str, EncodedFiles | None] = {}
         self.status = self._whole("f0")
         self.content = self._whole("f134", default=0)
         self.record_count = self._whole("f103")
@@ -190,7 +195,7 @@ class EntryColumns:
 
     def entries(self, rows: Iterable[int] | None = None) -> list[ManifestEntry]:
         """The entries of these rows (None: all) as Python objects, in the order asked for."""
-        return list(self._made(None if rows is None else list(rows)))
+        return self._made(None if rows is None else list(rows))
 
     def partitions(self, rows: list[int]) -> list[tuple[Any, ...]]:
         """The partition tuples of these rows, as canonical values."""
@@ -199,7 +204,7 @@ class EntryColumns:
     def field(self, name: str, row: int) -> Any:
         """One field of one entry's data file: what LazyDataFile asks for when it is looked at."""
         if name in _MAPS:
-            column = self._maps.get(name)
+            column = self._map_column(name)
             return LazyMap(column, row) if column is not None and column.present[row] else None
         if name == "first_row_id":
             return None if not self._numbers_rows else self._row_ids()[row]
@@ -207,26 +212,58 @@ class EntryColumns:
         value = self._frame[key][row] if key in self._frame.columns else None
         return value if value is None or name not in _TUPLES else tuple(value.to_list())
 
+    def encoded_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
+        """The bytes of all data files, where this manifest is written as one of that Avro schema would be; else None."""
+        with self._decoding:
+            if schema_text not in self._cuts:
+                self._cuts[schema_text] = self._cut(schema_text, partition_type)
+            return self._cuts[schema_text]
+
+    def _cut(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
+        name = self.manifest.manifest_path
+        wanted = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
+        columns = self._frame.columns
+        if layout_of(wanted.node) != layout_of(self._plan.node):
+            return None
+        version = 3 if "f142" in columns else 2 if "f3" in columns else 1
+        heads = list(
+            zip(
+                self.status.tolist(),
+                self._list("f1", None),
+                self._list("f3", None),
+                self._list("f4", None),
+                self.content.tolist(),
+                strict=True,
+            )
+        )
+        container = read_container(self._data, name)
+        bodies = cut_bodies(container, heads, self._list("f100", None), version=version)
+        if bodies is None or version < 3:
+            return None if bodies is None else EncodedFiles(bodies, None)
+        behind = zip(self._list("f143", None), self._list("f144", None), self._list("f145", None), strict=True)
+        return split_tails(bodies, self._list("f142", None), [encoded_tail(*values) for values in behind])
+
     @property
     def _numbers_rows(self) -> bool:
         return self.manifest.first_row_id is not None and self.manifest.content is ManifestContent.DATA
 
-    @property
-    def _maps(self) -> Mapping[str, _MapColumn]:
-        """Statistics, decoded when first asked for: most plans look at few manifests' or at none."""
+    def _map_column(self, name: str) -> _MapColumn | None:
+        """Statistics, decoded when first asked for, bounds together and counts together: most plans look at few or at none."""
         with self._decoding:
-            if self._decoded_maps is None:
+            if name not in self._decoded_maps:
+                together = _BOUNDS if name in _BOUNDS else _MAPS.keys() - _BOUNDS
                 container = read_container(self._data, self.manifest.manifest_path)
-                frame = _decode(container, self._plan, statistics=True)
+                frame = _decode(container, self._plan, frozenset(_MAPS[n] for n in together))
                 if frame is None or (frame.width and frame.height != self._rows):
                     raise CorruptTableError(f"{self.manifest.manifest_path}: statistics can not be decoded")
-                self._decoded_maps = {name: _map_column(frame[key]) for name, key in _MAPS.items() if key in frame.columns}
-            return self._decoded_maps
+                for n in together:
+                    self._decoded_maps[n] = _map_column(frame[_MAPS[n]]) if _MAPS[n] in frame.columns else None
+            return self._decoded_maps[name]
 
     def _statistic(self, name: str, field_id: int) -> Any:
         import pyarrow
 
-        column = self._maps.get(name)
+        column = self._map_column(name)
         if column is None:
             return pyarrow.nulls(self._rows, pyarrow.binary() if name.endswith("bounds") else pyarrow.int64())
         return column.of_field(field_id, self._rows)
@@ -258,7 +295,7 @@ class EntryColumns:
         found: list[Any] = column.to_list()
         return found
 
-    def _made(self, rows: list[int] | None = None) -> Iterator[ManifestEntry]:
+    def _made(self, rows: list[int] | None = None) -> list[ManifestEntry]:
         manifest, status = self.manifest, self._pick(self.status, rows)
         snapshot_ids = [manifest.added_snapshot_id if s is None else s for s in self._list("f1", rows)]
         formats = {text: file_format(text, manifest.manifest_path) for text in self._frame["f101"].unique().to_list()}
@@ -278,9 +315,9 @@ class EntryColumns:
             "snapshot_id": snapshot_ids,
             "sequence_number": _sequence_numbers(self._list("f3", rows), status, manifest, required=True),
             "file_sequence_number": _sequence_numbers(self._list("f4", rows), status, manifest, required=False),
-            "data_file": _made_from_columns(LazyDataFile, columns),
+            "data_file": made_from_columns(LazyDataFile, len(status), columns),
         }
-        return _made_from_columns(ManifestEntry, entries)
+        return made_from_columns(ManifestEntry, len(status), entries)
 
     def _pick(self, values: Any, rows: list[int] | None) -> list[int]:
         found: list[int] = (values if rows is None else values[rows]).tolist()
@@ -313,7 +350,7 @@ class EntryColumns:
         return self._assigned_row_ids
 
 
-class LazyDataFile(DataFile):
+class LazyDataFile(EncodedFile):
     """A DataFile of a manifest's columns: path, partition and sizes are there, the rest is fetched when it is first looked at.
 
     Equal to the DataFile it stands for; ``dataclasses.replace``, copying and pickling give one that holds all its values.
@@ -327,6 +364,10 @@ class LazyDataFile(DataFile):
         value = self.source.field(name, self.row)
         getattr(DataFile, name).__set__(self, value)
         return value
+
+    def encoded_with(self, schema_text: str, partition_type: StructType) -> tuple[EncodedFiles | None, int]:
+        source = getattr(self, "source", None)
+        return (None, 0) if source is None else (source.encoded_files(schema_text, partition_type), self.row)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DataFile):
@@ -351,16 +392,13 @@ def _whole_file(values: tuple[Any, ...]) -> DataFile:
     return DataFile(**dict(zip(_FIELDS, values, strict=True)))
 
 
-def _made_from_columns(kind: type[T], columns: Mapping[str, Iterable[Any]]) -> Iterator[T]:
-    """Objects of a slotted class from columns. Slots are set directly: a frozen dataclass's own ``__init__`` takes three times as
-    long."""
-    setters = [getattr(kind, name).__set__ for name in columns]
-    new = kind.__new__
-    for values in zip(*columns.values(), strict=False):
-        made = new(kind)
-        for set_slot, value in zip(setters, values, strict=True):
-            set_slot(made, value)
-        yield made
+def made_from_columns(kind: type[T], rows: int, columns: Mapping[str, Iterable[Any]]) -> list[T]:
+    """Objects of a slotted class from columns. Slots are set directly and a column at a time, which keeps the loop out of Python: a
+    frozen dataclass's own ``__init__`` takes ten times as long."""
+    made = list(map(kind.__new__, repeat(kind, rows)))
+    for name, values in columns.items():
+        deque(map(getattr(kind, name).__set__, made, values), maxlen=0)
+    return made
 
 
 def _sequence_numbers(
@@ -422,8 +460,8 @@ def _is_empty_record(node: Any) -> bool:
     return isinstance(node, dict) and node["type"] == "record" and not node["fields"]
 
 
-def _decode(container: Container, plan: DecodingPlan, *, statistics: bool) -> Any:
-    """A polars frame of the entries' statistics, or of everything else; None where polars does not take the file."""
+def _decode(container: Container, plan: DecodingPlan, statistics: frozenset[str] | None) -> Any:
+    """A polars frame of these of the entries' statistics (None: of everything else); None where polars does not take the file."""
     try:
         import polars
     except ImportError:
@@ -431,7 +469,8 @@ def _decode(container: Container, plan: DecodingPlan, *, statistics: bool) -> An
     node = _flat(_thinned(plan.node))
     if not _is_decodable(node):
         return None
-    wanted = [f["name"] for f in node["fields"] if (f["name"] in _STATISTICS) == statistics]
+    names = [f["name"] for f in node["fields"]]
+    wanted = [n for n in names if (n not in _STATISTICS if statistics is None else n in statistics)]
     if not wanted:
         return polars.DataFrame()
     data = write_container(plain(node), {}, container.blocks, codec="null")
