@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,8 @@ def _contend(name: str, properties: dict[str, str], tries: int) -> dict[str, Any
             deletes_acknowledged=deletes.commits,
             deletes_refused=deletes.refused,
             slowest_s=round(max(figures["seconds"]), 3),
+            waited_s=round(median(figures["waited"]), 3),
+            commit_s=round(median(figures["commit"]), 3),
         )
 
 
@@ -111,7 +114,7 @@ def _make_table(folder: Path, properties: dict[str, str]) -> CatalogConfig:
 
 
 def _compact(config: CatalogConfig, tries: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"committed": 0, "carried": 0, "seconds": [], "groups": Counter()}
+    found: dict[str, Any] = {"committed": 0, "carried": 0, "seconds": [], "waited": [], "commit": [], "groups": Counter()}
     for _ in range(tries):
         begun = time.monotonic()
         job = JobSpec(job="rewrite_data_files", table="bench.db.events", catalog=config, options={"rewrite-all": "true"})
@@ -120,6 +123,9 @@ def _compact(config: CatalogConfig, tries: int) -> dict[str, Any]:
             found["committed"] += report.status == "committed"
             found["groups"].update(group.status for group in report.groups)
             found["carried"] += report.metrics["carried-over-deletes-count"]
+            waited = report.metrics["waited-for-writers-ms"]
+            found["waited"].append(waited / 1000)
+            found["commit"].append((next(s.duration_ms for s in report.steps if s.name == "commit") - waited) / 1000)
         except IcebergOpsError as e:
             found["groups"][f"failed: {e.code}"] += 1
         found["seconds"].append(time.monotonic() - begun)

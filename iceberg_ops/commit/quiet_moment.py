@@ -39,9 +39,9 @@ def wait_for_a_quiet_moment(
         if len(times) < 2:
             return 0
         period, since_last = median(a - b for a, b in pairwise(times)), begun - times[0]
-        if not 0 < period <= LONGEST_PERIOD_MS or not period / 4 < since_last < 2 * period:
+        if not 0 < period <= LONGEST_PERIOD_MS or not period / 10 < since_last < 4 * period:
             return 0
-        while now_ms() - begun < 2 * period - since_last:
+        while now_ms() - begun < 2 * period:
             sleep(period / _POLLS_A_PERIOD / 1000)
             if _delete_times(catalog.load_table(table.identifier[1:]), branch)[:1] != times[:1]:
                 break
