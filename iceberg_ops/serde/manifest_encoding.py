@@ -27,6 +27,7 @@ from iceberg_ops.serde.avro_encoding import (
     optional,
 )
 from iceberg_ops.serde.manifest_fields import CONTENT_FILE, DATA_FILE, MANIFEST_ENTRY, PARTITION, Column, avro_field
+from iceberg_ops.serde.manifest_splicing import EncodedFiles
 from iceberg_ops.serde.partition_avro import partition_encoder, partition_schema
 from iceberg_ops.serde.partition_json import spec_fields_to_list
 from iceberg_ops.serde.schema_json import schema_to_dict
@@ -42,10 +43,22 @@ _BLOCK_SIZE_OF_V1 = 64 * 1024 * 1024
 _FIRST_ROW_ID = 142
 
 
+class EncodedFile(DataFile):
+    """A data file whose bytes in the manifest that it was read from may be had."""
+
+    __slots__ = ()
+
+    def encoded_with(self, schema_text: str, partition_type: StructType) -> tuple[EncodedFiles | None, int]:
+        """The bytes of all its manifest's files under that Avro schema (None: not to be had), and its place among them."""
+        return None, 0
+
+    __hash__ = DataFile.__hash__
+
+
 class ManifestEncoder:
     """Builds one manifest of ``spec``'s files. Raises CorruptTableError for an entry that does not fit it.
 
-    ``partition_type`` is the spec's struct type; ``compression`` an Avro codec name.
+    ``partition_type`` is the spec's struct type; ``compression`` an Avro codec name. ``schema_text`` is the Avro schema in JSON.
     """
 
     def __init__(
@@ -63,6 +76,7 @@ class ManifestEncoder:
             raise CorruptTableError("a format version 1 table can not hold delete files")
         self._spec, self._schema, self._partition_type = spec, schema, partition_type
         self._version, self._content, self._snapshot_id, self._codec = format_version, content, snapshot_id, compression
+        self.schema_text = json.dumps(self._avro_schema(), separators=(",", ":"))
         self._encode_file = _file_encoder(format_version, content, partition_encoder(partition_type))
         self._pending: list[bytes] = []
         self._pending_bytes = 0
@@ -85,7 +99,7 @@ class ManifestEncoder:
         if (f.content is FileContent.DATA) is not (self._content is ManifestContent.DATA):
             raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self._content.name}")
         try:
-            raw = self._head(entry) + self._encode_file(f, entry.status)
+            raw = self._head(entry) + (self._as_read(f, entry.status) or self._encode_file(f, entry.status))
         except (TypeError, ValueError, OverflowError, AttributeError) as e:
             raise CorruptTableError(f"{f.file_path}: does not fit a manifest of spec {self._spec.spec_id}: {e}") from None
         self._files[entry.status] += 1
@@ -139,6 +153,16 @@ class ManifestEncoder:
         elif sequence is None:
             raise ValueError(f"{entry.status.name} entry without a data sequence number")
         return b"".join((encode_long(int(entry.status)), snapshot_id, _optional_long(sequence), _optional_long(file_sequence)))
+
+    def _as_read(self, f: DataFile, status: EntryStatus) -> bytes | None:
+        """The struct data_file out of the manifest that the file was read from, with its first row id as it is now."""
+        if not isinstance(f, EncodedFile):
+            return None
+        files, row = f.encoded_with(self.schema_text, self._partition_type)
+        if files is None or files.tails is None:
+            return None if files is None else files.bodies[row]
+        without = status is EntryStatus.ADDED or self._content is ManifestContent.DELETES
+        return b"".join((files.bodies[row], NULL if without else _optional_long(f.first_row_id), files.tails[row]))
 
     def _metadata(self) -> Mapping[str, str]:
         metadata = {
