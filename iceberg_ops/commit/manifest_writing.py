@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from iceberg_ops.config.properties import MANIFEST_COMPRESSION, MANIFEST_TARGET_SIZE_BYTES
 from iceberg_ops.errors import ValidationError
@@ -112,9 +111,11 @@ class ManifestFolder:
 
 def existing(entry: ManifestEntry) -> ManifestEntry:
     """The entry as it is carried into another manifest: numbers and snapshot id stay."""
-    return replace(entry, status=EntryStatus.EXISTING)
+    return ManifestEntry(
+        EntryStatus.EXISTING, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.data_file
+    )
 
 
 def deleted(entry: ManifestEntry, snapshot_id: int) -> ManifestEntry:
     """The entry as the snapshot that removes its file writes it."""
-    return replace(entry, status=EntryStatus.DELETED, snapshot_id=snapshot_id)
+    return ManifestEntry(EntryStatus.DELETED, snapshot_id, entry.sequence_number, entry.file_sequence_number, entry.data_file)

@@ -19,7 +19,7 @@ from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Always
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import StructType
@@ -31,6 +31,8 @@ FileKey = tuple[str, int | None]
 
 def file_key(file: DataFile) -> FileKey:
     """What tells two files apart: the location's identity and, for deletion vectors, the offset."""
+    if file.content is FileContent.DATA:
+        return location_identity(file.file_path), None
     return location_identity(file.file_path), file.content_offset if file.is_deletion_vector else None
 
 

@@ -256,7 +256,8 @@ class Made:
 
 def _entry(new: NewFile, snapshot_id: int) -> ManifestEntry:
     """An ADDED entry: numbers are inherited unless the file's content is older (SEQ-06), row ids always (LINEAGE-13)."""
-    return ManifestEntry(EntryStatus.ADDED, snapshot_id, new.sequence_number, None, replace(new.data_file, first_row_id=None))
+    file = new.data_file if new.data_file.first_row_id is None else replace(new.data_file, first_row_id=None)
+    return ManifestEntry(EntryStatus.ADDED, snapshot_id, new.sequence_number, None, file)
 
 
 def _parent(table: Table, target: Target) -> Snapshot | None:

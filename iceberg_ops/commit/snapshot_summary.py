@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import Snapshot
@@ -45,6 +46,10 @@ class _Counts:
             self._bump(f"{verb}-dvs" if f.is_deletion_vector else f"{verb}-position-delete-files", 1)
             self._bump(f"{verb}-position-deletes", f.record_count)
 
+    def add(self, other: _Counts) -> None:
+        for key, value in other.found.items():
+            self._bump(key, value)
+
     def _bump(self, key: str, by: int) -> None:
         self.found[key] = self.found.get(key, 0) + by
 
@@ -61,21 +66,34 @@ def changes_summary(
     partition_limit: int = 0,
 ) -> dict[str, str]:
     """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed."""
-    counts, partitions = _Counts(), dict[str, _Counts]()
+    counts, in_partitions = _Counts(), dict[PartitionKey, _Counts]()
+    examples: dict[PartitionKey, DataFile] = {}
     for files, is_added in ((added, True), (removed, False)):
         for f in files:
             counts.count(f, added=is_added)
-            partitions.setdefault(_path(metadata, f), _Counts()).count(f, added=is_added)
+            key = partition_key(f.spec_id, f.partition)
+            examples.setdefault(key, f)
+            if partition_limit:
+                in_partitions.setdefault(key, _Counts()).count(f, added=is_added)
+    paths = {key: _path(metadata, f) for key, f in examples.items()}
     found = counts.as_text()
     if duplicates:
         found["deleted-duplicate-files"] = str(duplicates)
+    partitions = frozenset(paths.values())
     found["changed-partition-count"] = str(len(partitions))
     if partitions and len(partitions) <= partition_limit:
         found["partition-summaries-included"] = "true"
-        for path, part in partitions.items():
-            if path:
-                found[f"partitions.{path}"] = ",".join(f"{k}={v}" for k, v in part.as_text().items())
+        found |= _of_partitions(in_partitions, paths)
     return found
+
+
+def _of_partitions(counts: Mapping[PartitionKey, _Counts], paths: Mapping[PartitionKey, str]) -> dict[str, str]:
+    """The counters by partition path; partitions of several specs may share one."""
+    by_path: dict[str, _Counts] = {}
+    for key, part in counts.items():
+        by_path.setdefault(paths[key], _Counts()).add(part)
+    texts = {path: ",".join(f"{k}={v}" for k, v in part.as_text().items()) for path, part in by_path.items()}
+    return {f"partitions.{path}": text for path, text in texts.items() if path}
 
 
 def _path(metadata: TableMetadata, f: DataFile) -> str:

@@ -365,9 +365,15 @@ class LazyDataFile(EncodedFile):
         getattr(DataFile, name).__set__(self, value)
         return value
 
+    @property
+    def columns(self) -> EntryColumns | None:
+        """Where the rest is fetched from; None for a copy, which holds everything itself."""
+        found: EntryColumns | None = getattr(self, "source", None)
+        return found
+
     def encoded_with(self, schema_text: str, partition_type: StructType) -> tuple[EncodedFiles | None, int]:
-        source = getattr(self, "source", None)
-        return (None, 0) if source is None else (source.encoded_files(schema_text, partition_type), self.row)
+        columns = self.columns
+        return (None, 0) if columns is None else (columns.encoded_files(schema_text, partition_type), self.row)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DataFile):

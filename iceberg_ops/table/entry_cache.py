@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from iceberg_ops.serde.manifest_columnar import LazyDataFile
 from iceberg_ops.spec.manifests import ManifestEntry
 
 T = TypeVar("T")
@@ -53,9 +54,12 @@ class EntryCache:
 
 
 def entries_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """What entries take in memory, going by the first one: about 600 bytes each and 90 per statistic."""
+    """What entries take in memory, going by the first one: about 600 bytes each and 90 per statistic, or the columns they came
+    from (which are not decoded for this)."""
     if not entries:
         return 200
     f = entries[0].data_file
+    if isinstance(f, LazyDataFile) and (columns := f.columns) is not None:
+        return len(entries) * 600 + columns.nbytes
     maps = (f.column_sizes, f.value_counts, f.null_value_counts, f.nan_value_counts, f.lower_bounds, f.upper_bounds)
     return len(entries) * (600 + 90 * sum(len(m) for m in maps if m))
