@@ -93,4 +93,7 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
         raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
     check_fields(job)
     run = JobRun.start(session, job)
-    return run.already_committed() or _ROW_OPERATIONS[job.job](run)
+    if (earlier := run.already_committed()) is not None:
+        return earlier
+    with run.lease():
+        return _ROW_OPERATIONS[job.job](run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -19,10 +20,14 @@ from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
 from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.table.state import table_state
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
+
+LEASE_MS = 3_600_000
+"""How long a lease lasts that is not renewed; it is renewed four times as often."""
 
 
 @dataclass
@@ -43,6 +48,33 @@ class JobRun:
         """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError."""
         catalog = load_catalog(job.catalog)
         return cls(session, job, catalog, catalog.load_table(tuple(job.table.split(".")[1:])))
+
+    @contextmanager
+    def lease(self) -> Iterator[None]:
+        """Hold the starting snapshot and every file this run stages against expiry and orphan removal, renewed while it works.
+
+        Given back at the end, whatever happens; a driver that dies leaves one that runs out by itself.
+        """
+        holder = self.job.run_key or f"{self.job.job}-{self.operation_id}"
+        ended = threading.Event()
+
+        def take() -> None:
+            now_ms = time.time_ns() // 1_000_000
+            snapshot_id = self.head.snapshot_id if self.head else None
+            lease = Lease(holder=holder, snapshot_id=snapshot_id, expires_at_ms=now_ms + LEASE_MS, marks=(self.operation_id,))
+            acquire_lease(self.table, lease)
+
+        def renew() -> None:
+            while not ended.wait(LEASE_MS / 4000):
+                take()
+
+        take()
+        threading.Thread(target=renew, name="lease", daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+            release_lease(self.table, holder)
 
     @property
     def head(self) -> Snapshot | None:
