@@ -25,7 +25,7 @@ from iceberg_ops.planning.remove_orphan_files import (
     partition_names,
     search_location,
 )
-from iceberg_ops.table.leases import active_leases
+from iceberg_ops.table.leases import active_leases, has_run_out
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
@@ -82,7 +82,7 @@ def ownership(table: Table) -> Ownership:
 
 
 def _leased(found: OrphanFiles, table: Table, now_ms: int) -> list[Skipped]:
-    """Files that a running job is writing, and what jobs note down for each other."""
+    """Files that a running job is writing, and what jobs note down for each other, but for the leases of jobs that died."""
     leases = active_leases(table, now_ms)
     notes = f"{metadata_folder(table.metadata)}/iceberg-ops/"
     identity = identity_under(table.io)
@@ -90,7 +90,7 @@ def _leased(found: OrphanFiles, table: Table, now_ms: int) -> list[Skipped]:
     for info in found.orphans:
         if holder := next((lease.holder for lease in leases if lease.covers(info.location)), None):
             kept.append(Skipped(info.location, f"run {holder} is writing it"))
-        elif identity(info.location).startswith(identity(notes)):
+        elif identity(info.location).startswith(identity(notes)) and not has_run_out(table, info.location, now_ms):
             kept.append(Skipped(info.location, "a note of a running or interrupted job"))
     return kept
 

@@ -65,5 +65,17 @@ def active_leases(table: Table, now_ms: int) -> list[Lease]:
     return sorted(found, key=lambda lease: lease.holder)
 
 
+def has_run_out(table: Table, location: str, now_ms: int) -> bool:
+    """Whether the file is a lease whose time is over: its holder died, or it would have been given back. One that can not be read
+    has not."""
+    if f"/{FOLDER}/" not in location:
+        return False
+    try:
+        text = json.loads(table.io.read(location))
+        return now_ms >= int(text["expires_at_ms"])
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return False
+
+
 def _location(metadata: TableMetadata, holder: str) -> str:
     return f"{metadata_folder(metadata)}/{FOLDER}/{quote(holder, safe='')}.json"

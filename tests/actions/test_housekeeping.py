@@ -134,6 +134,19 @@ def test_files_of_a_running_job_are_no_orphans() -> None:
     assert "run night is writing it" in {s.reason for s in report.skipped}
 
 
+def test_the_lease_of_a_job_that_died_goes_once_its_time_is_over() -> None:
+    from iceberg_ops.table.leases import Lease, acquire_lease
+
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    living = acquire_lease(lake.table, Lease(holder="night", snapshot_id=None, expires_at_ms=later(9)))
+    dead = acquire_lease(lake.table, Lease(holder="died/1", snapshot_id=None, expires_at_ms=later(1)))
+    report = lake.run("remove_orphan_files", now=lambda: later(4))
+    assert report.files == [dead]
+    assert living in lake.paths()
+    assert "a note of a running or interrupted job" in {s.reason for s in report.skipped}
+
+
 def test_manifests_become_fewer_and_come_to_rest() -> None:
     lake = make_lake(partitioned=True)
     for i in range(6):
