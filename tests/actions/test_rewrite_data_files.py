@@ -336,6 +336,23 @@ def test_with_partial_progress_a_failed_group_costs_only_itself() -> None:
     assert len(lake.rows()) == 1800
 
 
+def test_deletes_that_were_carried_over_stay_when_a_later_group_fails() -> None:
+    lake = make_lake(partitioned=True)
+    small_files(lake, region="a")
+    small_files(lake, region="b", start=1000)
+
+    class MeddlingAndFailing(Failing):
+        def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+            for task in lake.tasks():
+                lake.delete_positions((task, [3]))
+            yield from super().run(works)
+
+    report = lake.run("rewrite_data_files", runner=MeddlingAndFailing("g0002"), **{"partial-progress.enabled": "true"})
+    assert sorted(group.status for group in report.groups) == ["carried-over", "failed"]
+    assert len(lake.rows()) == 1188
+    assert nothing_is_orphaned(lake)
+
+
 def test_partial_progress_makes_at_most_the_commits_it_may() -> None:
     lake = make_lake(partitioned=True)
     for i, region in enumerate("abcde"):
