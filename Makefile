@@ -4,11 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := iceberg_ops spark_jobs plugins dags demo tests $(wildcard benchmarks)
+ICEBERG_JAVA := org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0,org.xerial:sqlite-jdbc:3.46.1.3
+IVY := build/ivy
 ONLY ?=
 DAYS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test lint types bench fmt clean
+.PHONY: help setup demo up down test jars interop lint types bench fmt clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -33,6 +35,15 @@ down: $(STAMP)  ## stop what up (or an interrupted demo) left running
 
 test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests
 	$(BIN)/python -m pytest
+
+jars: $(IVY)/.fetched  ## get Iceberg Java from Maven Central, for the tests that compare with it
+
+$(IVY)/.fetched: $(STAMP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/spark-submit --packages $(ICEBERG_JAVA) --conf spark.jars.ivy="$(CURDIR)/$(IVY)" tests/interop/__init__.py
+	@touch $@
+
+interop: $(IVY)/.fetched  ## tables shared with Iceberg Java, both ways
+	ICEBERG_OPS_REQUIRE_ORACLES=1 $(BIN)/python -m pytest tests/interop
 
 lint: $(STAMP)  ## style, formatting, floors
 	$(BIN)/ruff check $(SOURCES)

@@ -1,0 +1,45 @@
+"""Iceberg Java, started once for all interop tests; absent jars skip them, or fail them where oracles are required."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.io.local import LocalFileIO
+from tests.interop.lake import Java, Lake
+
+JARS = Path(__file__).parents[2] / "build" / "ivy" / "jars"
+PATTERNS = ("org.apache.iceberg_iceberg-spark-runtime-*.jar", "org.xerial_sqlite-jdbc-*.jar")
+_NAMES = itertools.count()
+
+
+def _jars() -> list[Path]:
+    found = [path for pattern in PATTERNS for path in sorted(JARS.glob(pattern))]
+    if len(found) != len(PATTERNS):
+        reason = "Iceberg Java's jars are not in build/ivy/jars: `make jars` gets them"
+        if os.environ.get("ICEBERG_OPS_REQUIRE_ORACLES") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="session")
+def java_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Java, SqlCatalog]]:
+    jars = _jars()
+    folder = tmp_path_factory.mktemp("lake")
+    catalog = SqlCatalog("lake", f"sqlite:///{folder}/catalog.db", LocalFileIO(), warehouse=f"{folder}/warehouse")
+    catalog.create_namespace(("ns",))
+    java = Java(jars, folder)
+    yield java, catalog
+    java.close()
+
+
+@pytest.fixture
+def lake(java_lake: tuple[Java, SqlCatalog]) -> Lake:
+    """A name for a table of the test's own, in the catalog both sides share."""
+    return Lake(*java_lake, f"t{next(_NAMES)}")

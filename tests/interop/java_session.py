@@ -1,0 +1,65 @@
+"""Spark with Iceberg's own runtime, in a process of its own: one JSON command a line on standard input, one answer a line back.
+
+Its jars and SQL extensions must not reach the Spark session of other tests. A command is ``{"sql": ..., "to": path}``; the answer
+is ``{}``, with the statement's rows in an Arrow file at ``to`` where one was given, or ``{"error": text}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+
+def session(jars: str, folder: str) -> SparkSession:
+    catalog = "spark.sql.catalog.lake"
+    configuration = {
+        "spark.jars": jars,
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": f"jdbc:sqlite:file:{folder}/catalog.db",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": f"file:{folder}/warehouse",
+        f"{catalog}.cache-enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.warehouse.dir": f"{folder}/spark-warehouse",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.appName("iceberg-java").master("local[2]")
+    for key, value in configuration.items():
+        builder = builder.config(key, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the JVM prints must not mix with answers
+    spark = session(sys.argv[1], sys.argv[2])
+    for line in sys.stdin:
+        command = json.loads(line)
+        answer = {}
+        try:
+            found = spark.sql(command["sql"])
+            if command.get("to"):
+                rows = found.toArrow()
+                with pa.OSFile(command["to"], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+                    writer.write_table(rows)
+        except Exception as e:  # noqa: BLE001 -- handed to the test that asked
+            answer = {"error": f"{type(e).__name__}: {e}"}
+        print(json.dumps(answer), file=answers, flush=True)
+    spark.stop()
+
+
+main()
