@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.plan_table import make_table
 from iceberg_ops.cli.main import COMMANDS, run
 from tests.cli.conftest import Cli
 
@@ -21,6 +23,28 @@ def imported_after(statement: str) -> list[str]:
 
 def test_starting_imports_nothing_heavy() -> None:
     assert imported_after("import iceberg_ops.cli.main") == []
+
+
+def test_no_command_imports_pandas_though_arrow_would() -> None:
+    code = (
+        "import sys\nfrom iceberg_ops.cli.main import keep_pandas_out\nkeep_pandas_out()\nimport pyarrow, polars\n"
+        "import iceberg_ops.data.reader, iceberg_ops.scan.columnar_pruning\n"
+        "pyarrow.array([1]).to_pylist(), polars.Series([1]).to_arrow()\nprint('pandas' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n"
+
+
+def test_a_filter_over_columns_of_statistics_needs_no_pandas(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", 40)
+    code = (
+        "import sys\nfrom iceberg_ops.cli.main import keep_pandas_out, run\nkeep_pandas_out()\n"
+        f"run(['files', {table.metadata_location!r}, '--where', 'id >= 5', '--json'])\n"
+        "print('pandas' in sys.modules, 'polars' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(json.loads(done.stdout)) == 40
+    assert done.stderr == "False True\n"
 
 
 def test_help_imports_no_command() -> None:
