@@ -1,0 +1,154 @@
+"""Writers that move one I/O step at a time, in an order that one seed decides.
+
+Each writer is a greenlet: at every call of storage and at every look at or swap of the catalog's pointer it hands over to the
+scheduler, which says who goes on. So a seed is a schedule, and a failure can be played again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+from unittest import mock
+
+import greenlet
+
+from iceberg_ops.catalog.memory import MemoryCatalog
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.memory import MemoryFileIO
+
+_WRITERS: dict[greenlet.greenlet, Writer] = {}
+
+
+class Died(BaseException):
+    """A writer's process ended here: no handler of errors may see it."""
+
+
+class Writer:
+    """``work`` as a coroutine of its own; ``step`` lets it go on to its next I/O boundary."""
+
+    def __init__(self, kind: str, work: Callable[[Writer], None], started: int) -> None:
+        self.kind, self.work, self.started = kind, work, started
+        self.effect: Callable[[Any], Any] | None = None
+        """What its commit does to the model."""
+        self.at = "start"
+        self.ended = False
+        self.error: BaseException | None = None
+        self._thread = greenlet.greenlet(self._run)
+
+    def step(self) -> str:
+        """One I/O step; what it was."""
+        done = self.at
+        _WRITERS[self._thread] = self
+        self._thread.parent = greenlet.getcurrent()
+        self._thread.switch()
+        return done
+
+    def kill(self) -> None:
+        """It goes no further, whatever it has to tidy up."""
+        while self._thread and not self._thread.dead:
+            self._thread.parent = greenlet.getcurrent()
+            self._thread.throw(Died)
+        self.ended = True
+
+    def reach(self, boundary: str) -> None:
+        self.at = boundary
+        assert self._thread.parent is not None
+        self._thread.parent.switch()
+
+    def _run(self) -> None:
+        try:
+            self.work(self)
+        except Died:
+            pass
+        except BaseException as e:  # noqa: BLE001 - the scheduler looks at it
+            self.error = e
+        finally:
+            _WRITERS.pop(self._thread, None)
+            self.ended = True
+
+
+def boundary(name: str) -> None:
+    """Hand over, if a writer is running."""
+    if (writer := _WRITERS.get(greenlet.getcurrent())) is not None:
+        writer.reach(name)
+
+
+class SteppedIO:
+    """Memory storage where every call is a step; a write is followed by another, in which its writer may die. ``deleting`` is told
+    of each file that is about to go."""
+
+    def __init__(self, inner: MemoryFileIO, deleting: Callable[[str], None]) -> None:
+        self.inner, self.deleting = inner, deleting
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.inner.properties
+
+    def read(self, location: str) -> bytes:
+        boundary("read")
+        return self.inner.read(location)
+
+    def open_input(self, location: str) -> BinaryIO:
+        boundary("read")
+        return self.inner.open_input(location)
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        boundary("write")
+        self.inner.write(location, data, overwrite=overwrite)
+        boundary("wrote")
+
+    def open_output(self, location: str) -> BinaryIO:
+        boundary("write")
+        return self.inner.open_output(location)
+
+    def exists(self, location: str) -> bool:
+        boundary("read")
+        return self.inner.exists(location)
+
+    def length(self, location: str) -> int:
+        boundary("read")
+        return self.inner.length(location)
+
+    def delete(self, location: str) -> None:
+        boundary("delete")
+        self.deleting(location)
+        self.inner.delete(location)
+
+    def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        for location in locations:
+            self.delete(location)
+        return []
+
+    def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
+        boundary("read")
+        yield from list(self.inner.list_prefix(prefix))
+
+    def local_path(self, location: str) -> str | None:
+        return None
+
+
+class SteppedCatalog(MemoryCatalog):
+    """A pointer that is looked at and swapped in steps; between a swap and its answer the writer may die."""
+
+    def _current_location(self, identifier: tuple[str, ...]) -> str | None:
+        boundary("pointer")
+        return super()._current_location(identifier)
+
+    def _swap_pointer(self, identifier: tuple[str, ...], expected: str, new: str) -> bool:
+        boundary("write")
+        found = super()._swap_pointer(identifier, expected, new)
+        boundary("wrote")
+        return found
+
+
+@contextmanager
+def names_from(bits: Callable[[int], int]) -> Iterator[None]:
+    """Every made-up name comes from the seed, too."""
+
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(int=bits(128), version=4)
+
+    with mock.patch.object(uuid, "uuid4", uuid4):
+        yield

@@ -1,0 +1,70 @@
+"""The same world, driven by Hypothesis: which writer begins, who moves how far, who dies. A failure is shrunk to few steps."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.torture.stepping import names_from
+from tests.torture.world import World
+
+KINDS = ["append", "delete", "update", "upsert", "compact", "sort", "rewrite manifests", "expire", "roll back", "orphans"]
+MOST_WRITERS = 5
+
+
+class Writers(RuleBasedStateMachine):
+    @initialize(seed=st.integers(0, 2**32), version=st.sampled_from([2, 3]), catalog=st.sampled_from(["pointer", "filesystem"]))
+    def set_up(self, seed: int, version: int, catalog: str) -> None:
+        rng = random.Random(seed)
+        self.names = names_from(rng.getrandbits)
+        self.names.__enter__()
+        self.world = World(rng, version=version, catalog=catalog)
+        for _ in range(2):
+            first = self.world.begin("append")
+            while not first.ended:
+                self.world.step(first)
+
+    @precondition(lambda self: len(self.world.active) < MOST_WRITERS)
+    @rule(kind=st.sampled_from(KINDS))
+    def begins(self, kind: str) -> None:
+        self.world.begin(kind)
+
+    @precondition(lambda self: self.world.active)
+    @rule(who=st.integers(0, MOST_WRITERS - 1), steps=st.integers(1, 40))
+    def moves(self, who: int, steps: int) -> None:
+        writer = self.world.active[who % len(self.world.active)]
+        for _ in range(steps):
+            if not writer.ended:
+                self.world.step(writer)
+
+    @precondition(lambda self: len(self.world.active) > 2)
+    @rule(who=st.integers(0, MOST_WRITERS - 1))
+    def dies(self, who: int) -> None:
+        self.world.kill(self.world.active[who % len(self.world.active)])
+
+    @invariant()
+    def every_retained_snapshot_shows_its_rows(self) -> None:
+        table = self.world.reader.load_table(("ns", "t"))
+        assert self.world.visible(table, table.metadata.current_snapshot) == self.world.model
+        for snapshot in table.metadata.snapshots:
+            assert self.world.visible(table, snapshot) == self.world.seen[snapshot.snapshot_id].rows
+
+    def teardown(self) -> None:
+        if not hasattr(self, "world"):
+            return
+        try:
+            while self.world.active:
+                self.world.step(self.world.active[0])
+            assert self.world.leaked() == []
+            self.world.reread_all()
+        finally:
+            self.names.__exit__(None, None, None)
+
+
+Writers.TestCase.settings = settings(
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+)
+TestWritersOfEveryKind = Writers.TestCase
