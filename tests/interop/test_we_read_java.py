@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.scan.planning import Scan
+from iceberg_ops.scan.planning import Scan, plan
 from tests.interop.lake import Lake
 from tests.interop.test_java_reads_ours import numbered
 
@@ -165,3 +165,21 @@ def test_a_table_of_ours_renamed_columns_and_java_deletes_by_the_new_name(lake: 
     lake.run_java("DELETE FROM {T} WHERE text = 'a'", "ALTER TABLE {T} RENAME COLUMN text TO data")
     lake.append(numbered(5))
     lake.agree(2)
+
+
+def test_two_vectors_of_one_file_by_both_sides_in_turn(lake: Lake) -> None:
+    create(lake, 3, **modes("merge-on-read"))
+    lake.run_java("INSERT INTO {T} SELECT id, 'x', 'y' FROM range(50)", "DELETE FROM {T} WHERE id < 3")
+    lake.delete_positions({10, 11})
+    lake.run_java("DELETE FROM {T} WHERE id = 20")
+    lake.delete_positions({30})
+    lake.agree(43)
+    assert len([t for t in plan(lake.table, Scan()).tasks for d in t.deletes if d.is_deletion_vector]) == len(
+        plan(lake.table, Scan()).tasks
+    )
+
+
+def test_columns_beside_a_variant(lake: Lake) -> None:
+    create(lake, 3, "id BIGINT, v VARIANT")
+    lake.run_java('INSERT INTO {T} VALUES (1, parse_json(\'{"a": [1, null, "x"]}\')), (2, NULL)')
+    assert lake.java_rows(columns="id") == lake.our_rows(columns=["id"])
