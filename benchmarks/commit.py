@@ -45,7 +45,7 @@ NAME = ("db", "t")
 
 
 def run() -> list[dict[str, Any]]:
-    found = _appends_and_expiry() + [_replace(percent) for percent in PERCENTS]
+    found = _appends_and_expiry() + [_replace(percent) for percent in PERCENTS] + [_replace(5, scattered=True)]
     return found + ([_starvation()] if STARVATION_S else [])
 
 
@@ -119,13 +119,17 @@ def _rewrite(files: list[DataFile], run: int = 0) -> RewriteFiles:
     return RewriteFiles(removed_data=tuple(files), added_data=tuple(added))
 
 
-def _replace(percent: int) -> dict[str, Any]:
+def _replace(percent: int, *, scattered: bool = False) -> dict[str, Any]:
+    """The files of the first partitions, or some of every partition: then every manifest is written again."""
     with tempfile.TemporaryDirectory(prefix="commit-") as folder:
         catalog, table, files = _large_table(folder)
-        operation: Operation = _rewrite(files[: FILES * percent // 100])
+        replaced = files[:: 100 // percent] if scattered else files[: FILES * percent // 100]
+        operation: Operation = _rewrite(replaced)
         CACHE.clear()
         clock, cpu = _timed(lambda: commit(catalog, table, operation))
-        return record(f"replacing {percent} % of {FILES} files", ours_s=clock, cpu_s=cpu)
+        return record(
+            f"replacing {percent} % of {FILES} files{', in every manifest' if scattered else ''}", ours_s=clock, cpu_s=cpu
+        )
 
 
 def _starvation() -> dict[str, Any]:
