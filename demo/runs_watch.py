@@ -39,7 +39,8 @@ def backfill(
     again: bool = False,
 ) -> list[Run]:
     """``airflow backfill create`` over the days, and wait for every run of it. Raises DemoError."""
-    step.show("waiting for the earlier backfill to be marked complete")
+    if airflow.backfill_is_open(dag_id):
+        step.show("waiting for the earlier backfill to be marked complete")
     if not wait_until(lambda: not airflow.backfill_is_open(dag_id), _CLOSING_SECONDS):
         raise DemoError(f"an earlier backfill of {dag_id} is still open", log=places.logs / "scheduler.log")
     before = {r.run_id: r for r in airflow.runs(dag_id)}
