@@ -30,6 +30,7 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, column_names, is_exa
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
@@ -168,7 +169,10 @@ class RowChangeJob:
     def _overwrite(
         self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
     ) -> OverwriteFiles:
-        read = ReadContext.for_table(self.run.table.metadata, columns=[*_names(self.schema), POSITION_COLUMN])
+        # Rows that only move to another file keep their ids and their last change (spec: "Row Lineage").
+        lineage = [ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name] if write.format_version >= 3 else []
+        write = replace(write, row_lineage=bool(lineage))
+        read = ReadContext.for_table(self.run.table.metadata, columns=[*_names(self.schema), *lineage, POSITION_COLUMN])
         whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
         with self.run.step("rewrite files"):
             rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.operation_id)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.data.reader import scan_table
 from iceberg_ops.errors import DataError, OptionError, SchemaError, WhereError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
@@ -204,3 +205,20 @@ def test_bad_input_is_one_line_and_changes_nothing(place: Place, job: str, parts
     assert "\n" not in str(caught.value)
     assert place.files_on_disk("t") == before
     assert by_id(place.rows("t")) == ROWS
+
+
+def row_ids(place: Place) -> dict[int, tuple[int, int]]:
+    columns = ["id", "_row_id", "_last_updated_sequence_number"]
+    rows = scan_table(place.table("t"), columns=columns).to_pylist()
+    return {r["id"]: (r["_row_id"], r["_last_updated_sequence_number"]) for r in rows}
+
+
+def test_rows_that_copy_on_write_only_moves_keep_their_row_ids(place: Place) -> None:
+    place.create("t", SCHEMA, **{"format__version": "3"})
+    place.append("t", table_of(ROWS))
+    before = row_ids(place)
+    place.run("update", "t", where="id = 3", change=RowChange(mode="copy-on-write", set={"amount": "0.0"}))
+    place.run("delete", "t", where="id = 4", change=RowChange(mode="copy-on-write"))
+    after = row_ids(place)
+    assert {i: ids for i, ids in after.items() if i != 3} == {i: ids for i, ids in before.items() if i not in (3, 4)}
+    assert len({row_id for row_id, _ in after.values()}) == len(ROWS) - 1
