@@ -162,7 +162,7 @@ def test_all_that_was_acknowledged_is_there(kind: str, version: int, tmp_path: P
     lake = open_lake(kind, tmp_path, LocalFileIO())
     lake.catalog.create_namespace(("ns",))
     make_table(lake.catalog, version=version, properties={"commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"})
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("spawn")
     names = [f"w{i}" for i in range(WRITERS)] + list(MAINTENANCE)
     workers = [context.Process(target=process, args=(kind, str(tmp_path), name, i)) for i, name in enumerate(names)]
     for worker in workers:
