@@ -1,7 +1,7 @@
 """Variant columns (v3): bytes of metadata and value, as the Parquet variant encoding defines them.
 
-Canonical Arrow form: struct<metadata: binary, value: binary>, unshredded. Taking values apart for people is in
-``variant_values``; putting shredded columns together again in ``variant_shredding``.
+Canonical Arrow form: struct<metadata: binary, value: binary>, unshredded; so a rewrite writes shredded variants unshredded. Taking
+values apart for people is in ``variant_values``; putting shredded columns together again in ``variant_shredding``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import VARIANT_STORAGE
-from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.data.variant_shredding import unshredded
+from iceberg_ops.errors import CorruptTableError
 
 
 def read_variant(array: pa.Array, name: str) -> pa.Array:
@@ -17,9 +18,10 @@ def read_variant(array: pa.Array, name: str) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     names = [array.type.field(i).name for i in range(array.type.num_fields)] if pa.types.is_struct(array.type) else []
-    if "typed_value" in names:
-        raise UnsupportedError(f"not supported: shredded variant column {name}, because only unshredded ones are read")
-    if "metadata" not in names or "value" not in names:
+    if "metadata" not in names or not {"value", "typed_value"} & set(names):
         raise CorruptTableError(f"column {name}: the file stores {array.type}, which can not be read as variant")
-    parts = [array.field(part).cast(pa.binary()) for part in ("metadata", "value")]
+    if "typed_value" in names:
+        parts = list(unshredded(array, name))
+    else:
+        parts = [array.field(part).cast(pa.binary()) for part in ("metadata", "value")]
     return pa.StructArray.from_arrays(parts, fields=list(VARIANT_STORAGE), mask=array.is_null())

@@ -67,6 +67,17 @@ def decode(variant: Variant) -> Any:
         raise CorruptTableError(f"variant value is damaged: {e}") from None
 
 
+def object_fields(value: bytes, names: list[str]) -> dict[str, bytes] | None:
+    """The fields of an encoded object as encoded values; None where the value is no object. Raises CorruptTableError."""
+    try:
+        if value[0] & 0x03 != 2:
+            return None
+        places, _ = _places(value, 1, value[0] >> 2, names)
+        return {name: value[place : _value(value, place, names, 1)[1]] for name, place in places.items()}
+    except (IndexError, UnicodeDecodeError, struct.error, OverflowError, ValueError) as e:
+        raise CorruptTableError(f"variant value is damaged: {e}") from None
+
+
 def variant_to_json(value: Variant) -> Any:
     """The variant as JSON values."""
     return _json(decode(value))
@@ -111,6 +122,12 @@ def _value(data: bytes, at: int, names: list[str], depth: int) -> tuple[Any, int
 
 
 def _object(data: bytes, at: int, header: int, names: list[str], depth: int) -> tuple[dict[str, Any], int]:
+    places, end = _places(data, at, header, names)
+    return {name: _value(data, place, names, depth + 1)[0] for name, place in places.items()}, end
+
+
+def _places(data: bytes, at: int, header: int, names: list[str]) -> tuple[dict[str, int], int]:
+    """Where the values of an object's fields begin, and where the object ends."""
     offset_width, id_width = (header & 0x03) + 1, ((header >> 2) & 0x03) + 1
     count_width = 4 if header & 0x10 else 1
     count = _number(data, at, count_width)
@@ -122,7 +139,7 @@ def _object(data: bytes, at: int, header: int, names: list[str], depth: int) -> 
     found = {}
     for i in range(count):
         name = names[_number(data, ids_at + i * id_width, id_width)]
-        found[name] = _value(data, start + _number(data, offsets_at + i * offset_width, offset_width), names, depth + 1)[0]
+        found[name] = start + _number(data, offsets_at + i * offset_width, offset_width)
     return found, start + _number(data, offsets_at + count * offset_width, offset_width)
 
 

@@ -1,4 +1,4 @@
-"""Variants: unshredded ones are read and shown as JSON, shredded ones refused by name (TYPE-21, TYPE-38, PARQUET-04)."""
+"""Variants: read, written and shown as JSON (TYPE-21, TYPE-38); shredded ones are in ``test_variant_shredding``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import pytest
 
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.data.variant_values import Variant, decode, variant_to_json
-from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO
-from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, VARIANT, NestedField
 from iceberg_ops.table.metadata_files import table_from_path
 from tests.data.files import new_io, read, write, write_context
-from tests.fixture_paths import FIXTURES, GOLDEN, requires_fixtures
+from tests.fixture_paths import FIXTURES, requires_fixtures
 
 SCHEMA = Schema.of(NestedField(1, "id", INT), NestedField(2, "var", VARIANT))
 NO_NAMES = b"\x01\x00\x00"
@@ -72,11 +71,3 @@ def test_trinos_variants_are_all_decoded() -> None:
 def _mapped(case: Path) -> MappedFileIO:
     recorded = json.loads((case / "expected.json").read_text())
     return MappedFileIO(LocalFileIO(), [(m["recorded_prefix"], str(case / m["local"])) for m in recorded["path_mapping"]])
-
-
-@requires_fixtures
-@pytest.mark.parametrize("path", sorted((GOLDEN / "variant").glob("*.parquet")) if GOLDEN else [], ids=lambda p: p.stem)
-def test_shredded_variants_are_refused_by_name(path: Path) -> None:
-    file = DataFile(file_path=str(path), file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1)
-    with pytest.raises((UnsupportedError, CorruptTableError), match="var"):
-        read([file], SCHEMA, LocalFileIO())  # type: ignore[arg-type]
