@@ -1,6 +1,8 @@
 """``python -m benchmarks [NAME]``: run one benchmark, or all of them.
 
-A benchmark is a module of this package with ``run() -> list[dict]`` (records of ``benchmarks.records``).
+A benchmark is a module of this package with ``run() -> list[dict]`` (records of ``benchmarks.records``), written to a file of the
+module's name. A module with ``LINES`` has several lines of work, each run by its own name too (``run([line])``) and written to a
+file of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import pkgutil
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from benchmarks.records import write_records
 
@@ -17,20 +20,26 @@ NOT_BENCHMARKS = {"__main__", "records"}
 
 
 def main(names: list[str]) -> int:
-    known = sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.name not in NOT_BENCHMARKS)
-    if unknown := [name for name in names if name not in known]:
-        sys.stderr.write(f"no benchmark {unknown[0]!r}: there are {', '.join(known)}\n")
+    modules = sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.name not in NOT_BENCHMARKS)
+    loaded = {name: import_module(f"benchmarks.{name}") for name in modules}
+    known = {name: module for name, module in loaded.items() if hasattr(module, "run")}
+    lines = {line: module for module in known.values() for line in getattr(module, "LINES", ())}
+    if unknown := [name for name in names if name not in known and name not in lines]:
+        sys.stderr.write(f"no benchmark {unknown[0]!r}: there are {', '.join([*known, *lines])}\n")
         return 1
     for name in names or known:
-        module = import_module(f"benchmarks.{name}")
-        if not hasattr(module, "run"):
-            continue
-        records = module.run()
-        path = write_records(name, records)
-        for found in records:
-            sys.stdout.write(json.dumps(found) + "\n")
-        sys.stdout.write(f"{path}\n")
+        if name in known:
+            _write(name, known[name].run(), by_line=hasattr(known[name], "LINES"))
+        else:
+            _write(name, lines[name].run([name]), by_line=True)
     return 0
+
+
+def _write(name: str, records: list[dict[str, Any]], *, by_line: bool) -> None:
+    for found in records:
+        sys.stdout.write(json.dumps(found) + "\n")
+    for file, written in {found["name"]: [found] for found in records}.items() if by_line else [(name, records)]:
+        sys.stdout.write(f"{write_records(file, written)}\n")
 
 
 if __name__ == "__main__":
