@@ -82,6 +82,8 @@ def metadata_from_dict(value: Any) -> TableMetadata:
     """``metadata_from_json`` of a parsed document (a REST answer). Raises CorruptTableError, UnsupportedError."""
     found = JsonObject(value, "the document")
     found.what = "table metadata"
+    if isinstance(value, dict) and "view-uuid" in value:
+        raise UnsupportedError("not supported: a view, because only tables are read and maintained")
     version = found.get("format-version", as_int)
     if version not in SUPPORTED_FORMAT_VERSIONS:
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")

@@ -65,6 +65,28 @@ def test_a_manifest_equals_its_published_decoding() -> None:
     assert [int(e.status) for e in entries] == [p["status"] for p in published]
 
 
+def test_a_list_equals_its_published_decoding() -> None:
+    (path,) = golden_files("manifests", "icebird_snap-*.avro")
+    (published,) = json.loads(path.with_suffix(".json").read_text())
+    (row,) = read_manifest_list(path.read_bytes(), path.name)
+    published = {key.replace("_data_files_", "_files_"): value for key, value in published.items()}
+    found = {key: getattr(row, key) for key in published}
+    assert float(found.pop("added_snapshot_id")) == float(published.pop("added_snapshot_id"))  # theirs went through a double
+    assert list(found.pop("partitions")) == published.pop("partitions")
+    assert {key: int(value) if key == "content" else value for key, value in found.items()} == published
+
+
+@pytest.mark.parametrize("path", golden_files("manifests", "icebird_*.avro"), ids=lambda p: p.name)
+def test_a_header_equals_its_published_decoding(path: Any) -> None:
+    published = json.loads(path.with_suffix(".metadata.json").read_text())["metadata"]
+    container = read_container(path.read_bytes(), path.name)
+    assert json.loads(container.schema_text) == published.pop("avro.schema")
+    for key, value in published.items():
+        text = container.metadata.get(key)
+        if text is not None:
+            assert text == value or json.loads(text) == value, key
+
+
 def _shape(schema: Any) -> Any:
     """An Avro schema without documentation, defaults and optionality: field id -> (name, shape of the type)."""
     if isinstance(schema, list):

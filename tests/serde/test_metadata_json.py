@@ -461,3 +461,10 @@ def _read(data: bytes) -> TableMetadata | None:
         return metadata
     except IcebergOpsError:
         return None
+
+
+@requires_fixtures
+@pytest.mark.parametrize("path", golden_files("view-metadata", "*.json"), ids=lambda p: p.stem)
+def test_a_view_is_refused_by_name(path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=rf"table metadata {path.name}: not supported: a view, because only tables"):
+        metadata_from_json(path.read_bytes(), path.name)
