@@ -1,8 +1,8 @@
 """``rewrite_data_files`` on TPC-H lineitem: us and Iceberg Java in one Spark session (``local[2]``), to files of 64 MB.
 
-Lines: ``bin-pack``, ``bin-pack-deletes-pos``, ``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, where the peer
-is pyarrow alone in two processes. Every run has a fresh table of the same files. One warm-up each, then ``MAINTENANCE_REPEATS`` runs
-(3), of which the median counts. After the last run of each side DuckDB reads the new files of both: as many rows and the same sum
+Lines: ``bin-pack``, ``bin-pack-deletes-pos``, ``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, where the
+peer is pyarrow alone in two processes. Every run has a fresh table of the same files. One warm-up each, then
+``MAINTENANCE_REPEATS`` runs (3), of which the median counts. After the last run of each side DuckDB reads the new files of both: as many rows and the same sum
 of row hashes, or the benchmark fails. ``MAINTENANCE_SF`` is the scale.
 """
 

@@ -53,7 +53,8 @@ def _by_cli(lake: SharedLake, table: str) -> None:
     catalogs.write_text(json.dumps({"catalogs": [{"name": CATALOG, "type": "sql", "properties": lake.config.properties}]}))
     environment = {**os.environ, "ICEBERG_OPS_CATALOGS": str(catalogs)}
     program = str(Path(sys.executable).with_name("iceberg-ops"))
-    subprocess.run([program, "run", "rewrite_data_files", table, "--option", "rewrite-all=true"], env=environment, check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    command = [program, "run", "rewrite_data_files", table, "--option", "rewrite-all=true"]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def _by_spark_sql(lake: SharedLake, table: str) -> None:
@@ -63,7 +64,8 @@ def _by_spark_sql(lake: SharedLake, table: str) -> None:
         program += ["--conf", f"{key}={value}"]
     call = f"CALL {CATALOG}.system.rewrite_data_files(table => '{table.partition('.')[2]}', {_ALL})"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))} | {"SPARK_HOME": str(home)}
-    subprocess.run([*program, "-e", call], env=environment, check=True, cwd=lake.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    quiet = subprocess.DEVNULL
+    subprocess.run([*program, "-e", call], env=environment, check=True, cwd=lake.folder, stdout=quiet, stderr=quiet)
 
 
 _WORKS = {"small-warm": _warm, "small-cold": _cold, "many-small-partitions": _many}
