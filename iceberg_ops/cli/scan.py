@@ -15,7 +15,10 @@ from iceberg_ops.errors import OptionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from iceberg_ops.expressions.predicates import Expression
+    from iceberg_ops.scan.planning import Scan
     from iceberg_ops.spec.schema import Schema
+    from iceberg_ops.table.table import Table
 
 FORMATS = ("jsonl", "csv", "parquet", "arrow")
 
@@ -25,6 +28,8 @@ FORMATS = ("jsonl", "csv", "parquet", "arrow")
 @click.option("--where", metavar="SQL", help="Only rows for which this holds (Spark SQL).")
 @click.option("--columns", metavar="A,B", help="Only these columns, in this order.")
 @snapshot_options
+@click.option("--changes-from", type=int, metavar="N", help="Rows added and removed since this snapshot, not the rows there are.")
+@click.option("--changes-to", type=int, metavar="N", help="Up to this snapshot; without --changes-from since the beginning.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="At most so many rows.")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="jsonl where nothing is said.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
@@ -37,28 +42,48 @@ def scan(
     snapshot_id: int | None,
     ref: str | None,
     as_of: str | None,
+    changes_from: int | None,
+    changes_to: int | None,
     limit: int | None,
     kind: str | None,
     as_json: bool,
     output: str | None,
 ) -> None:
     """Print the rows of a table."""
-    from iceberg_ops.data.read_context import ReadContext
-    from iceberg_ops.data.reader import scan_batches
     from iceberg_ops.scan.planning import Scan
-    from iceberg_ops.scan.snapshot_choice import choose_snapshot
 
     if as_json and kind not in (None, "jsonl"):
         raise OptionError(f"--json and --format {kind} were given: choose one")
     names = parse_columns(columns)
     table = open_table(target, locations)
-    as_of_ms = parse_instant(as_of)
-    request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms, where=where_of(where))
-    _, schema = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=as_of_ms)
-    shown = ReadContext.for_table(table.metadata, schema=schema, columns=names).projected
-    batches = _limited(scan_batches(table, request, columns=names), limit)
+    request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
+    if changes_from is None and changes_to is None:
+        shown, found = _rows(table, request, names)
+    elif request != Scan(where=request.where):
+        raise OptionError("--changes-from and --changes-to choose the snapshots: no other choice of one may be given")
+    else:
+        shown, found = _changes(table, changes_from, changes_to, request.where, names)
+    batches = _limited(found, limit)
     with _opened(output) as sink:
         _WRITERS[kind or "jsonl"](batches, shown, sink)
+
+
+def _rows(table: Table, request: Scan, names: list[str] | None) -> tuple[Schema, Iterator[pa.RecordBatch]]:
+    from iceberg_ops.data.read_context import ReadContext
+    from iceberg_ops.data.reader import scan_batches
+    from iceberg_ops.scan.snapshot_choice import choose_snapshot
+
+    _, schema = choose_snapshot(table.metadata, snapshot_id=request.snapshot_id, ref=request.ref, as_of_ms=request.as_of_ms)
+    shown = ReadContext.for_table(table.metadata, schema=schema, columns=names).projected
+    return shown, scan_batches(table, request, columns=names)
+
+
+def _changes(
+    table: Table, start: int | None, end: int | None, where: Expression, names: list[str] | None
+) -> tuple[Schema, Iterator[pa.RecordBatch]]:
+    from iceberg_ops.data.changelog import changelog_batches, changelog_schema
+
+    return changelog_schema(table, end, columns=names), changelog_batches(table, start, end, where=where, columns=names)
 
 
 def parse_columns(text: str | None) -> list[str] | None:

@@ -38,7 +38,7 @@ Positions = npt.NDArray[np.int64]
 def rows_not_copied(work: GroupWork, io: FileIO) -> list[tuple[DataFile, Positions]]:
     """The work's input files in the order they were read, each with the positions that deletes had removed (ascending)."""
     context = ReadContext.from_json(work.read).select([POS.name])
-    return [(task.data_file, _not_copied(task, context, io)) for task in map(task_from_json, work.tasks)]
+    return [(task.data_file, dead_positions(task, context, io)) for task in map(task_from_json, work.tasks)]
 
 
 def places_of_rows(work: GroupWork, result: GroupResult, io: FileIO) -> npt.NDArray[np.integer[Any]] | None:
@@ -68,7 +68,10 @@ def key_ids(work: GroupWork, schema: Schema) -> list[int]:
     return zorder_ids(work, schema)
 
 
-def _not_copied(task: FileScanTask, context: ReadContext, io: FileIO) -> Positions:
+def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Positions:
+    """Positions (ascending) of the rows that the task's deletes remove; ``context`` has ``_pos`` as its only column.
+
+    Raises VerificationError where the file's rows are not as many as recorded."""
     if not any(d.is_equality for d in task.deletes):
         found = deleted_positions(io, task.deletes, task.file_path)
         return found[found < task.record_count]

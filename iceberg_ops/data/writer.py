@@ -222,6 +222,8 @@ def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tup
     spec = context.spec
     if not spec.fields:
         return [((), batch)]
+    if not batch.num_rows:
+        return []
     columns = _partition_columns(batch, context)
     codes = _codes(columns, batch.num_rows)
     order = np.argsort(codes, kind="stable")

@@ -2,9 +2,9 @@
 
 A range of snapshots is ``(from, to]`` along the parents of ``to``; ``from`` None means from the beginning. ``replace`` snapshots
 change files and no rows, so they are left out (SNAP-20). Deletes are part of the changelog, unlike in Iceberg Java: a file whose
-deletes
-changed appears with the deletes before and after, and its removed rows are those live before and not after. Rows that a
-copy-on-write rewrite carried over appear as removed and as added; telling them apart needs their values.
+deletes changed appears with the deletes before and after, and its removed rows are those live before and not after. Rows that a
+copy-on-write rewrite carried over appear as removed and as added; telling them apart needs their values (``iceberg_ops.data.
+changelog``).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from enum import Enum
 from iceberg_ops.errors import NoSuchSnapshotError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
-from iceberg_ops.scan.delete_index import DeleteIndex
-from iceberg_ops.scan.planning import delete_index
+from iceberg_ops.scan.planning import delete_index, matching_entries
 from iceberg_ops.scan.spec_filter import SpecFilters
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
@@ -82,10 +82,16 @@ def plan_appends(
 
 
 def plan_changelog(
-    table: Table, *, from_snapshot_id: int | None, to_snapshot_id: int | None = None, where: Expression = ALWAYS_TRUE
+    table: Table,
+    *,
+    from_snapshot_id: int | None,
+    to_snapshot_id: int | None = None,
+    where: Expression = ALWAYS_TRUE,
+    schema: Schema | None = None,
 ) -> list[ChangelogTask]:
-    """Everything the snapshots of the range added and removed, oldest first. ``where`` chooses files, and rows by residuals."""
-    filters = SpecFilters(bind(table.schema, where), table.metadata)
+    """Everything the snapshots of the range added and removed, oldest first. ``where`` (bound to ``schema``, None: the current
+    one) chooses files, and rows by residuals. Raises NoSuchSnapshotError where history that is needed has been expired."""
+    filters = SpecFilters(bind(schema or table.schema, where), table.metadata)
     chosen = [s for s in snapshots_between(table, from_snapshot_id, to_snapshot_id) if s.operation != SnapshotOperation.REPLACE]
     tasks: list[ChangelogTask] = []
     for ordinal, snapshot in enumerate(chosen):
@@ -94,45 +100,43 @@ def plan_changelog(
 
 
 def _changes(table: Table, snapshot: Snapshot, ordinal: int, filters: SpecFilters) -> Iterator[ChangelogTask]:
+    """Files and deletes compared with the parent's, whatever the entries' statuses say: not every writer keeps removed files as
+    DELETED entries."""
+    old, new = manifests_of(table, _parent_of(table, snapshot)), manifests_of(table, snapshot)
+    before, after = delete_index(table, old, filters), delete_index(table, new, filters)
+    removed, added = _live_files(table, _only_in(old, new), filters), _live_files(table, _only_in(new, old), filters)
+    for path in [p for p in removed if p in added]:
+        removed.pop(path), added.pop(path)
+    for kind, index, entries in ((ChangeKind.REMOVED_FILE, before, removed), (ChangeKind.ADDED_FILE, after, added)):
+        for entry in entries.values():
+            deletes = index.for_data_file(entry.data_file, entry.sequence_number or 0)
+            yield ChangelogTask(kind, ordinal, snapshot.snapshot_id, _task(entry, deletes, filters))
+    if any(m.content is ManifestContent.DELETES for m in (*_only_in(old, new), *_only_in(new, old))):
+        for entry in _live_files(table, new, filters).values():
+            number = entry.sequence_number or 0
+            olds, news = before.for_data_file(entry.data_file, number), after.for_data_file(entry.data_file, number)
+            if entry.data_file.file_path not in added and _keys(olds) != _keys(news):
+                task = _task(entry, olds, filters)
+                yield ChangelogTask(ChangeKind.CHANGED_DELETES, ordinal, snapshot.snapshot_id, task, news)
+
+
+def _parent_of(table: Table, snapshot: Snapshot) -> Snapshot | None:
     parent = table.metadata.snapshots_by_id.get(snapshot.parent_snapshot_id or 0)
     if parent is None and snapshot.parent_snapshot_id is not None:
         raise NoSuchSnapshotError(
             f"snapshot {snapshot.parent_snapshot_id} of table {table.metadata.location} has been expired: "
             f"what snapshot {snapshot.snapshot_id} changed can not be told"
         )
-    manifests = manifests_of(table, snapshot)
-    before = delete_index(table, manifests_of(table, parent), filters)
-    after = delete_index(table, manifests, filters)
-    for entry in _changed(table, snapshot, filters):
-        added = entry.status is EntryStatus.ADDED
-        deletes = (after if added else before).for_data_file(entry.data_file, entry.sequence_number or 0)
-        kind = ChangeKind.ADDED_FILE if added else ChangeKind.REMOVED_FILE
-        yield ChangelogTask(kind, ordinal, snapshot.snapshot_id, _task(entry, deletes, filters))
-    if not (before.is_empty and after.is_empty):
-        yield from _redeleted(table, manifests, snapshot, ordinal, filters, before, after)
+    return parent
 
 
-def _redeleted(
-    table: Table,
-    manifests: Iterable[ManifestFile],
-    snapshot: Snapshot,
-    ordinal: int,
-    filters: SpecFilters,
-    before: DeleteIndex,
-    after: DeleteIndex,
-) -> Iterator[ChangelogTask]:
-    """Files that were there before and whose deletes the snapshot changed."""
-    for manifest in manifests:
-        if manifest.content is not ManifestContent.DATA:
-            continue
-        judge = filters.of(manifest.partition_spec_id)
-        for entry in entries_of(table, manifest, live_only=True):
-            if _is_change_of(entry, snapshot) or not judge.keeps(entry.data_file):
-                continue
-            number = entry.sequence_number or 0
-            old, new = before.for_data_file(entry.data_file, number), after.for_data_file(entry.data_file, number)
-            if _keys(old) != _keys(new):
-                yield ChangelogTask(ChangeKind.CHANGED_DELETES, ordinal, snapshot.snapshot_id, _task(entry, old, filters), new)
+def _only_in(these: Iterable[ManifestFile], others: Iterable[ManifestFile]) -> list[ManifestFile]:
+    known = {m.manifest_path for m in others}
+    return [m for m in these if m.manifest_path not in known]
+
+
+def _live_files(table: Table, manifests: Iterable[ManifestFile], filters: SpecFilters) -> dict[str, ManifestEntry]:
+    return {e.data_file.file_path: e for e in matching_entries(table, manifests, ManifestContent.DATA, filters)}
 
 
 def _keys(deletes: Iterable[DeleteFile]) -> set[tuple[str, int | None]]:

@@ -13,7 +13,9 @@ from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import bucket
 from iceberg_ops.spec.types import LONG, GeographyType, GeometryType, NestedField, StructType
 from tests.builders import SCHEMA, data_file, live_paths, make_catalog, make_table
 from tests.data.files import batch_of, new_io, write, write_context
@@ -75,3 +77,8 @@ def test_columns_without_an_order_still_have_their_nulls_counted() -> None:
     point = bytes.fromhex("0101000000000000000000f03f0000000000000040")
     (file,) = write(write_context(schema), new_io(), [(1, point, None), (2, None, (None,)), (3, None, (point,))])
     assert (file.value_counts, file.null_value_counts) == ({1: 3, 2: 3, 4: 3}, {1: 0, 2: 2, 4: 2})
+
+
+def test_a_batch_without_rows_adds_nothing_to_a_partitioned_table() -> None:
+    spec = PartitionSpec(0, (PartitionField((1,), 1000, bucket(4), "b"),))
+    assert write(write_context(SCHEMA, spec=spec), new_io(), []) == []
