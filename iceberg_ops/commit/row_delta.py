@@ -2,18 +2,19 @@
 
 What is checked follows from what is committed. Deletes alone may meet files that a delete removed meanwhile (those rows are gone
 anyway); with new rows as well it is an update, and then a row that someone else deleted or rewrote must not come back. New rows
-that match the filter are refused under ``serializable``. Whatever the isolation: a second deletion vector for a file, and deletes
-for files that this commit removes, are always refused.
+that match the filter are refused under ``serializable``. Whatever the isolation: deletes for files that this commit removes are
+refused, and so is a second deletion vector for a file, unless the operation ``merges_vectors`` (``row_delta_vectors``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iceberg_ops.commit import validation
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import Isolation, StagedCommit
 from iceberg_ops.commit.removals import Removals, RowFilter
+from iceberg_ops.commit.row_delta_vectors import unite
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.errors import BadInputError
@@ -25,7 +26,11 @@ from iceberg_ops.table.table import Table
 @dataclass(frozen=True, kw_only=True)
 class RowDelta(SnapshotOperationFields):
     """``referenced_data_files`` are those that the added position deletes and deletion vectors name; ``removed_deletes`` are
-    replaced by added ones (a deletion vector's predecessor, say). ``conflict_filter`` None: all rows."""
+    replaced by added ones (a deletion vector's predecessor, say). ``conflict_filter`` None: all rows.
+
+    ``merges_vectors``: a vector of ``added_deletes`` that meets another for its data file, here or in the table, is united with it;
+    an update is refused only where both delete the same row. The files of ``added_deletes`` are the operation's then: the committer
+    deletes those of which nothing is used."""
 
     added_data: tuple[DataFile, ...] = ()
     added_deletes: tuple[DataFile, ...] = ()
@@ -35,6 +40,7 @@ class RowDelta(SnapshotOperationFields):
     conflict_filter: Expression | None = None
     isolation: Isolation | None = "serializable"
     case_sensitive: bool = False
+    merges_vectors: bool = False
     name: str = "delta"
 
     def __post_init__(self) -> None:
@@ -42,7 +48,8 @@ class RowDelta(SnapshotOperationFields):
             raise BadInputError("a row delta needs files to add or to remove")
         if wrong := next((f for f in self.added_deletes if f.content is FileContent.DATA), None):
             raise BadInputError(f"a row delta's added_deletes hold data file {wrong.file_path}")
-        validation.no_file_twice((*self.added_data, *self.added_deletes))
+        vectors_may_meet = [f for f in self.added_deletes if not (self.merges_vectors and f.is_deletion_vector)]
+        validation.no_file_twice((*self.added_data, *vectors_may_meet))
 
     @property
     def is_update(self) -> bool:
@@ -56,7 +63,8 @@ class RowDelta(SnapshotOperationFields):
         validation.no_wrong_delete_format(table.metadata.format_version, self.added_deletes)
         validation.no_unknown_columns(table, self.added_deletes)
         validation.no_deletes_for_own_removals(self.removed_data, self.added_deletes)
-        validation.no_second_deletion_vector(history, self.added_deletes, rows)
+        if not self.merges_vectors:
+            validation.no_second_deletion_vector(history, self.added_deletes, rows)
         validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
         if self.isolation is None:
             return
@@ -64,15 +72,21 @@ class RowDelta(SnapshotOperationFields):
             validation.no_unseen_rows(history, rows)
         if self.is_update:
             validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=False)
-            validation.no_lost_update(history, rows)
+            validation.no_lost_update(history, rows, except_vectors=self.merges_vectors)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
-        changes = Changes(
+        if not self.merges_vectors:
+            return prepared.stage(table, self.target, self._changes(self.added_deletes, self.removed_deletes))
+        deletes = unite(table, self.branch, prepared, self.added_deletes, self.removed_deletes, rows_must_differ=self.is_update)
+        staged = prepared.stage(table, self.target, self._changes(deletes.added, deletes.removed))
+        return replace(staged, referenced=staged.referenced | deletes.own)
+
+    def _changes(self, added_deletes: tuple[DataFile, ...], removed_deletes: tuple[DataFile, ...]) -> Changes:
+        return Changes(
             data=tuple(NewFile(f) for f in self.added_data),
-            deletes=tuple(NewFile(f) for f in self.added_deletes),
-            removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=self.isolation is not None),
+            deletes=tuple(NewFile(f) for f in added_deletes),
+            removals=Removals(files=self.removed_data, deletes=removed_deletes, must_exist=self.isolation is not None),
         )
-        return prepared.stage(table, self.target, changes)
 
     def _references(self) -> tuple[str, ...]:
         named = (f.referenced_data_file for f in self.added_deletes)

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+import numpy.typing as npt
+
 from iceberg_ops.commit.history import (
     ADDS_DATA,
     ADDS_DELETES,
@@ -26,7 +29,7 @@ from iceberg_ops.io.locations import identity_under, location_identity
 from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent
-from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.table import Table
 
@@ -79,10 +82,14 @@ def no_vanished_rows_in_partitions(table: Table, history: History, partitions: f
             )
 
 
-def no_lost_update(history: History, rows: RowFilter) -> None:
+def no_lost_update(history: History, rows: RowFilter, *, except_vectors: bool = False) -> None:
     """Prevents lost updates and deletes: someone else deleted rows that this operation rewrites (Java:
-    validateNoNewDeleteFiles)."""
+    validateNoNewDeleteFiles).
+
+    ``except_vectors``: deletion vectors are left to ``no_row_changed_twice``, which compares rows, not partitions."""
     for snapshot, entry in history.added_deletes(ADDS_DELETES, rows.may_match_manifest):
+        if except_vectors and entry.data_file.is_deletion_vector:
+            continue
         if rows.may_match_partition(entry.data_file):
             raise _conflict(
                 f"Found new conflicting delete files that can apply to records matching {rows.expression}: "
@@ -132,7 +139,7 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     if found:
         file, (snapshot, delete) = found[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
-        message = f"Cannot commit, found new {kind} for replaced data file: {file.file_path}"
+        message = f"Cannot commit, found new {kind} for replaced data file: {file.file_path}: {delete.file_path}"
         raise _conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
@@ -212,6 +219,23 @@ def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows:
             )
 
 
+def no_row_changed_twice(
+    table: Table, theirs: ManifestEntry, deleted_here: npt.NDArray[np.int64], deleted_there: npt.NDArray[np.int64]
+) -> None:
+    """Prevents lost updates row by row: a row that this operation rewrites is deleted by ``theirs``, a deletion vector for the same
+    data file that it did not see (Java refuses any such vector: validateAddedDVs)."""
+    twice = np.intersect1d(deleted_here, deleted_there)
+    if len(twice):
+        f = theirs.data_file
+        raise _conflict(
+            f"Found concurrently added DV for {f.referenced_data_file}: {f.file_path} deletes row {int(twice[0])}, which this "
+            f"commit rewrites",
+            table.metadata.snapshots_by_id.get(theirs.snapshot_id or -1),
+            f,
+            (f.referenced_data_file or "",),
+        )
+
+
 def no_deletes_for_own_removals(removed: Iterable[DataFile], added_deletes: Iterable[DataFile]) -> None:
     """Prevents a commit that removes a data file and deletes rows of it at once (Java: RowDelta, "Cannot delete data files")."""
     gone = {location_identity(f.file_path) for f in removed}
@@ -287,11 +311,13 @@ def every_row(table: Table) -> RowFilter:
     return RowFilter(table, ALWAYS_TRUE)
 
 
-def _conflict(message: str, snapshot: Snapshot, f: DataFile, file_paths: tuple[str, ...] = ()) -> ValidationError:
+def _conflict(message: str, snapshot: Snapshot | None, f: DataFile, file_paths: tuple[str, ...] = ()) -> ValidationError:
+    """``snapshot`` None: the one that added the file is expired."""
+    snapshot_id, operation = (None, None) if snapshot is None else (snapshot.snapshot_id, snapshot.operation)
     return ValidationError(
-        f"{message} (snapshot {snapshot.snapshot_id}, {snapshot.operation})",
-        snapshot_id=snapshot.snapshot_id,
-        operation=snapshot.operation,
+        f"{message} (snapshot {snapshot_id}, {operation}, partition {f.partition})",
+        snapshot_id=snapshot_id,
+        operation=operation,
         file_path=f.file_path,
         partition=str(f.partition),
         file_paths=file_paths,

@@ -64,9 +64,10 @@ class Scenario:
     """The operation starts after what the others did."""
 
 
-def run(scenario: Scenario, version: int) -> Table:
-    """Play it; the table afterwards. Raises what the operation raises."""
+def run(scenario: Scenario, version: int, on: Callable[[Any], object] = lambda catalog: None) -> Table:
+    """Play it; the table afterwards. ``on`` is called with the catalog first. Raises what the operation raises."""
     catalog = make_catalog()
+    on(catalog)
     table = make_table(catalog, version=version, partitioned=True)
     table = commit(catalog, table, AppendFiles(added=(A, A2, B))).table
     start = _head(table)

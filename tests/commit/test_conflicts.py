@@ -1,13 +1,28 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
 from iceberg_ops.commit import cherry_pick, manifest_filter, snapshot_draft, validation
 from iceberg_ops.commit.removals import RowFilter
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
-from tests.commit.scenarios import SCENARIOS, Scenario, run
+from tests.builders import IDENTIFIER
+from tests.commit.scenarios import (
+    CONCURRENT_DV,
+    EU,
+    MISSING,
+    NEW_CONFLICTING,
+    NEW_DELETE,
+    NEW_POSITION_DELETE,
+    SCENARIOS,
+    UNSEEN,
+    US,
+    VANISHED,
+    Scenario,
+    run,
+)
 
 CASES = [(s, v) for s in SCENARIOS for v in s.versions]
 
@@ -22,6 +37,29 @@ def test_scenario(scenario: Scenario, version: int) -> None:
     assert str(refused.value).startswith(scenario.refused)
 
 
+INPUT_CHECKS = {"no_deletes_for_own_removals", "no_file_twice", "no_foreign_rows", "no_unknown_columns", "no_wrong_delete_format"}
+"""What they refuse is wrong by itself: there is no other commit to name."""
+CONFLICTS = (UNSEEN, VANISHED, NEW_CONFLICTING, MISSING, NEW_DELETE, NEW_POSITION_DELETE, CONCURRENT_DV)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "version"),
+    [(s, v) for s, v in CASES if s.refused in CONFLICTS],
+    ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
+)
+def test_a_conflict_names_the_other_commit(scenario: Scenario, version: int) -> None:
+    catalogs: list[Any] = []
+    with pytest.raises(ValidationError) as refused:
+        run(scenario, version, catalogs.append)
+    found = refused.value
+    other = catalogs[0].load_table(IDENTIFIER).metadata.snapshots_by_id[found.snapshot_id]
+    assert found.operation == other.operation
+    assert found.file_path
+    assert found.partition in {str(EU), str(US)}
+    for text in (str(found.snapshot_id), other.operation, found.file_path, found.partition):
+        assert text in str(found)
+
+
 VALIDATIONS = sorted(
     name
     for name, f in inspect.getmembers(validation, inspect.isfunction)
@@ -34,8 +72,19 @@ OTHERS = (
     (snapshot_draft.SnapshotDraft, "_forbid_second_vectors"),
     (cherry_pick, "no_double_publish"),
 )
-TESTED_ELSEWHERE = {"no_file_twice"}
-"""Checked when the operation is made, by test_operations."""
+TESTED_ELSEWHERE = {"no_file_twice", "no_row_changed_twice"}
+"""Checked when the operation is made (test_operations), or reads the vectors' rows, so that the files must exist
+(test_row_delta_vectors, which switches it off as well)."""
+
+
+def test_every_validation_that_can_meet_another_commit_is_among_the_conflicts() -> None:
+    source = inspect.getsource(validation)
+    bodies = {name: inspect.getsource(getattr(validation, name)) for name in VALIDATIONS}
+    for name, body in bodies.items():
+        assert name in INPUT_CHECKS or "_conflict(" in body, f"{name} does not say which commit it conflicts with"
+    assert source.count("raise ValidationError(") == sum(
+        body.count("raise ValidationError(") for n, body in bodies.items() if n in INPUT_CHECKS
+    )
 
 
 @pytest.mark.parametrize(
