@@ -207,35 +207,41 @@ class EntryColumns:
             column = self._map_column(name)
             return LazyMap(column, row) if column is not None and column.present[row] else None
         if name == "first_row_id":
-            return None if not self._numbers_rows else self._row_ids()[row]
+            return self.first_row_ids([row])[0]
         key = _PLAIN[name]
         value = self._frame[key][row] if key in self._frame.columns else None
         return value if value is None or name not in _TUPLES else tuple(value.to_list())
+
+    def numbers(self, rows: list[int] | None = None) -> tuple[list[int | None], list[int | None], list[int | None]]:
+        """Snapshot ids, data sequence numbers and file sequence numbers of these rows (None: all)."""
+        manifest, status = self.manifest, self._pick(self.status, rows)
+        ids = [manifest.added_snapshot_id if s is None else s for s in self._list("f1", rows)]
+        data = _sequence_numbers(self._list("f3", rows), status, manifest, required=True)
+        return ids, data, _sequence_numbers(self._list("f4", rows), status, manifest, required=False)
+
+    def first_row_ids(self, rows: list[int]) -> list[int | None]:
+        return [None] * len(rows) if not self._numbers_rows else [self._row_ids()[row] for row in rows]
+
+    def paths(self) -> list[str]:
+        """All locations, as recorded."""
+        return self._list("f100", None)
 
     def encoded_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
         """The bytes of all data files, where this manifest is written as one of that Avro schema would be; else None."""
         with self._decoding:
             if schema_text not in self._cuts:
-                self._cuts[schema_text] = self._cut(schema_text, partition_type)
+                self._cuts[schema_text] = self.cut_files(schema_text, partition_type)
             return self._cuts[schema_text]
 
-    def _cut(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
+    def cut_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
+        """The same, cut anew and not kept: for who asks once."""
         name = self.manifest.manifest_path
         wanted = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
-        columns = self._frame.columns
         if layout_of(wanted.node) != layout_of(self._plan.node):
             return None
-        version = 3 if "f142" in columns else 2 if "f3" in columns else 1
-        heads = list(
-            zip(
-                self.status.tolist(),
-                self._list("f1", None),
-                self._list("f3", None),
-                self._list("f4", None),
-                self.content.tolist(),
-                strict=True,
-            )
-        )
+        version = 3 if "f142" in self._frame.columns else 2 if "f3" in self._frame.columns else 1
+        numbers = (self._list(key, None) for key in ("f1", "f3", "f4"))
+        heads = list(zip(self.status.tolist(), *numbers, self.content.tolist(), strict=True))
         container = read_container(self._data, name)
         bodies = cut_bodies(container, heads, self._list("f100", None), version=version)
         if bodies is None or version < 3:
@@ -297,7 +303,7 @@ class EntryColumns:
 
     def _made(self, rows: list[int] | None = None) -> list[ManifestEntry]:
         manifest, status = self.manifest, self._pick(self.status, rows)
-        snapshot_ids = [manifest.added_snapshot_id if s is None else s for s in self._list("f1", rows)]
+        snapshot_ids, sequence_numbers, file_sequence_numbers = self.numbers(rows)
         formats = {text: file_format(text, manifest.manifest_path) for text in self._frame["f101"].unique().to_list()}
         columns: dict[str, Iterable[Any]] = {
             "content": [_CONTENTS[c] for c in self._pick(self.content, rows)],
@@ -313,8 +319,8 @@ class EntryColumns:
         entries: dict[str, Iterable[Any]] = {
             "status": [_STATUSES[s] for s in status],
             "snapshot_id": snapshot_ids,
-            "sequence_number": _sequence_numbers(self._list("f3", rows), status, manifest, required=True),
-            "file_sequence_number": _sequence_numbers(self._list("f4", rows), status, manifest, required=False),
+            "sequence_number": sequence_numbers,
+            "file_sequence_number": file_sequence_numbers,
             "data_file": made_from_columns(LazyDataFile, len(status), columns),
         }
         return made_from_columns(ManifestEntry, len(status), entries)
