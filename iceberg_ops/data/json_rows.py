@@ -2,7 +2,7 @@
 
 Decimals and uuids are strings, timestamps ISO 8601 with microseconds (nanoseconds for the _ns types), binary and fixed hex; NaN and
 infinities are the strings "NaN", "Infinity", "-Infinity"; maps are {"keys": [...], "values": [...]}. Geometry and geography are
-the hex of their WKB, a variant is the JSON it stands for.
+well-known text, a variant is the JSON it stands for.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ def converter(type_: IcebergType) -> Callable[[Any], Any]:
     name = type_.name if isinstance(type_, PrimitiveType) else ""
     if name == "variant":
         return variant_to_json
-    if name in ("geometry", "geography"):
-        return lambda value: bytes(value).hex()
     return lambda value: to_json_value(type_, value)
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from iceberg_ops.data.geo_bounds import Box
 from iceberg_ops.spec.bounds import truncate_lower, truncate_upper
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.schema import Schema
@@ -104,6 +105,8 @@ class Observer:
     """Of geometry and geography: Arrow keeps no statistics of columns that have no order."""
     long_text: dict[tuple[int, int], tuple[Any, Any]] = field(default_factory=dict)
     """(row group, field id) -> (least, greatest) value."""
+    boxes: dict[int, Box] = field(default_factory=dict)
+    """Of geometry and geography."""
 
     def observe(self, table: pa.Table, row_group: int) -> None:
         """Look at a row group's canonical rows before they are written."""
@@ -126,6 +129,7 @@ class Observer:
             self.nan_counts[f.field_id] = self.nan_counts.get(f.field_id, 0) + found
         elif isinstance(f.type, GeometryType | GeographyType) and not repeated:
             self.null_counts[f.field_id] = self.null_counts.get(f.field_id, 0) + array.null_count
+            self.boxes.setdefault(f.field_id, Box(isinstance(f.type, GeographyType))).extend(array)
         elif f.type in (STRING, BINARY) and not repeated and len(array):
             self._text(f.field_id, array, row_group)
 
@@ -179,7 +183,9 @@ def file_metrics(
             nulls[field_id] = sum(n for n in counts if n is not None)
         elif field_id in observed.null_counts:
             nulls[field_id] = observed.null_counts[field_id]
-        if mode.has_bounds and not leaf.repeated and (found := _bounds(leaf.field, chunks, observed)) is not None:
+        if mode.has_bounds and (box := observed.boxes.get(field_id)) is not None and (corners := box.corners()) is not None:
+            lower[field_id], upper[field_id] = corners
+        elif mode.has_bounds and not leaf.repeated and (found := _bounds(leaf.field, chunks, observed)) is not None:
             low, high = _cut(leaf.field.type, found, mode.length)
             lower[field_id] = to_bytes(leaf.field.type, low)
             if high is not None:

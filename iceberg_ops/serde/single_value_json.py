@@ -1,7 +1,8 @@
 """Canonical values <-> JSON single values (spec: Appendix D, "JSON single-value serialization").
 
 Used for default values and expression literals. NaN and the infinities, for which JSON has no form, are the strings ``NaN``,
-``Infinity`` and ``-Infinity``.
+``Infinity`` and ``-Infinity``. Geometries and geographies are written as well-known text and not read back: nothing that is read
+(a default, a literal) may hold one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from iceberg_ops.spec.epoch import (
 )
 from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, PrimitiveType, StructType
 from iceberg_ops.spec.values import WIDE, float32, float_text
+from iceberg_ops.spec.wkb import parse_wkb, wkt
 
 _SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _LONG_LIMIT = 2**63
@@ -56,11 +58,14 @@ _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "int": lambda v: v,
     "long": lambda v: v,
     "string": lambda v: v,
+    "geometry": lambda v: wkt(parse_wkb(v)),
+    "geography": lambda v: wkt(parse_wkb(v)),
 }
 
 
 def to_json_value(type_: IcebergType, value: Any) -> Any:
-    """The JSON form of a canonical value. Raises UnsupportedError for unknown, variant, geometry and geography."""
+    """The JSON form of a canonical value. Raises UnsupportedError for unknown and variant, CorruptTableError for bytes that are
+    no geometry."""
     if value is None:
         return None
     if isinstance(type_, StructType):

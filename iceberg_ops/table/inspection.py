@@ -17,8 +17,9 @@ from iceberg_ops.spec.manifests import FieldSummary, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.transform_functions import human_value
-from iceberg_ops.spec.types import MISSING, UNKNOWN, IcebergType, NestedField
-from iceberg_ops.spec.values import from_bytes, human
+from iceberg_ops.spec.types import MISSING, UNKNOWN, GeographyType, GeometryType, IcebergType, NestedField
+from iceberg_ops.spec.values import from_bytes, geo_bound_from_bytes, human
+from iceberg_ops.spec.wkb import point_wkt
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table, spec_of
 
@@ -231,6 +232,8 @@ def _bound(table: Table, field_id: int, raw: bytes) -> Any:
 def _value(type_: IcebergType, raw: bytes) -> Any:
     """A binary single value for people; hex where it has no other form or does not fit its type."""
     try:
+        if isinstance(type_, GeometryType | GeographyType):
+            return point_wkt(*geo_bound_from_bytes(raw))
         return to_json_value(type_, from_bytes(type_, raw))
     except (CorruptTableError, UnsupportedError):
         return raw.hex()

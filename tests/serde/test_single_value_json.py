@@ -140,13 +140,26 @@ def test_decimal_text_reads_back_at_its_scale(scale: int, unscaled: int) -> None
 
 
 @pytest.mark.parametrize("type_", [UNKNOWN, VARIANT, GeometryType(), GeographyType()], ids=str)
-def test_types_without_a_json_form_take_null_only(type_: IcebergType) -> None:
+def test_types_that_only_default_to_null_take_null_only(type_: IcebergType) -> None:
     """TYPE-01 TYPE-21 TYPE-22 TYPE-23 DEFAULT-07"""
     assert from_json_value(type_, None) is None
     assert to_json_value(type_, None) is None
     with pytest.raises(UnsupportedError):
         from_json_value(type_, "POINT (1 2)")
+
+
+@pytest.mark.parametrize("type_", [UNKNOWN, VARIANT], ids=str)
+def test_types_without_a_json_form_are_refused(type_: IcebergType) -> None:
+    """TYPE-01 TYPE-21"""
     with pytest.raises(UnsupportedError):
+        to_json_value(type_, b"\x00")
+
+
+@pytest.mark.parametrize("type_", [GeometryType(), GeographyType()], ids=str)
+def test_geometries_are_written_as_well_known_text(type_: IcebergType) -> None:
+    """TYPE-22 TYPE-23"""
+    assert to_json_value(type_, bytes.fromhex("0101000000" + "0000000000003e40" + "0000000000002440")) == "POINT (30 10)"
+    with pytest.raises(CorruptTableError):
         to_json_value(type_, b"\x00")
 
 
