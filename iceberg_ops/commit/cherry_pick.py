@@ -3,14 +3,18 @@
 An append is applied anew; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent;
 any other snapshot only if the branch can be fast-forwarded to it. Nothing is applied twice: neither a snapshot that is an ancestor
 already, nor one that was picked, nor a WAP id that was published.
+
+The picked snapshot must still be in the table when the commit takes effect: were it expired between reading it and the swap, its
+files would be deleted as unreachable. No requirement of the catalog says that, so the commit sets a tag to it and removes that tag
+again, which is refused where the snapshot is not known.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
-from iceberg_ops.commit.operation import StagedCommit
+from iceberg_ops.commit.operation import StagedCommit, staged_updates
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
@@ -19,9 +23,9 @@ from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
+from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
-from iceberg_ops.spec.updates import SetSnapshotRef
+from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -45,6 +49,10 @@ class CherryPick(SnapshotOperationFields):
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         picked = self._picked(table)
+        prepared.forbid_removed_branch(table, self.branch)
+        head = table.metadata.branch_head(self.branch)
+        if head is not None and head.snapshot_id == picked.snapshot_id:
+            return StagedCommit()
         if self._is_fast_forward(table, picked):
             return self._fast_forward(table, picked)
         if picked.operation != SnapshotOperation.APPEND.value and not _replaces_partitions(picked):
@@ -64,7 +72,8 @@ class CherryPick(SnapshotOperationFields):
             removals=Removals(files=tuple(_data_of(table, picked, EntryStatus.DELETED)), must_exist=True),
             properties=properties,
         )
-        return prepared.stage(table, self.target, changes)
+        staged = prepared.stage(table, self.target, changes)
+        return replace(staged, updates=(*_still_there(picked), *staged.updates))
 
     def _picked(self, table: Table) -> Snapshot:
         if self.wap_id is not None:
@@ -79,14 +88,16 @@ class CherryPick(SnapshotOperationFields):
         return picked.parent_snapshot_id == (None if head is None else head.snapshot_id)
 
     def _fast_forward(self, table: Table, picked: Snapshot) -> StagedCommit:
-        head = table.metadata.branch_head(self.branch)
-        return StagedCommit(
-            requirements=(
-                AssertTableUUID(table.metadata.table_uuid),
-                AssertRefSnapshotId(self.branch, None if head is None else head.snapshot_id),
-            ),
-            updates=(SetSnapshotRef(self.branch, SnapshotRef(snapshot_id=picked.snapshot_id)),),
-        )
+        found = table.metadata.ref(self.branch)
+        moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
+        requirement = AssertRefSnapshotId(self.branch, None if found is None else found.snapshot_id)
+        return staged_updates(table.metadata, SetSnapshotRef(self.branch, moved), requirements=(requirement,), run_key=self.run_key)
+
+
+def _still_there(picked: Snapshot) -> tuple[SetSnapshotRef, RemoveSnapshotRef]:
+    """Prevents a branch whose files are gone: the snapshot was expired after it was read."""
+    name = f"iceberg-ops-picked-{picked.snapshot_id}"
+    return SetSnapshotRef(name, SnapshotRef(snapshot_id=picked.snapshot_id, type="tag")), RemoveSnapshotRef(name)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:

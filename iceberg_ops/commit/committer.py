@@ -31,6 +31,7 @@ from iceberg_ops.errors import (
     TerminalError,
     ValidationError,
 )
+from iceberg_ops.spec.updates import AddSnapshot
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -179,9 +180,11 @@ class _Loop:
         ) from unknown
 
     def _is_in(self, table: Table, staged: StagedCommit) -> bool:
+        run = find_run(table.metadata, self.operation.run_key)
         if staged.snapshot is not None:
-            return staged.snapshot.snapshot_id in table.metadata.snapshots_by_id
-        if find_run(table.metadata, self.operation.run_key) is not None:
+            snapshot_id = staged.snapshot.snapshot_id
+            return snapshot_id in table.metadata.snapshots_by_id or (run is not None and run.snapshot_id == snapshot_id)
+        if run is not None:
             return True
         try:
             return not self.operation.stage(self.prepared, table).updates
@@ -208,7 +211,11 @@ def _check_same_table(callers: Table, current: Table) -> None:
 
 
 def _can_not_happen_any_more(table: Table, staged: StagedCommit) -> bool:
-    """The sequence number of our snapshot is taken, and our snapshot is not in the table: the swap was or will be refused. (A
-    branch that is somewhere else would not be enough: this may be an older state of the table.)"""
-    snapshot = staged.snapshot
-    return snapshot is not None and 0 < snapshot.sequence_number <= table.metadata.last_sequence_number
+    """Another snapshot has the sequence number of one of ours: the swap was or will be refused.
+
+    A branch that is somewhere else would not be enough: this may be an older state of the table. Nor would a number that is over
+    and held by nobody: ours may have been there and have expired. In v1 snapshots have no numbers, so that nothing is ever sure.
+    """
+    taken = {s.sequence_number: s.snapshot_id for s in table.metadata.snapshots}
+    mine = [update.snapshot for update in staged.updates if isinstance(update, AddSnapshot)]
+    return any(s.sequence_number > 0 and taken.get(s.sequence_number, s.snapshot_id) != s.snapshot_id for s in mine)

@@ -61,6 +61,12 @@ class History:
             snapshot_id=self._starting_snapshot_id,
         )
 
+    def no_other_line(self) -> None:
+        """Prevents removing deletes that count again: one that applied to nothing where the operation started may apply to files
+        that a rollback brought back. Raises ValidationError where the start is not in the branch's history."""
+        if self._starting_snapshot_id is not None:
+            self.snapshots  # noqa: B018 - raises
+
     @property
     def start_sequence_number(self) -> int:
         """Sequence number of the starting snapshot; 0 where there was none or it is gone."""

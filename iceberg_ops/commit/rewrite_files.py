@@ -49,6 +49,8 @@ class RewriteFiles(SnapshotOperationFields):
         if self.removed_data:
             keeps_number = self.data_sequence_number is not None
             validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
+        if self.removed_deletes:
+            history.no_other_line()
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
 

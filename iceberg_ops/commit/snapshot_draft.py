@@ -36,8 +36,9 @@ from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
-from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotOperation, SnapshotRef
+from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
@@ -83,6 +84,7 @@ class SnapshotDraft:
 
     def __init__(self, table: Table) -> None:
         self.folder = ManifestFolder(_new_snapshot_id(table))
+        self._refs = frozenset(table.metadata.refs)
         self._new: dict[ManifestContent, tuple[Hashable, list[ManifestFile]]] = {}
         self._filters = {content: ManifestFilter(self.folder) for content in ManifestContent}
         self._merges = {content: ManifestMerge(self.folder) for content in ManifestContent}
@@ -95,6 +97,11 @@ class SnapshotDraft:
     @property
     def snapshot_id(self) -> int:
         return self.folder.snapshot_id
+
+    def forbid_removed_branch(self, table: Table, branch: str) -> None:
+        """Prevents bringing back a branch that someone removed after the caller had seen it. Raises ValidationError."""
+        if branch in self._refs and table.metadata.ref(branch) is None:
+            raise ValidationError(f"Cannot commit to branch {branch} of table {table.name}: it was removed meanwhile")
 
     def stage(self, table: Table, target: Target, changes: Changes) -> StagedCommit:
         """One attempt at ``changes`` on the branch as it is now. Raises ValidationError, BadInputError."""
@@ -183,6 +190,7 @@ class SnapshotDraft:
     def finish(self, table: Table, target: Target, parent: Snapshot | None, made: Made) -> StagedCommit:
         """The manifest list, the snapshot and the commit around it."""
         metadata = table.metadata
+        self.forbid_removed_branch(table, target.branch)
         sequence_number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
         first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
         written = self.folder.write_list(table, made.manifests, parent, sequence_number)
@@ -200,7 +208,7 @@ class SnapshotDraft:
             added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
         )
         updates: list[TableUpdate] = [AddSnapshot(snapshot)]
-        requirements = [AssertTableUUID(metadata.table_uuid)]
+        requirements: list[TableRequirement] = [AssertTableUUID(metadata.table_uuid), *_parent_stays(metadata, target, parent)]
         referenced = frozenset(self.folder.written) & {written.location, *(m.manifest_path for m in written.manifests)}
         if target.staged:
             return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
@@ -265,6 +273,16 @@ def _parent(table: Table, target: Target) -> Snapshot | None:
     if ref is not None and not ref.is_branch:
         raise BadInputError(f"{target.branch} is a tag, not a branch: a snapshot can not be committed to it")
     return base_of(table.metadata, target.branch)
+
+
+def _parent_stays(metadata: TableMetadata, target: Target, parent: Snapshot | None) -> list[TableRequirement]:
+    """Prevents a snapshot whose files are gone: what it builds on may expire as soon as no branch stands there any more. A commit
+    that moves its branch requires that anyway; one that makes a branch, or moves none, builds on a head that is not its own."""
+    if parent is None:
+        return []
+    branch = target.branch if metadata.ref(target.branch) is not None else MAIN_BRANCH
+    is_own = branch == target.branch and not target.staged
+    return [] if is_own else [AssertRefSnapshotId(branch, parent.snapshot_id)]
 
 
 def _oldest_data(kept: Sequence[ManifestFile], added: Sequence[NewFile], last_sequence_number: int) -> int:

@@ -6,6 +6,7 @@ scheduler, which says who goes on. So a seed is a schedule, and a failure can be
 
 from __future__ import annotations
 
+import random
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,9 +16,12 @@ from unittest import mock
 import greenlet
 
 from iceberg_ops.catalog.memory import MemoryCatalog
+from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.memory import MemoryFileIO
 
+UNANSWERED = 0.06
+"""How many swaps get no answer; half of these happen."""
 _WRITERS: dict[greenlet.greenlet, Writer] = {}
 
 
@@ -30,8 +34,11 @@ class Writer:
 
     def __init__(self, kind: str, work: Callable[[Writer], None], started: int) -> None:
         self.kind, self.work, self.started = kind, work, started
+        self.branch = "main"
         self.effect: Callable[[Any], Any] | None = None
-        """What its commit does to the model."""
+        """What its commit does to the model of its branch."""
+        self.beside: Callable[[Any], Any] | None = None
+        """The rows of a snapshot it makes that is no branch's head, from those of that snapshot's parent."""
         self.at = "start"
         self.ended = False
         self.error: BaseException | None = None
@@ -76,11 +83,11 @@ def boundary(name: str) -> None:
 
 
 class SteppedIO:
-    """Memory storage where every call is a step; a write is followed by another, in which its writer may die. ``deleting`` is told
-    of each file that is about to go."""
+    """Memory storage where every call is a step; a write is followed by another, in which its writer may die. ``changing`` is told
+    of each file that is about to go or to be overwritten."""
 
-    def __init__(self, inner: MemoryFileIO, deleting: Callable[[str], None]) -> None:
-        self.inner, self.deleting = inner, deleting
+    def __init__(self, inner: MemoryFileIO, changing: Callable[[str], None]) -> None:
+        self.inner, self.changing = inner, changing
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -96,6 +103,8 @@ class SteppedIO:
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         boundary("write")
+        if overwrite:
+            self.changing(location)
         self.inner.write(location, data, overwrite=overwrite)
         boundary("wrote")
 
@@ -113,7 +122,7 @@ class SteppedIO:
 
     def delete(self, location: str) -> None:
         boundary("delete")
-        self.deleting(location)
+        self.changing(location)
         self.inner.delete(location)
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
@@ -130,7 +139,11 @@ class SteppedIO:
 
 
 class SteppedCatalog(MemoryCatalog):
-    """A pointer that is looked at and swapped in steps; between a swap and its answer the writer may die."""
+    """A pointer that is looked at and swapped in steps; between a swap and its answer the writer may die, or the answer be lost."""
+
+    def __init__(self, name: str, io: Any, rng: random.Random, **options: Any) -> None:
+        super().__init__(name, io, **options)
+        self.random = rng
 
     def _current_location(self, identifier: tuple[str, ...]) -> str | None:
         boundary("pointer")
@@ -138,8 +151,12 @@ class SteppedCatalog(MemoryCatalog):
 
     def _swap_pointer(self, identifier: tuple[str, ...], expected: str, new: str) -> bool:
         boundary("write")
+        if (dice := self.random.random()) < UNANSWERED / 2:
+            raise CatalogUnavailableError("nobody answers; nothing happened")
         found = super()._swap_pointer(identifier, expected, new)
         boundary("wrote")
+        if dice < UNANSWERED:
+            raise CatalogUnavailableError("the answer is lost")
         return found
 
 

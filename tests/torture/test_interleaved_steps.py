@@ -14,6 +14,7 @@ import pytest
 
 from tests.torture.stepping import names_from
 from tests.torture.world import World
+from tests.torture.writers import begin
 
 SEEDS = int(os.environ.get("ICEBERG_OPS_TORTURE", "120"))
 FIRST = int(os.environ.get("ICEBERG_OPS_SEED", "0"))
@@ -30,14 +31,14 @@ def play(seed: int) -> World:
             catalog=rng.choice(["pointer", "filesystem"]),
             granularity=rng.choice(["file", "partition"]),
         )
-        for _ in range(3):
-            first = world.begin("append")
+        for kind in ("append", "append", *rng.choices(["append", "upsert", "delete", "branch or tag"], k=3)):
+            first = begin(world, kind, "main")
             while not first.ended:
                 world.step(first)
-        left, running = rng.randint(4, 9), rng.randint(2, 5)
+        left, running = rng.randint(5, 11), rng.randint(2, 6)
         while left or world.active:
             while left and len(world.active) < running:
-                world.begin()
+                begin(world)
                 left -= 1
             writer = rng.choice(world.active)
             if rng.random() < 0.004:
@@ -63,4 +64,4 @@ def test_every_reader_sees_the_models_rows_after_every_step(first: int) -> None:
 
 def test_a_seed_is_a_schedule() -> None:
     first, second = play(7), play(7)
-    assert (first.tick, first.made, first.counts, first.model) == (second.tick, second.made, second.counts, second.model)
+    assert (first.tick, first.made, first.counts, first.models) == (second.tick, second.made, second.counts, second.models)

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.torture.stepping import names_from
 from tests.torture.world import World
+from tests.torture.writers import KINDS, begin
 
-KINDS = ["append", "delete", "update", "upsert", "compact", "sort", "rewrite manifests", "expire", "roll back", "orphans"]
 MOST_WRITERS = 5
 
 
@@ -23,14 +23,14 @@ class Writers(RuleBasedStateMachine):
         self.names.__enter__()
         self.world = World(rng, version=version, catalog=catalog)
         for _ in range(2):
-            first = self.world.begin("append")
+            first = begin(self.world, "append", "main")
             while not first.ended:
                 self.world.step(first)
 
     @precondition(lambda self: len(self.world.active) < MOST_WRITERS)
-    @rule(kind=st.sampled_from(KINDS))
-    def begins(self, kind: str) -> None:
-        self.world.begin(kind)
+    @rule(kind=st.sampled_from(sorted(KINDS)), branch=st.sampled_from(["main", "main", "audit"]))
+    def begins(self, kind: str, branch: str) -> None:
+        begin(self.world, kind, branch)
 
     @precondition(lambda self: self.world.active)
     @rule(who=st.integers(0, MOST_WRITERS - 1), steps=st.integers(1, 40))
@@ -48,7 +48,8 @@ class Writers(RuleBasedStateMachine):
     @invariant()
     def every_retained_snapshot_shows_its_rows(self) -> None:
         table = self.world.reader.load_table(("ns", "t"))
-        assert self.world.visible(table, table.metadata.current_snapshot) == self.world.model
+        for branch, model in self.world.models.items():
+            assert self.world.visible(table, table.metadata.branch_head(branch)) == model
         for snapshot in table.metadata.snapshots:
             assert self.world.visible(table, snapshot) == self.world.seen[snapshot.snapshot_id].rows
 

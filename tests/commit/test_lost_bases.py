@@ -1,0 +1,160 @@
+"""What a commit builds on may be gone when it takes effect: expired, rolled back, removed. Each case was lost rows or a branch
+whose files were deleted before it was refused or done again."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.cherry_pick import CherryPick
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.delete_files import DeleteFiles
+from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.expiry import expire
+from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.table.reachable import reachable_files
+from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table, position_deletes
+from tests.catalog.wrappers import LosesTheAnswer, Meddles
+
+
+def files_of(table: Any, *names: str) -> tuple[Any, ...]:
+    found = []
+    for name in names:
+        path = f"{table.location}/data/{name}"
+        table.io.write(path, b"rows")
+        found.append(data_file(path))
+    return tuple(found)
+
+
+def head(catalog: Any, branch: str = "main") -> int:
+    found = catalog.load_table(IDENTIFIER).metadata.branch_head(branch)
+    assert found is not None
+    return found.snapshot_id  # type: ignore[no-any-return]
+
+
+def expire_all(catalog: Any) -> None:
+    expire(catalog, catalog.load_table(IDENTIFIER), ExpireSnapshots(older_than_ms=2**60, retain_last=1))
+
+
+def nothing_is_missing(catalog: Any) -> bool:
+    table = catalog.load_table(IDENTIFIER)
+    return all(table.io.exists(path) for path in reachable_files(table))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_snapshot_that_expires_while_it_is_picked_is_not_published_without_its_files(version: int) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=version)
+    a, b, c = files_of(table, "a", "b", "c")
+    table = commit(catalog, table, AppendFiles(added=(a,))).table
+    table = commit(catalog, table, AppendFiles(added=(b,), staged=True, summary={"wap.id": "w"})).table
+    table = commit(catalog, table, AppendFiles(added=(c,))).table
+    with pytest.raises(IcebergOpsError, match="snapshot"):
+        commit(Meddles(catalog, lambda: expire_all(catalog)), table, CherryPick(wap_id="w"), sleep=lambda _: None)
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {a.file_path, c.file_path}
+    assert nothing_is_missing(catalog)
+
+
+def test_a_pick_by_fast_forward_keeps_the_branchs_retention_and_is_remembered_by_its_run_key() -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    first = commit(catalog, table, AppendFiles(added=(data_file("a"),))).snapshot
+    assert first is not None
+    table = commit(catalog, table, SetRef(ref="b", snapshot_id=first.snapshot_id, min_snapshots_to_keep=7)).table
+    staged = commit(catalog, table, AppendFiles(added=(data_file("b"),), staged=True, branch="b")).snapshot
+    assert staged is not None
+    pick = CherryPick(snapshot_id=staged.snapshot_id, branch="b", run_key="publish/1")
+    table = commit(LosesTheAnswer(catalog), table, pick, sleep=lambda _: None).table
+    ref = table.metadata.refs["b"]
+    assert (ref.snapshot_id, ref.min_snapshots_to_keep) == (staged.snapshot_id, 7)
+    assert commit(catalog, table, pick).already_committed
+
+
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_commit_that_moves_no_branch_of_its_own_is_done_again_when_its_base_goes(version: int, staged: bool) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=version)
+    a, b, c, d = files_of(table, "a", "b", "c", "d")
+    table = commit(catalog, table, AppendFiles(added=(a,))).table
+    table = commit(catalog, table, AppendFiles(added=(b,))).table
+
+    def others() -> None:
+        commit(catalog, table, DeleteFiles(files=(b,)))
+        commit(catalog, table, AppendFiles(added=(c,)))
+        expire_all(catalog)
+
+    operation = AppendFiles(added=(d,), branch="main" if staged else "new", staged=staged)
+    done = commit(Meddles(catalog, others), table, operation, sleep=lambda _: None)
+    assert done.attempts == 2
+    assert nothing_is_missing(catalog)
+
+
+def test_deletes_that_applied_to_nothing_are_kept_where_a_rollback_made_them_count_again() -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    a, b, c = files_of(table, "a", "b", "c")
+    commit(catalog, table, AppendFiles(added=(a, b)))
+    deletes = position_deletes("d", a.file_path)
+    commit(catalog, table, RowDelta(added_deletes=(deletes,), isolation=None))
+    before = head(catalog)
+    table = commit(catalog, table, RewriteFiles(removed_data=(a,), added_data=(c,), starting_snapshot_id=before)).table
+    removal = RewriteFiles(removed_deletes=(deletes,), starting_snapshot_id=head(catalog))
+    commit(catalog, table, RollBack(snapshot_id=before))
+    with pytest.raises(ValidationError, match="Cannot determine history"):
+        commit(catalog, table, removal)
+    assert "d" in live_paths(catalog.load_table(IDENTIFIER))
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_branch_that_was_removed_meanwhile_does_not_come_back(staged: bool) -> None:
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
+    table = commit(catalog, table, SetRef(ref="audit", snapshot_id=head(catalog))).table
+    commit(catalog, table, RemoveRef(ref="audit"))
+    with pytest.raises(ValidationError, match="branch audit of table test.ns.t: it was removed meanwhile"):
+        commit(catalog, table, AppendFiles(added=(data_file("b"),), branch="audit", staged=staged))
+    assert "audit" not in catalog.load_table(IDENTIFIER).metadata.refs
+
+
+def test_a_commit_that_expired_before_its_answer_was_looked_for_is_not_done_again() -> None:
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
+    numbers = itertools.count()
+
+    class Overtaken(LosesTheAnswer):
+        def load_table(self, identifier: Any) -> Any:
+            if self.left == 0:
+                self.left = -1
+                others = AppendFiles(added=(data_file(f"other {next(numbers)}"),))
+                commit(catalog, catalog.load_table(identifier), others)
+                ids = tuple(s.snapshot_id for s in catalog.load_table(identifier).metadata.snapshots)[:-1]
+                commit(catalog, catalog.load_table(identifier), ExpireSnapshots(snapshot_ids=ids))
+            return catalog.load_table(identifier)
+
+    remembered = commit(Overtaken(catalog), table, AppendFiles(added=(data_file("b"),), run_key="r"), sleep=lambda _: None)
+    assert remembered.attempts == 1
+    with pytest.raises(CommitStateUnknownError):
+        commit(Overtaken(catalog), table, AppendFiles(added=(data_file("d"),)), sleep=lambda _: None)
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "b", "d", "other 0", "other 1"}
+
+
+def test_in_v1_a_lost_answer_is_found_but_a_missing_one_stays_unknown() -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=1)
+    assert commit(LosesTheAnswer(catalog), table, AppendFiles(added=(data_file("a"),)), sleep=lambda _: None).attempts == 1
+
+    class Overtaken(LosesTheAnswer):
+        def commit_table(self, *arguments: Any) -> Any:
+            commit(catalog, table, AppendFiles(added=(data_file("other"),)))
+            return super().commit_table(*arguments)
+
+    with pytest.raises(CommitStateUnknownError, match="nothing was deleted"):
+        commit(Overtaken(catalog, happens=False), table, AppendFiles(added=(data_file("b"),)), sleep=lambda _: None)
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "other"}
