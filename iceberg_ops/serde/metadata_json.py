@@ -39,17 +39,18 @@ from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAX_METADATA_BYTES = 1 << 30
 """A metadata file that unpacks to more is refused: 1 GiB is some millions of snapshots."""
 
 
 def metadata_from_json(data: bytes, name: str) -> TableMetadata:
-    """Table metadata from a metadata file's bytes, gzip detected by its magic; ``name`` is for messages.
+    """Table metadata from a metadata file's bytes, gzip and zstd detected by their magic; ``name`` is for messages.
 
     Raises CorruptTableError for what breaks the spec, UnsupportedError for a format version that this package does not know.
     """
     try:
-        return metadata_from_dict(parse_json(_unpacked(data, name), "the document"))
+        return metadata_from_dict(parse_json(_unpacked(data), "the document"))
     except (CorruptTableError, SchemaError) as e:
         raise CorruptTableError(f"table metadata {name}: {e}") from None
     except UnsupportedError as e:
@@ -58,7 +59,9 @@ def metadata_from_json(data: bytes, name: str) -> TableMetadata:
         raise CorruptTableError(f"table metadata {name}: types are nested too deeply") from None
 
 
-def _unpacked(data: bytes, name: str) -> bytes:
+def _unpacked(data: bytes) -> bytes:
+    if data[:4] == _ZSTD_MAGIC:
+        return _unzstd(data)
     if data[:2] != _GZIP_MAGIC:
         return data
     try:
@@ -69,6 +72,20 @@ def _unpacked(data: bytes, name: str) -> bytes:
     if not unpacker.eof:
         rule = f"unpacks to more than {MAX_METADATA_BYTES} bytes" if unpacker.unconsumed_tail else "is cut short"
         raise CorruptTableError(f"the gzip stream {rule}")
+    return plain
+
+
+def _unzstd(data: bytes) -> bytes:
+    """Iceberg Go writes such metadata."""
+    import pyarrow
+
+    try:
+        with pyarrow.input_stream(pyarrow.BufferReader(data), compression="zstd") as stream:
+            plain: bytes = stream.read(MAX_METADATA_BYTES + 1)
+    except OSError as e:
+        raise CorruptTableError(f"the zstd stream is damaged: {e}") from None
+    if len(plain) > MAX_METADATA_BYTES:
+        raise CorruptTableError(f"the zstd stream unpacks to more than {MAX_METADATA_BYTES} bytes")
     return plain
 
 

@@ -72,19 +72,24 @@ def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
 
 
 def table_from_path(path: str, io: FileIO) -> Table:
-    """The table of a metadata file, of a table folder or of its metadata folder, read-only.
+    """The table of a metadata file (whatever it is called before ``.json``), of a table folder or of its metadata folder, read-only.
 
     In a folder the version hint is followed, and onward while the next version exists; without one the highest version wins, among
     equals the metadata updated last. Raises NoSuchTableError where the path holds no metadata.
     """
     path = path.rstrip("/") or path
     read_only = io if isinstance(io, ReadOnlyFileIO) else ReadOnlyFileIO(io)
-    location = path if is_metadata_file(path) else _newest(path, io)
+    is_file = is_metadata_file(path) or (path.endswith((".json", ".json.gz")) and _is_file(path, io))
+    location = path if is_file else _newest(path, io)
     if not io.exists(location):
         raise NoSuchTableError(f"there is no metadata file {location}")
-    folder = path if not is_metadata_file(path) else path.rsplit("/", 1)[0]
+    folder = path.rsplit("/", 1)[0] if is_file else path
     name = folder.removesuffix("/metadata").rsplit("/", 1)[-1]
     return Table(("path", name), read_metadata(io, location), location, read_only)
+
+
+def _is_file(path: str, io: FileIO) -> bool:
+    return io.exists(path) and not any(True for _ in io.list_prefix(f"{path}/"))
 
 
 def _newest(path: str, io: FileIO) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -412,6 +413,16 @@ def test_a_damaged_gzip_stream_is_corrupt(damage: Any) -> None:
     data = metadata_to_json(metadata_from_dict(document()), compress=True)
     with pytest.raises(CorruptTableError, match="gzip stream"):
         metadata_from_json(damage(data), "v1.gz.metadata.json")
+
+
+def test_zstd_is_told_by_its_magic_too() -> None:
+    """Iceberg Go writes it."""
+    metadata = metadata_from_dict(document())
+    packed = pa.compress(metadata_to_json(metadata), codec="zstd", asbytes=True)
+    assert metadata_from_json(packed, "v1.zstd.metadata.json") == metadata
+    for damaged in (packed[:20], packed[:20] + b"\xff" * 8 + packed[28:]):
+        with pytest.raises(CorruptTableError, match=r"zstd stream|not JSON"):
+            metadata_from_json(damaged, "v1.zstd.metadata.json")
 
 
 def test_types_nested_without_end_are_corrupt() -> None:

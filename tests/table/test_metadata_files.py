@@ -99,6 +99,19 @@ def test_the_current_file_of_a_folder(case: str, path: str) -> None:
     assert (table.name, table.location) == ("path.t", "/wh/t")
 
 
+@pytest.mark.parametrize("path", ["/wh/t/metadata/final.json", "/wh/x.json", "/wh/x.json.gz"])
+def test_a_metadata_file_of_any_name_is_read(path: str) -> None:
+    io = MemoryFileIO(f"any-name-{path}")
+    io.write(path, metadata_to_json(METADATA, compress=path.endswith("gz")))
+    assert table_from_path(path, io).metadata == METADATA
+
+
+def test_a_folder_that_is_called_like_a_file_is_a_folder() -> None:
+    io = MemoryFileIO("called-like-a-file")
+    io.write("/wh/t.json/metadata/v1.metadata.json", metadata_to_json(METADATA))
+    assert table_from_path("/wh/t.json", io).metadata_location == "/wh/t.json/metadata/v1.metadata.json"
+
+
 def test_a_table_opened_by_path_can_not_be_written() -> None:
     io = MemoryFileIO("by-path")
     io.write("/wh/t/metadata/v1.metadata.json", metadata_to_json(METADATA))
