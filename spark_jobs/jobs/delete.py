@@ -10,6 +10,7 @@ from iceberg_ops.errors import OptionError
 from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE
 
 
@@ -18,11 +19,16 @@ def run(run: JobRun) -> ActionReport:
 
     Raises OptionError without a WHERE (``true`` deletes all).
     """
-    if not run.job.where:
+    where = run.job.where
+    if not where:
         raise OptionError('delete needs a WHERE (write "true" to delete every row)')
-    work = RowChangeJob(run, run.job.where, p.DELETE_MODE, p.DELETE_ISOLATION)
+    return run_statement(run, lambda now: _evaluate(now, where))
+
+
+def _evaluate(run: JobRun, where: str) -> ActionReport:
+    work = RowChangeJob(run, where, p.DELETE_MODE, p.DELETE_ISOLATION)
     if work.whole_files_match():
         return work.delete_by_metadata()
-    rows = work.live_rows(columns=work.columns_of(run.job.where))
-    matched = rows.filter(condition(rows.alias("target"), run.job.where, "WHERE")).withColumn(CHANGE_COLUMN, F.lit(DELETE))
+    rows = work.live_rows(columns=work.columns_of(where))
+    matched = rows.filter(condition(rows.alias("target"), where, "WHERE")).withColumn(CHANGE_COLUMN, F.lit(DELETE))
     return work.apply(matched, writes_rows=False)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.committer import Committed
+from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
@@ -32,7 +32,9 @@ LEASE_MS = 3_600_000
 
 @dataclass
 class JobRun:
-    """What a job function gets. ``table`` is the state its start is pinned to; ``operation_id`` names every file it stages."""
+    """What a job function gets. ``table`` is the state its start is pinned to; ``operation_id`` names every file it stages.
+
+    A statement that a conflict sends back to its start (``start_again``) is pinned to the table as it is then."""
 
     session: SparkSession
     job: JobSpec
@@ -42,6 +44,8 @@ class JobRun:
     steps: list[Step] = field(default_factory=list)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     metrics: dict[str, int] = field(default_factory=dict)
+    starts: int = 1
+    _first: Table | None = field(default=None, init=False)
 
     @classmethod
     def start(cls, session: SparkSession, job: JobSpec) -> JobRun:
@@ -55,26 +59,43 @@ class JobRun:
 
         Given back at the end, whatever happens; a driver that dies leaves one that runs out by itself.
         """
-        holder = self.job.run_key or f"{self.job.job}-{self.operation_id}"
         ended = threading.Event()
-
-        def take() -> None:
-            now_ms = time.time_ns() // 1_000_000
-            snapshot_id = self.head.snapshot_id if self.head else None
-            lease = Lease(holder=holder, snapshot_id=snapshot_id, expires_at_ms=now_ms + LEASE_MS, marks=(self.operation_id,))
-            acquire_lease(self.table, lease)
 
         def renew() -> None:
             while not ended.wait(LEASE_MS / 4000):
-                take()
+                self._take_lease()
 
-        take()
+        self._take_lease()
         threading.Thread(target=renew, name="lease", daemon=True).start()
         try:
             yield
         finally:
             ended.set()
-            release_lease(self.table, holder)
+            release_lease(self.table, self._holder)
+
+    @property
+    def _holder(self) -> str:
+        return self.job.run_key or f"{self.job.job}-{self.operation_id}"
+
+    def _take_lease(self) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        snapshot_id = self.head.snapshot_id if self.head else None
+        lease = Lease(holder=self._holder, snapshot_id=snapshot_id, expires_at_ms=now_ms + LEASE_MS, marks=(self.operation_id,))
+        acquire_lease(self.table, lease)
+
+    def start_again(self, table: Table) -> None:
+        """Pin the run to ``table`` instead and hold that snapshot; called while the lease is held. What was counted is forgotten,
+        files staged from now on have names of their own."""
+        self._first = self._first or self.table
+        self.table = table
+        self.starts += 1
+        self.metrics.clear()
+        self._take_lease()
+
+    @property
+    def files_id(self) -> str:
+        """What names the files staged since the last start; it holds ``operation_id``."""
+        return self.operation_id if self.starts == 1 else f"{self.operation_id}-{self.starts}"
 
     @property
     def head(self) -> Snapshot | None:
@@ -115,7 +136,7 @@ class JobRun:
         self, status: Status, *, snapshot_ids: list[int] | None = None, attempts: int = 0, after: Table | None = None
     ) -> ActionReport:
         """The report so far."""
-        now_table = after or self.table
+        before, now_table = self._first or self.table, after or self.table
         return ActionReport(
             action=self.job.job,
             table=self.job.table,
@@ -131,7 +152,7 @@ class JobRun:
             snapshot_ids=snapshot_ids or [],
             attempts=attempts,
             metrics=self.metrics,
-            before=table_state(self.table, self.head),
+            before=table_state(before, before.metadata.branch_head(self.job.branch)),
             after=table_state(now_table, now_table.metadata.branch_head(self.job.branch)),
             steps=self.steps,
         )

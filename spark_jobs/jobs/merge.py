@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from iceberg_ops.config import properties as p
+from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.config.report import ActionReport
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import check_clauses, merged_rows, needs_cardinality_check
 from spark_jobs.jobs.row_change import RowChangeJob
 from spark_jobs.jobs.source_rows import source_rows
+from spark_jobs.jobs.statement import run_statement
 
 
 def run(run: JobRun) -> ActionReport:
@@ -16,6 +18,10 @@ def run(run: JobRun) -> ActionReport:
     Raises DataError when two source rows match one target row.
     """
     change = check_clauses(run.job.change)
+    return run_statement(run, lambda now: _evaluate(now, change))
+
+
+def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
     target = work.live_rows()
     source = source_rows(run.session, run.job.source, target.select(*[f"`{f.name}`" for f in work.schema.fields]))

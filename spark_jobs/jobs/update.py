@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import functions as F
 
 from iceberg_ops.config import properties as p
@@ -12,6 +14,7 @@ from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import set_values
 from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, UPDATE
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 
@@ -21,11 +24,15 @@ def run(run: JobRun) -> ActionReport:
     change = run.job.change
     if change is None or not change.set:
         raise OptionError("update needs at least one SET column")
+    return run_statement(run, lambda now: _evaluate(now, change.set))
+
+
+def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
     work = RowChangeJob(run, run.job.where, p.UPDATE_MODE, p.UPDATE_ISOLATION)
     rows = work.live_rows().alias("target")
     matched = rows.filter(condition(rows, run.job.where, "WHERE")) if run.job.where else rows
     matched = matched.alias("target")
-    values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | set_values(matched, work.schema, change.set)
+    values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | set_values(matched, work.schema, changed_columns)
     changed = matched.select(
         FILE_COLUMN, POSITION_COLUMN, F.lit(UPDATE).alias(CHANGE_COLUMN), *assignments(matched, work.schema, values)
     )
