@@ -72,7 +72,7 @@ def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
 
 
 def table_from_path(path: str, io: FileIO) -> Table:
-    """The table of a metadata file (whatever it is called before ``.json``), of a table folder or of its metadata folder, read-only.
+    """The table of a metadata file (whatever it is called before ``.json``), of a table folder or of its metadata folder.
 
     In a folder the version hint is followed, and onward while the next version exists; without one the highest version wins, among
     equals the metadata updated last. Raises NoSuchTableError where the path holds no metadata.
