@@ -22,7 +22,7 @@ MAINTENANCE_ACTIONS = (
 TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
 TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests"}
 """Maintenance actions that may be limited by a WHERE, and those that work on one branch."""
-ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge")
+ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge", "upsert")
 JOBS = MAINTENANCE_ACTIONS + ROW_OPERATIONS
 
 
@@ -35,17 +35,23 @@ class CatalogConfig(Document, frozen=True, kw_only=True):
 
 
 class Source(Document, frozen=True, kw_only=True):
-    """Rows to read for append, overwrite and merge.
+    """Rows to read for append, overwrite, merge and upsert.
 
     ``format`` parquet, csv or json reads ``paths`` with ``options`` (Spark reader options); ``sql`` runs ``query``, in which the
-    target table is the view ``target`` and each entry of ``views`` (name -> path of a Parquet file or folder) is a view.
+    target table is the view ``target`` and each entry of ``views`` (name -> path of a Parquet file or folder) is a view; ``table``
+    reads another Iceberg ``table`` (catalog.namespace.name), at a ``snapshot_id`` or a ``ref`` if given, of ``catalog`` (None: the
+    job's).
     """
 
-    format: Literal["parquet", "csv", "json", "sql"]
+    format: Literal["parquet", "csv", "json", "sql", "table"]
     paths: list[str] = []
     options: dict[str, str] = {}
     query: str | None = None
     views: dict[str, str] = {}
+    table: str | None = None
+    catalog: CatalogConfig | None = None
+    ref: str | None = None
+    snapshot_id: int | None = None
 
 
 class MergeClause(Document, frozen=True, kw_only=True):

@@ -1,47 +1,106 @@
 """Rows of a source, in the columns and types of the table (SQL store assignment).
 
 Columns are matched by name without regard to case. A cast that could lose something (a double into an int, text into a date) is
-refused with the column and both types before anything runs; one that may overflow fails the job at the row, because ANSI mode is
-on. NULL in a required column is found by the writer.
+refused with the column and both types before anything runs; one that may overflow becomes NULL, which ``bad_records`` finds, as it
+does NULL in a required column. Inside nested columns ANSI mode fails the job at the row, and the writer finds the NULLs.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING
+from iceberg_ops.spec.types import MISSING, NestedField
 from spark_jobs.runners.spark_schema import spark_schema
 
 
-def assign_by_name(rows: DataFrame, schema: Schema) -> DataFrame:
-    """``rows`` with exactly the table's columns, in order.
+@dataclass(frozen=True, slots=True)
+class AssignedColumn:
+    """One column of the table: what the source gives (None: nothing), and that in the table's type (NULL where it does not fit)."""
+
+    field: NestedField
+    given: Column | None
+    value: Column
+    cast_may_fail: bool = False
+
+
+def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
+    """The table's columns, in order, from the source's; fields of structs are matched by name, too.
 
     A column that the source lacks gets its write default, or NULL where it is optional. Raises SchemaError for a column the table
     does not have, for a required one that is missing, and for a cast that could lose something.
     """
-    given: dict[str, str] = {}
-    for name in rows.columns:
-        if given.setdefault(name.lower(), name) != name:
-            raise SchemaError(f"source columns {given[name.lower()]!r} and {name!r} differ only by case")
+    given = _by_name([f.name for f in rows.schema.fields], "source columns")
     known = {f.name.lower() for f in schema.fields}
     if unknown := [name for lower, name in given.items() if lower not in known]:
         raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({', '.join(f.name for f in schema.fields)})")
-    wanted = spark_schema(schema)
-    columns: list[Column] = []
-    for f, target in zip(schema.fields, wanted.fields, strict=True):
+    found: list[AssignedColumn] = []
+    for f, target in zip(schema.fields, spark_schema(schema).fields, strict=True):
         name = given.get(f.name.lower())
         if name is not None:
-            check_assignable(f.name, rows.schema[name].dataType, target.dataType)
-            columns.append(rows[f"`{name}`"].cast(target.dataType).alias(f.name))
-        elif f.required and f.write_default is MISSING:
+            found.append(_assigned(f, rows[f"`{name}`"], rows.schema[name].dataType, target.dataType))
+        elif f.write_default is not MISSING:
+            continue
+        elif f.required:
             raise SchemaError(f"required column {f.name!r} is not in the source")
-    return rows.select(*columns)
+        else:
+            found.append(AssignedColumn(f, None, F.lit(None).cast(target.dataType)))
+    return found
+
+
+def _assigned(f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> AssignedColumn:
+    if isinstance(wanted, spark.StructType | spark.ArrayType | spark.MapType):
+        value = _by_structure(f.name, given, type_, wanted)
+        return AssignedColumn(f, given, value.cast(wanted))
+    check_assignable(f.name, type_, wanted)
+    if type_ == wanted:
+        return AssignedColumn(f, given, given)
+    return AssignedColumn(f, given, given.try_cast(wanted), cast_may_fail=True)
+
+
+def _by_structure(path: str, given: Column, type_: spark.DataType, wanted: spark.DataType) -> Column:
+    """A nested value with the fields of its structs in the table's order, missing optional ones NULL."""
+    if type_ == wanted:
+        return given
+    if isinstance(type_, spark.StructType) and isinstance(wanted, spark.StructType):
+        names = _by_name(type_.names, f"fields of {path}")
+        if unknown := [name for lower, name in names.items() if lower not in {w.name.lower() for w in wanted.fields}]:
+            raise SchemaError(f"source column '{path}.{unknown[0]}' is not a column of the table")
+        parts = []
+        for w in wanted.fields:
+            name = names.get(w.name.lower())
+            part = (
+                F.lit(None).cast(w.dataType)
+                if name is None
+                else _by_structure(f"{path}.{w.name}", given.getField(name), type_[name].dataType, w.dataType)
+            )
+            parts.append(part.alias(w.name))
+        return F.when(given.isNotNull(), F.struct(*parts))
+    if isinstance(type_, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
+        inner, to = type_.elementType, wanted.elementType
+        return F.transform(given, lambda x: _by_structure(f"{path}.element", x, inner, to))
+    if isinstance(type_, spark.MapType) and isinstance(wanted, spark.MapType):
+        check_assignable(f"{path}.key", type_.keyType, wanted.keyType)
+        value, into = type_.valueType, wanted.valueType
+        return F.transform_values(given, lambda _, v: _by_structure(f"{path}.value", v, value, into))
+    check_assignable(path, type_, wanted)
+    return given.cast(wanted)
+
+
+def _by_name(names: list[str], what: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name in names:
+        if name.lower() in found:
+            raise SchemaError(f"{what} {found[name.lower()]!r} and {name!r} differ only by case")
+        found[name.lower()] = name
+    return found
 
 
 def assignments(rows: DataFrame, schema: Schema, values: Mapping[str, Column]) -> list[Column]:

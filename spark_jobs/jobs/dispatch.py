@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec, RowChange
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.errors import DataError, IcebergOpsError, OptionError
-from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update
+from iceberg_ops.errors import IcebergOpsError, OptionError
+from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.source_rows import first_line
+from spark_jobs.jobs.spark_errors import spark_error
 
 _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
     "append": append.run,
@@ -22,6 +24,7 @@ _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
     "delete": delete.run,
     "update": update.run,
     "merge": merge.run,
+    "upsert": upsert.run,
 }
 
 
@@ -30,6 +33,7 @@ _TAKES: Mapping[str, frozenset[str]] = {
     "overwrite": frozenset({"source", "where"}),
     "delete": frozenset({"where", "change.mode"}),
     "update": frozenset({"where", "change.mode", "change.set"}),
+    "upsert": frozenset({"source"}),
     "merge": frozenset({"source", "change.mode", "change.on", "change.clauses"}),
 }
 """Fields of a job spec that an operation reads. Another one that is given would be ignored, a WHERE above all, so it is refused."""
@@ -48,9 +52,9 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
     except IcebergOpsError as e:
         write_report(job, _failure(job, e, started))
         raise
-    except PySparkException as e:
+    except (PySparkException, Py4JJavaError) as e:
         # What Spark finds in the rows themselves: a value that does not fit, a corrupt source file.
-        error = DataError(f"{job.job} {job.table}: {first_line(e)}")
+        error = spark_error(job, e)
         write_report(job, _failure(job, error, started))
         raise error from e
     write_report(job, report)
@@ -73,6 +77,19 @@ def check_fields(job: JobSpec) -> None:
         raise OptionError(f"{job.job} takes no {surplus[0]}; it reads {', '.join(sorted(takes))}")
 
 
+def _with_source_catalog(job: JobSpec) -> JobSpec:
+    """A source table is looked for in the job's own catalog where it names that, and none of its own."""
+    source = job.source
+    if source is None or source.table is None:
+        return job
+    if source.table.count(".") < 2:
+        raise OptionError(f"source table {source.table!r} must be catalog.namespace.name")
+    name = source.table.partition(".")[0]
+    if source.catalog is None and name != job.catalog.name:
+        raise OptionError(f"source table {source.table!r} is in catalog {name!r}, which the source does not configure")
+    return replace(job, source=replace(source, catalog=source.catalog or job.catalog))
+
+
 def _failure(job: JobSpec, error: IcebergOpsError, started: datetime) -> ActionReport:
     return ActionReport(
         action=job.job,
@@ -92,7 +109,7 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
     if job.dry_run:
         raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
     check_fields(job)
-    run = JobRun.start(session, job)
+    run = JobRun.start(session, _with_source_catalog(job))
     if (earlier := run.already_committed()) is not None:
         return earlier
     with run.lease():

@@ -22,9 +22,10 @@ from spark_jobs.jobs.write_options import WriteOptions
 
 def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
     """``rows`` (with the table's columns by name) spread and sorted for writing."""
-    schema, spec, order = table.schema, table.metadata.spec, table.metadata.sort_order
-    keys = partition_keys(schema, spec)
-    sorts = sort_columns(schema, order)
+    # A column that the source leaves to its write default is the same in every row: it spreads and sorts nothing.
+    schema = table.schema.select([f.name for f in table.schema.fields if f.name in rows.columns])
+    keys = partition_keys(schema, table.metadata.spec)
+    sorts = sort_columns(schema, table.metadata.sort_order)
     mode = (
         options.distribution_mode or DISTRIBUTION_MODE.maybe(table.properties) or ("range" if sorts else "hash" if keys else "none")
     )

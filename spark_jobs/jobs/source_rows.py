@@ -1,36 +1,95 @@
-"""Where the rows of append, overwrite and merge come from: files, or a Spark SQL query over named views.
+"""Where the rows of append, overwrite, merge and upsert come from: files, a Spark SQL query over named views, another table.
 
-A source that can not be read is the writer's mistake or the world's: it becomes one line that names the path, before anything is
-written.
+Text formats are read with the table's own types where ``schema`` is given: what does not parse as these is marked in
+``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``). A source that can not be read is the writer's mistake
+or the world's: it becomes one line that names the path, before anything is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark
 
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.errors import DataError, OptionError
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.errors import DataError, OptionError, SchemaError
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec.schema import Schema
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows
+from spark_jobs.runners.spark_schema import spark_schema
 
 CORRUPT_RECORD_COLUMN = "_corrupt_record"
+TEXT_FORMATS = ("csv", "json")
 
 
-def source_rows(session: SparkSession, source: Source | None, target: DataFrame | None = None) -> DataFrame:
-    """The rows to write. ``target`` is offered to a SQL source as the view ``target``.
+def source_rows(
+    session: SparkSession, source: Source | None, target: DataFrame | None = None, *, schema: Schema | None = None
+) -> DataFrame:
+    """The rows to write. ``target`` is offered to a SQL source as the view ``target``; ``schema`` (the table's) types text.
 
     Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read.
     """
     if source is None:
-        raise OptionError("the job spec names no source: append, overwrite and merge need one")
+        raise OptionError("the job spec names no source: append, overwrite, merge and upsert need one")
     if source.format == "sql":
         return _query(session, source, target)
+    if source.format == "table":
+        return _table(session, source)
     if not source.paths:
         raise OptionError(f"source of format {source.format} names no paths")
-    options = {"mode": "FAILFAST", **source.options} if source.format in ("csv", "json") else source.options
     try:
+        if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
+            return _typed_text(session, source, schema)
+        options = {"mode": "FAILFAST", **source.options} if source.format in TEXT_FORMATS else source.options
         return session.read.format(source.format).options(**options).load(source.paths)
     except AnalysisException as e:
         raise DataError(f"source {', '.join(source.paths)}: {first_line(e)}") from e
+
+
+def _is_untyped(options: Mapping[str, str]) -> bool:
+    """The reader was told how to treat types or bad rows; it is left to that."""
+    return any(key.lower() in ("inferschema", "mode", "multiline", "primitivesasstring") for key in options)
+
+
+def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFrame:
+    """CSV columns are the header's, without one the table's in order; JSON columns are those found in the records."""
+    seen = session.read.format(source.format).options(**source.options).load(source.paths).schema
+    found = [f for f in seen.fields if f.name != CORRUPT_RECORD_COLUMN]
+    header = {k.lower(): v for k, v in source.options.items()}.get("header", "false").lower() == "true"
+    if source.format == "csv" and not header:
+        if len(found) != len(schema.fields):
+            raise SchemaError(
+                f"source {', '.join(source.paths)} has {len(found)} columns, the table {len(schema.fields)}: "
+                "CSV without header=true is taken by position"
+            )
+        found = [spark.StructField(f.name, spark.StringType()) for f in schema.fields]
+    wanted = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
+    types = [spark.StructField(f.name, _readable(source.format, wanted.get(f.name.lower(), f.dataType), f), True) for f in found]
+    shape = spark.StructType([*types, spark.StructField(CORRUPT_RECORD_COLUMN, spark.StringType(), True)])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN, **source.options}
+    if header:
+        # Files of one source may order their columns differently; a name at another place must not be read as the first file's.
+        options.setdefault("enforceSchema", "false")
+    return session.read.format(source.format).schema(shape).options(**options).load(source.paths)
+
+
+def _readable(form: str, wanted: spark.DataType, seen: spark.StructField) -> spark.DataType:
+    nested = isinstance(wanted, spark.StructType | spark.ArrayType | spark.MapType)
+    return seen.dataType if form == "csv" and nested else wanted
+
+
+def _table(session: SparkSession, source: Source) -> DataFrame:
+    if source.table is None or source.catalog is None:
+        raise OptionError("source of format table names no table, or no catalog to find it in")
+    table = load_catalog(source.catalog).load_table(tuple(source.table.split(".")[1:]))
+    planned = plan(table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
+    schema = planned.schema
+    context = ReadContext.for_table(table.metadata, schema=schema, columns=[*[f.name for f in schema.fields], POSITION_COLUMN])
+    return live_rows(session, planned.tasks, context, table.io.properties).drop(FILE_COLUMN, POSITION_COLUMN)
 
 
 def _query(session: SparkSession, source: Source, target: DataFrame | None) -> DataFrame:

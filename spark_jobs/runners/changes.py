@@ -11,7 +11,9 @@ UPDATE     yes                       yes
 INSERT     no                        yes
 =========  ========================  ==================
 
-A task answers with rows, not exceptions, so that the driver can raise the typed error and clean up what the other tasks staged.
+A row that does not fit the table (``_bad``) is none of these: see ``bad_rows``. With ``equality`` every row that is written or
+deleted is also a key of an equality delete: see ``upsert_keys``. A task answers with rows, not exceptions, so that the driver can
+raise the typed error and clean up what the other tasks staged.
 """
 
 from __future__ import annotations
@@ -19,41 +21,55 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from iceberg_ops import errors
+from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
+from spark_jobs.runners.bad_rows import BAD_COLUMN, BadRows
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.spark_schema import from_spark
+from spark_jobs.runners.staged_leftovers import delete_leftovers, job_group, may_have_lost_attempts
+from spark_jobs.runners.upsert_keys import KeyPlan, UpsertKeys
 
 CHANGE_COLUMN = "_change"
 KEEP, DELETE, UPDATE, INSERT = 0, 1, 2, 3
 
-_ANSWER = "kind string, number int, payload binary, counted long"
+_ANSWER = "kind string, place string, payload binary, counted long"
 
 
 @dataclass(slots=True)
 class Changes:
-    """What the executors wrote: ``files`` staged, positions to delete by task index, and how many rows stood for each kind.
+    """What the executors wrote: ``files`` staged, positions to delete by ``_file``, and how many rows stood for each kind.
 
     ``seen`` counts every placed row before positions are merged: where it exceeds the distinct positions, one target row was
     matched by several source rows.
     """
 
     files: list[DataFile] = field(default_factory=list)
-    deleted: dict[int, BitMap64] = field(default_factory=dict)
-    matched: dict[int, BitMap64] = field(default_factory=dict)
+    deleted: dict[str, BitMap64] = field(default_factory=dict)
+    matched: dict[str, BitMap64] = field(default_factory=dict)
     seen: int = 0
+    equality_deletes: list[DataFile] = field(default_factory=list)
+    quarantined: list[SkippedFile] = field(default_factory=list)
+    """Quarantine files, each with how many rows it holds and what is wrong with the first."""
+    rows_quarantined: int = 0
+
+    @property
+    def staged(self) -> list[str]:
+        """Every file that is to be deleted when there is no commit."""
+        return [*(f.file_path for f in (*self.files, *self.equality_deletes)), *(q.file_path for q in self.quarantined)]
 
     @property
     def rows_deleted(self) -> int:
@@ -70,28 +86,61 @@ class Changes:
 
 
 def write_changes(
-    rows: DataFrame, context: WriteContext, io_properties: Mapping[str, str], operation_id: str, *, writes_rows: bool = True
+    rows: DataFrame,
+    context: WriteContext,
+    io_properties: Mapping[str, str],
+    operation_id: str,
+    *,
+    writes_rows: bool = True,
+    quarantine: str | None = None,
+    equality: KeyPlan | None = None,
 ) -> Changes:
     """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
 
-    On a task's typed error every staged file of the answered tasks is deleted, and the error raised.
+    On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
+    count (retries, speculation) are deleted in any case.
     """
-    answers = rows.mapInArrow(_writer(context.to_json(), dict(io_properties), operation_id, writes_rows), _ANSWER).collect()
+    task = _Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality)
+    session, io = rows.sparkSession, load_file_io(io_properties)
+    places = [context.data_location] + ([f"{quarantine}/{operation_id}"] if quarantine else [])
+
+    def clean(keep: list[str]) -> None:
+        for place in places:
+            delete_leftovers(session, io, place, operation_id, keep)
+
+    try:
+        with job_group(session, operation_id):
+            answers = rows.mapInArrow(_writer(task), _ANSWER).collect()
+        changes, failure = _gathered(answers)
+        if failure:
+            raise typed_error(*failure)
+    except Exception:
+        clean([])
+        raise
+    if may_have_lost_attempts(session, operation_id):
+        clean(changes.staged)
+    return changes
+
+
+def _gathered(answers: list[Row]) -> tuple[Changes, tuple[str, str] | None]:
     changes = Changes()
     failure: tuple[str, str] | None = None
-    for kind, number, payload, counted in answers:
+    for kind, place, payload, counted in answers:
         if kind == "file":
             changes.files.append(data_file_from_dict(json.loads(bytes(payload))))
+        elif kind == "equality":
+            changes.equality_deletes.append(data_file_from_dict(json.loads(bytes(payload))))
+        elif kind == "quarantined":
+            location, first = json.loads(bytes(payload))
+            changes.quarantined.append(SkippedFile(file_path=location, reason=f"{counted} rows, the first: {first}"))
+            changes.rows_quarantined += counted
         elif kind == "error":
             failure = failure or tuple(json.loads(bytes(payload)))
         else:
             into = changes.deleted if kind == "deleted" else changes.matched
-            into[number] = into.get(number, BitMap64()) | BitMap64.deserialize(bytes(payload))
+            into[place] = into.get(place, BitMap64()) | BitMap64.deserialize(bytes(payload))
             changes.seen += counted
-    if failure:
-        load_file_io(io_properties).delete_many([f.file_path for f in changes.files])
-        raise typed_error(*failure)
-    return changes
+    return changes, failure
 
 
 def typed_error(code: str, message: str) -> errors.IcebergOpsError:
@@ -105,19 +154,29 @@ def typed_error(code: str, message: str) -> errors.IcebergOpsError:
     return errors.IcebergOpsError(message)
 
 
-def _writer(
-    context_json: str, io_properties: dict[str, str], operation_id: str, writes_rows: bool
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What travels to the executors: values only."""
+
+    context: dict[str, Any]
+    io_properties: dict[str, str]
+    operation_id: str
+    writes_rows: bool
+    quarantine: str | None
+    equality: KeyPlan | None
+
+
+def _writer(told: _Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
-        task = _TaskChanges(WriteContext.from_json(context_json), io_properties, operation_id, writes_rows)
+        task = _TaskChanges(told)
         try:
             for batch in batches:
                 task.add(batch)
             answers = task.finish()
         except errors.IcebergOpsError as e:
             task.abort()
-            answers = [("error", 0, json.dumps([e.code, str(e)]).encode(), 0)]
+            answers = [("error", "", json.dumps([e.code, str(e)]).encode(), 0)]
         except BaseException:
             task.abort()
             raise
@@ -126,33 +185,39 @@ def _writer(
     return write
 
 
-def _answer_batch(answers: list[tuple[str, int, bytes, int]]) -> pa.RecordBatch:
-    kinds, numbers, payloads, counts = zip(*answers, strict=True) if answers else ((), (), (), ())
+def _answer_batch(answers: list[tuple[str, str, bytes, int]]) -> pa.RecordBatch:
+    kinds, places, payloads, counts = zip(*answers, strict=True) if answers else ((), (), (), ())
     return pa.RecordBatch.from_arrays(
         [
             pa.array(kinds, pa.string()),
-            pa.array(numbers, pa.int32()),
+            pa.array(places, pa.string()),
             pa.array(payloads, pa.binary()),
             pa.array(counts, pa.int64()),
         ],
-        names=["kind", "number", "payload", "counted"],
+        names=["kind", "place", "payload", "counted"],
     )
 
 
 class _TaskChanges:
     """One task attempt's writer and bitmaps."""
 
-    def __init__(self, context: WriteContext, io_properties: dict[str, str], operation_id: str, writes_rows: bool) -> None:
-        self._writes_rows = writes_rows
+    def __init__(self, told: _Task) -> None:
+        context = WriteContext.from_json(told.context)
+        self._writes_rows = told.writes_rows
         self._schema: Schema = context.schema
         attempt = TaskContext.get()
         # The attempt number is part of the name: a speculative twin never writes to the same path.
         task_id = f"{attempt.partitionId():05d}-{attempt.taskAttemptId()}" if attempt else "00000-0"
-        self._writer = PartitionedWriter(context, load_file_io(io_properties), operation_id=operation_id, task_id=task_id)
-        self._bitmaps: dict[tuple[str, int], BitMap64] = {}
-        self._counts: dict[tuple[str, int], int] = {}
+        io = load_file_io(told.io_properties)
+        self._writer = PartitionedWriter(context, io, operation_id=told.operation_id, task_id=task_id)
+        self._bad = BadRows(told.quarantine, io, told.operation_id, task_id)
+        self._keys = UpsertKeys(told.equality, context, io, told.operation_id, task_id) if told.equality else None
+        self._bitmaps: dict[tuple[str, str], BitMap64] = {}
+        self._counts: dict[tuple[str, str], int] = {}
 
     def add(self, batch: pa.RecordBatch) -> None:
+        if BAD_COLUMN in batch.schema.names:
+            batch = self._bad.take_out(batch)
         change = batch.column(CHANGE_COLUMN)
         if FILE_COLUMN in batch.schema.names:
             placed = batch.filter(pc.not_equal(change, INSERT))
@@ -160,6 +225,8 @@ class _TaskChanges:
             self._place("deleted", placed.filter(pc.not_equal(placed.column(CHANGE_COLUMN), KEEP)), counted=False)
         if not self._writes_rows:
             return
+        if self._keys is not None and batch.num_rows:
+            self._keys.add(from_spark(batch, self._schema))
         written = batch.filter(pc.greater_equal(change, UPDATE))
         if written.num_rows:
             self._writer.write(from_spark(written, self._schema))
@@ -168,20 +235,29 @@ class _TaskChanges:
         if not rows.num_rows:
             return
         files = rows.column(FILE_COLUMN)
-        for number in pc.unique(files).to_pylist():
-            positions = rows.column(POSITION_COLUMN).filter(pc.equal(files, number))
-            bitmap = self._bitmaps.setdefault((kind, number), BitMap64())
+        for place in pc.unique(files).to_pylist():
+            positions = rows.column(POSITION_COLUMN).filter(pc.equal(files, place))
+            bitmap = self._bitmaps.setdefault((kind, place), BitMap64())
             bitmap.update(positions.to_numpy(zero_copy_only=False))
             if counted:
-                self._counts[kind, number] = self._counts.get((kind, number), 0) + len(positions)
+                self._counts[kind, place] = self._counts.get((kind, place), 0) + len(positions)
 
-    def finish(self) -> list[tuple[str, int, bytes, int]]:
-        answers: list[tuple[str, int, bytes, int]] = [
-            ("file", 0, json.dumps(data_file_to_dict(f)).encode(), f.record_count) for f in self._writer.close()
+    def finish(self) -> list[tuple[str, str, bytes, int]]:
+        answers: list[tuple[str, str, bytes, int]] = [
+            ("file", "", json.dumps(data_file_to_dict(f)).encode(), f.record_count) for f in self._writer.close()
         ]
-        for (kind, number), bitmap in self._bitmaps.items():
-            answers.append((kind, number, bitmap.serialize(), self._counts.get((kind, number), 0)))
+        for (kind, place), bitmap in self._bitmaps.items():
+            answers.append((kind, place, bitmap.serialize(), self._counts.get((kind, place), 0)))
+        if self._keys is not None:
+            for f in self._keys.close():
+                answers.append(("equality", "", json.dumps(data_file_to_dict(f)).encode(), f.record_count))
+        if self._bad.count:
+            self._bad.close()
+            answers.append(("quarantined", "", json.dumps([self._bad.location, self._bad.first]).encode(), self._bad.count))
         return answers
 
     def abort(self) -> None:
         self._writer.abort()
+        self._bad.abort()
+        if self._keys is not None:
+            self._keys.abort()

@@ -6,12 +6,33 @@ TIMESTAMP_NTZ. Types Spark 4.1 has no exact form for are refused by name rather 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
+
 import pyarrow as pa
 from pyspark.sql import types as spark
 
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+from iceberg_ops.spec.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    DecimalType,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+)
 
 _PLAIN: dict[str, spark.DataType] = {
     "boolean": spark.BooleanType(),
@@ -69,7 +90,7 @@ def to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _array_to_spark(array: pa.Array, type_: IcebergType) -> pa.Array:
-    wanted = _spark_arrow_type(type_)
+    wanted = arrow_type(type_)
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
     if getattr(type_, "name", "") == "uuid":
@@ -99,13 +120,13 @@ _ARROW: dict[str, pa.DataType] = {
 }
 
 
-def _spark_arrow_type(type_: IcebergType) -> pa.DataType:
+def arrow_type(type_: IcebergType) -> pa.DataType:
     if isinstance(type_, StructType):
-        return pa.struct([pa.field(f.name, _spark_arrow_type(f.type)) for f in type_.fields])
+        return pa.struct([pa.field(f.name, arrow_type(f.type)) for f in type_.fields])
     if isinstance(type_, ListType):
-        return pa.list_(pa.field("element", _spark_arrow_type(type_.element.type)))
+        return pa.list_(pa.field("element", arrow_type(type_.element.type)))
     if isinstance(type_, MapType):
-        return pa.map_(_spark_arrow_type(type_.key.type), _spark_arrow_type(type_.value.type))
+        return pa.map_(arrow_type(type_.key.type), arrow_type(type_.value.type))
     if isinstance(type_, DecimalType):
         return pa.decimal128(type_.precision, type_.scale)
     return _ARROW[type_.name]  # type: ignore[attr-defined]
@@ -144,3 +165,51 @@ def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def _uuid_bytes(array: pa.Array) -> pa.Array:
     values = array.to_pylist()
     return pa.array([None if v is None else bytes.fromhex(v.replace("-", "")) for v in values], pa.binary(16))
+
+
+_OF_SPARK: dict[type[spark.DataType], IcebergType] = {
+    spark.BooleanType: BOOLEAN,
+    spark.ByteType: INT,
+    spark.ShortType: INT,
+    spark.IntegerType: INT,
+    spark.LongType: LONG,
+    spark.FloatType: FLOAT,
+    spark.DoubleType: DOUBLE,
+    spark.DateType: DATE,
+    spark.TimestampNTZType: TIMESTAMP,
+    spark.TimestampType: TIMESTAMPTZ,
+    spark.StringType: STRING,
+    spark.VarcharType: STRING,
+    spark.CharType: STRING,
+    spark.BinaryType: BINARY,
+}
+
+
+def iceberg_struct(struct: spark.StructType) -> StructType:
+    """A Spark schema as an Iceberg struct, every field optional, with ids that count from 1 and mean nothing.
+
+    Raises UnsupportedError for a Spark type that Iceberg does not have (an interval, VOID).
+    """
+    return _struct_of(struct, count(1), "")
+
+
+def _struct_of(struct: spark.StructType, ids: Iterator[int], path: str) -> StructType:
+    return StructType(tuple(NestedField(next(ids), f.name, _type_of(f.dataType, ids, path + f.name)) for f in struct.fields))
+
+
+def _type_of(type_: spark.DataType, ids: Iterator[int], path: str) -> IcebergType:
+    if isinstance(type_, spark.StructType):
+        return _struct_of(type_, ids, f"{path}.")
+    if isinstance(type_, spark.ArrayType):
+        return ListType(NestedField(next(ids), "element", _type_of(type_.elementType, ids, f"{path}.element")))
+    if isinstance(type_, spark.MapType):
+        key = NestedField(next(ids), "key", _type_of(type_.keyType, ids, f"{path}.key"), required=True)
+        return MapType(key, NestedField(next(ids), "value", _type_of(type_.valueType, ids, f"{path}.value")))
+    if isinstance(type_, spark.DecimalType):
+        return DecimalType(type_.precision, type_.scale)
+    found = _OF_SPARK.get(type(type_))
+    if found is None:
+        raise UnsupportedError(
+            f"not supported: source column {path!r} of type {type_.simpleString()}, because Iceberg has no such type"
+        )
+    return found

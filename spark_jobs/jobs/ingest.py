@@ -1,0 +1,106 @@
+"""What append and overwrite share: a source's rows written as data files, and committed with the schema they need.
+
+With ``merge-schema`` the new schema and the rows are one commit: nobody sees the columns without the rows, or rows without their
+columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as with_fields
+from pyspark.sql import functions as F
+
+from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.bad_records import checked_rows
+from spark_jobs.jobs.distribution import distributed
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.schema_merge import merged_schema
+from spark_jobs.jobs.source_paths import check_paths
+from spark_jobs.jobs.source_rows import source_rows
+from spark_jobs.jobs.staged_commit import commit_staged
+from spark_jobs.jobs.target_rows import target_rows
+from spark_jobs.jobs.write_options import WriteOptions, write_context
+from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """A source, written and not yet committed. ``schema`` differs from the table's where the source added to it."""
+
+    schema: Schema
+    changes: Changes
+
+    @property
+    def files(self) -> list[DataFile]:
+        return self.changes.files
+
+
+def check_source(run: JobRun, *, require_success_file: bool) -> None:
+    """Raise OptionError or DataError for a source that can not be read as it is: none, half written, the table itself."""
+    source = run.job.source
+    if source is None:
+        return
+    if source.table == run.job.table:
+        raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
+    if source.paths:
+        check_paths(run.session, source.paths, run.table.location, require_success_file=require_success_file)
+
+
+def write_source(run: JobRun, options: WriteOptions) -> Ingested:
+    """Read the source and write its rows as files of the table, sorted within files by the table's sort order."""
+    with run.step("plan"):
+        check_source(run, require_success_file=options.require_success_file)
+        rows = source_rows(run.session, run.job.source, target_rows(run), schema=run.table.schema)
+        schema = merged_schema(run.table.metadata, rows) if options.merge_schema else run.table.schema
+        form = run.job.source.format if run.job.source else ""
+        checked = checked_rows(rows, schema, form)
+    with run.step("write"):
+        placed = distributed(checked, run.table, options).withColumn(CHANGE_COLUMN, F.lit(INSERT))
+        context = evolved(write_context(run.table, options, in_table_order=True), schema)
+        changes = write_changes(placed, context, run.table.io.properties, run.operation_id, quarantine=options.quarantine)
+    run.metrics.update({"added-records": changes.rows_written, "added-data-files": len(changes.files)})
+    if options.quarantine is not None:
+        run.metrics.update({"quarantined-records": changes.rows_quarantined, "quarantine-files": len(changes.quarantined)})
+    return Ingested(schema, changes)
+
+
+def evolved(context: WriteContext, schema: Schema) -> WriteContext:
+    """The context of files that hold columns of a schema the table does not have yet."""
+    return context if schema is context.schema else replace(context, schema=schema, schemas=(*context.schemas, schema))
+
+
+def commit_source(run: JobRun, operation: Operation, ingested: Ingested) -> ActionReport:
+    """Commit ``operation``, with the new schema if there is one; the quarantine goes where the commit is known not to be."""
+    if ingested.schema is not run.table.schema:
+        run.metrics["added-columns"] = len(ingested.schema.fields_by_id) - len(run.table.schema.fields_by_id)
+        operation = Transaction(
+            operations=(UpdateSchema(schema=ingested.schema), operation),
+            branch=operation.branch,
+            run_key=operation.run_key,
+            starting_snapshot_id=operation.starting_snapshot_id,
+            summary=operation.summary,
+        )
+    quarantine = [q.file_path for q in ingested.changes.quarantined]
+    try:
+        report = commit_staged(run, operation, ingested.files)
+    except CommitStateUnknownError:
+        raise
+    except IcebergOpsError:
+        run.table.io.delete_many(quarantine)
+        raise
+    if report.status == "already-committed":
+        run.table.io.delete_many(quarantine)
+    return with_quarantine(report, ingested.changes)
+
+
+def with_quarantine(report: ActionReport, changes: Changes) -> ActionReport:
+    """The report with the quarantine files among its failures."""
+    return with_fields(report, failures=[*report.failures, *changes.quarantined])

@@ -1,0 +1,53 @@
+"""Option ``merge-schema``: what a source adds to the table's schema.
+
+New columns, at any level, are added as optional ones, and a column takes the source's type where the format allows the promotion.
+Where it does not, the source must fit the column as it is (``assignment``), so that a source never changes what is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from iceberg_ops.spec.promotion import can_promote
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema_evolution import SchemaEvolution
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import IcebergType, ListType, MapType, NestedField, StructType
+from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN
+from spark_jobs.runners.spark_schema import iceberg_struct
+
+
+def merged_schema(metadata: TableMetadata, rows: DataFrame) -> Schema:
+    """The table's schema with what ``rows`` add; the same one where they add nothing.
+
+    Raises SchemaError for what the format forbids, UnsupportedError for a Spark type that Iceberg does not have.
+    """
+    current = metadata.schema
+    source = iceberg_struct(rows.drop(CORRUPT_RECORD_COLUMN).schema)
+    wanted = _within(current.struct, source, metadata.format_version)
+    merged = SchemaEvolution.of_table(metadata, case_sensitive=False).union_by_name(wanted).apply()
+    return current if current.same_columns(merged) else merged
+
+
+def _within(have: StructType, source: StructType, version: int) -> StructType:
+    """``source`` without what ``have`` can not take in, under the names of ``have``."""
+    known = {f.name.lower(): f for f in have.fields}
+    return StructType(tuple(_field(known.get(f.name.lower()), f, version) for f in source.fields))
+
+
+def _field(have: NestedField | None, source: NestedField, version: int) -> NestedField:
+    if have is None:
+        return replace(source, required=False)
+    return replace(source, name=have.name, required=have.required, type=_type(have.type, source.type, version), doc=have.doc)
+
+
+def _type(have: IcebergType, source: IcebergType, version: int) -> IcebergType:
+    if isinstance(have, StructType) and isinstance(source, StructType):
+        return _within(have, source, version)
+    if isinstance(have, ListType) and isinstance(source, ListType):
+        return ListType(_field(have.element, replace(source.element, name=have.element.name), version))
+    if isinstance(have, MapType) and isinstance(source, MapType):
+        return MapType(have.key, _field(have.value, replace(source.value, name=have.value.name), version))
+    return source if can_promote(have, source, version) else have

@@ -1,0 +1,43 @@
+"""Errors of Spark as errors of this package: one line, without plans and stack traces.
+
+What PySpark gives a class of its own is about the query and its rows. Others are Java exceptions: those that name a condition of
+reading or of a value are about the data as well, the rest (a lost executor, no disk, no memory) are not.
+"""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.errors import DataError, IcebergOpsError, TerminalError
+from spark_jobs.jobs.source_rows import first_line
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*")
+_OF_DATA = (
+    "FAILED_READ_FILE",
+    "CANNOT_READ_FILE_FOOTER",
+    "CAST_",
+    "NUMERIC_",
+    "ARITHMETIC",
+    "DIVIDE_BY_ZERO",
+    "MALFORMED",
+    "INVALID_",
+)
+_CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
+
+
+def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> IcebergOpsError:
+    """The typed error for what Spark raised in ``job``."""
+    name = f"{job.job} {job.table}"
+    if not isinstance(error, Py4JJavaError):
+        return DataError(f"{name}: {first_line(error)}")
+    text = str(error)
+    conditions = [m for m in _CONDITION.finditer(text) if m[1].startswith(_OF_DATA)]
+    if conditions:
+        causes = _CAUSE.findall(text)
+        return DataError(f"{name}: {conditions[0][0].strip()}" + (f" ({causes[-1][:300]})" if causes else ""))
+    said = next((m[0] for m in _CONDITION.finditer(text)), text.split(": ", 1)[-1].split("\n", maxsplit=1)[0])
+    return TerminalError(f"{name}: Spark failed: {said[:500]}")

@@ -1,0 +1,155 @@
+"""Upsert (CDC): rows replace those of the same key, or only delete them, without reading the table.
+
+Per source row one equality delete and (unless it only deletes) one new row, in one row delta. The deletes apply to older data only,
+so the new rows stand; what others commit meanwhile is older or newer as a whole, which is why nothing is validated: the last commit
+of a key wins, as with Iceberg's Flink writer. Readers pay for such deletes until ``convert_equality_deletes`` or a rewrite.
+
+A key must find its older rows by the delete's partition: every partition field's source is a key column, or the table has an
+unpartitioned spec, whose deletes apply everywhere.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
+from iceberg_ops.spec.manifests import ManifestContent
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
+from iceberg_ops.table.manifests import manifests_of
+from spark_jobs.jobs.assignment import assign_by_name
+from spark_jobs.jobs.bad_records import bad_column, checks_of
+from spark_jobs.jobs.ingest import check_source
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, first_line, source_rows
+from spark_jobs.jobs.staged_commit import commit_staged
+from spark_jobs.jobs.target_rows import target_rows
+from spark_jobs.jobs.write_options import WriteOptions, write_context
+from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
+from spark_jobs.runners.upsert_keys import KeyPlan
+
+_DELETES, _ORDER, _OF_KEY, _RANK = "_deletes", "_order", "_of_key", "_rank"
+
+
+def run(run: JobRun) -> ActionReport:
+    """Upsert the source. Raises DataError for two source rows of one key that ``order-by`` does not tell apart."""
+    options = WriteOptions.parse("upsert", run.job.options, run.table)
+    keys = key_columns(run.table.schema, options.upsert_keys)
+    with run.step("plan"):
+        plan = KeyPlan(tuple(f.field_id for f in keys), _specs(run, keys))
+        check_source(run, require_success_file=options.require_success_file)
+        rows = _latest(run, options, keys)
+    with run.step("write"):
+        context = write_context(run.table, options)
+        changes = write_changes(rows, context, run.table.io.properties, run.operation_id, equality=plan)
+    run.metrics.update(
+        {
+            "added-records": changes.rows_written,
+            "added-data-files": len(changes.files),
+            "upserted-keys": sum(f.record_count for f in changes.equality_deletes) // max(1, len(plan.spec_ids)),
+            "added-delete-files": len(changes.equality_deletes),
+        }
+    )
+    if not changes.staged:
+        return run.report("nothing-to-do")
+    operation = RowDelta(
+        added_data=tuple(changes.files),
+        added_deletes=tuple(changes.equality_deletes),
+        isolation=None,
+        branch=run.job.branch,
+        run_key=run.job.run_key,
+        summary=run.summary,
+        starting_snapshot_id=run.head.snapshot_id if run.head else None,
+    )
+    return commit_staged(run, operation, (*changes.files, *changes.equality_deletes))
+
+
+def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
+    """The top-level columns that tell rows apart: ``names``, or the identifier fields.
+
+    Raises OptionError where there are none, SchemaError for one that can not be a key.
+    """
+    found = []
+    for name in names or [schema.names_by_id[i] for i in schema.identifier_field_ids]:
+        f = schema.find(name, case_sensitive=False)
+        if f is None:
+            raise SchemaError(f"upsert-keys: {name!r} is not a column of the table")
+        if schema.parents[f.field_id] is not None or f.type.is_nested or f.type in (FLOAT, DOUBLE):
+            raise SchemaError(f"upsert-keys: {name!r} of type {f.type} can not be a key: it must be a top-level, exact value")
+        found.append(f)
+    if not found:
+        raise OptionError("upsert needs upsert-keys: the table has no identifier fields")
+    return found
+
+
+def _specs(run: JobRun, keys: list[NestedField]) -> tuple[int, ...]:
+    """Specs in which the keys' deletes are written so that they apply to every older row."""
+    metadata = run.table.metadata
+    if metadata.format_version < 2:
+        raise UnsupportedError("not supported: upsert into a v1 table, because v1 has no row-level deletes: upgrade it to v2")
+    manifests = manifests_of(run.table, run.head) if run.head else []
+    used = {m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA} | {metadata.default_spec_id}
+    specs = [metadata.specs_by_id[i] for i in sorted(used)]
+    everywhere = [s for s in specs if all(f.transform.is_void for f in s.fields)]
+    if everywhere:
+        return (everywhere[0].spec_id,)
+    key_ids = {f.field_id for f in keys}
+    for spec in specs:
+        for f in spec.fields:
+            if not f.transform.is_void and not set(f.source_ids) <= key_ids:
+                name = metadata.schema.names_by_id.get(f.source_id, str(f.source_id))
+                raise OptionError(
+                    f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
+                    "which is no key: an older row of the key may lie in a partition that its delete does not reach"
+                )
+    return tuple(s.spec_id for s in specs)
+
+
+def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
+    """One row per key, in the table's columns, with its change; two that can not be told apart are marked bad."""
+    rows = source_rows(run.session, run.job.source, target_rows(run), schema=run.table.schema)
+    for name in options.source_only_columns:
+        if name not in rows.columns:
+            raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")
+    try:
+        deletes = F.coalesce(F.expr(options.delete_when), F.lit(False)) if options.delete_when else F.lit(False)
+        order = F.col(f"`{options.order_by}`") if options.order_by else F.lit(0)
+        marked = rows.withColumns({_DELETES: deletes, _ORDER: order})
+    except (AnalysisException, ParseException) as e:
+        asked = [f"{k} = {v!r}" for k, v in run.job.options.items() if k in ("delete-when", "order-by")]
+        raise OptionError(f"upsert: {', '.join(asked)}: {first_line(e)}") from e
+    names = [_source_name(marked, f.name) for f in keys]
+    by_key = Window.partitionBy(*names)
+    # rank: rows with the same greatest value are all first, and then more than one is left.
+    first = marked.withColumn(_RANK, F.rank().over(by_key.orderBy(F.col(_ORDER).desc_nulls_last()))).where(F.col(_RANK) == 1)
+    counted = first.withColumn(_OF_KEY, F.count(F.lit(1)).over(by_key))
+    return _checked(run, options, counted, names)
+
+
+def _checked(run: JobRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
+    ordered = f"with the same greatest {options.order_by!r}" if options.order_by else "(order-by says which one counts)"
+    key = F.concat_ws(", ", *[F.coalesce(F.col(f"`{n}`").cast("string"), F.lit("NULL")) for n in names])
+    twice = (F.col(_OF_KEY) > 1, F.concat(F.col(_OF_KEY), F.lit(" source rows of key ("), key, F.lit(f") {ordered}")))
+    own = (_DELETES, _ORDER, _OF_KEY, _RANK, *options.source_only_columns)
+    source = rows.drop(*own)
+    assigned = assign_by_name(source.drop(CORRUPT_RECORD_COLUMN), run.table.schema)
+    lower = {n.lower() for n in names}
+    checks = [twice]
+    for column in assigned:
+        # A row that only deletes needs no more than its key.
+        needed = F.lit(True) if column.field.name.lower() in lower else ~F.col(_DELETES)
+        checks += [(needed & wrong, why) for wrong, why in checks_of(column)]
+    bad = bad_column(rows, source.columns, checks, "")
+    change = F.when(F.col(_DELETES), F.lit(DELETE)).otherwise(F.lit(INSERT)).alias(CHANGE_COLUMN)
+    return rows.select(*[c.value.alias(c.field.name) for c in assigned], *([] if bad is None else [bad]), change)
+
+
+def _source_name(rows: DataFrame, name: str) -> str:
+    found = [c for c in rows.columns if c.lower() == name.lower()]
+    if not found:
+        raise SchemaError(f"upsert key {name!r} is not a column of the source ({', '.join(rows.columns)})")
+    return found[0]

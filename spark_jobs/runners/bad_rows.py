@@ -1,0 +1,66 @@
+"""What becomes of rows that do not fit (``_bad``): the first one fails the task, or all go to a file of the quarantine.
+
+A quarantine file is JSON lines: file, row, reason and record of each. It is the task attempt's own, under the operation's id, so
+that a repeated attempt writes another one and a failed job's are found and deleted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from iceberg_ops.errors import DataError
+from iceberg_ops.io.file_io import FileIO
+
+BAD_COLUMN = "_bad"
+_SHOWN = 300
+
+
+class BadRows:
+    """One task attempt's bad rows. ``folder`` None: there must be none."""
+
+    def __init__(self, folder: str | None, io: FileIO, operation_id: str, task_id: str) -> None:
+        self._folder, self._io = folder, io
+        self.location = f"{folder}/{operation_id}/{task_id}-{operation_id}.jsonl"
+        self.count = 0
+        self.first = ""
+        self._output: BinaryIO | None = None
+
+    def take_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """``batch`` without its bad rows. Raises DataError for the first one where there is no quarantine."""
+        bad = batch.column(BAD_COLUMN)
+        if bad.null_count == len(bad):
+            return batch
+        for row in bad.drop_null().to_pylist():
+            self._divert(row)
+        return batch.filter(bad.is_null())
+
+    def _divert(self, row: dict[str, Any]) -> None:
+        if self._folder is None:
+            raise DataError(describe(row))
+        if self._output is None:
+            self._output = self._io.open_output(self.location)
+            self.first = describe(row)
+        self._output.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        self.count += 1
+
+    def close(self) -> None:
+        """Complete the file."""
+        if self._output is not None:
+            self._output.close()
+
+    def abort(self) -> None:
+        """Delete the file."""
+        if self._output is not None:
+            self._output.close()
+            self._io.delete(self.location)
+
+
+def describe(row: dict[str, Any]) -> str:
+    """A bad row on one line."""
+    place = f"source {row['file']}" if row["file"] else "source"
+    place += f", row {row['row']}" if row["row"] is not None else ""
+    record = row["record"] or ""
+    return f"{place}: {row['reason']}: {record if len(record) <= _SHOWN else record[:_SHOWN] + '...'}"
