@@ -1,6 +1,6 @@
 """``python -m benchmarks [NAME]``: run one benchmark, or all of them.
 
-A benchmark is a module of this package with ``run() -> list[dict]`` (records of ``benchmarks.records``), written to a file of the
+A benchmark is a module of this package with ``run() -> Iterable[dict]`` (records of ``benchmarks.records``), written to a file of the
 module's name. A module with ``LINES`` has several lines of work, each run by its own name too (``run([line])``) and written to a
 file of its own.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,15 @@ def main(names: list[str]) -> int:
     return 0
 
 
-def _write(name: str, records: list[dict[str, Any]], *, by_line: bool) -> None:
+def _write(name: str, records: Iterable[dict[str, Any]], *, by_line: bool) -> None:
+    done = []
     for found in records:
-        sys.stdout.write(json.dumps(found) + "\n")
-    for file, written in {found["name"]: [found] for found in records}.items() if by_line else [(name, records)]:
-        sys.stdout.write(f"{write_records(file, written)}\n")
+        done.append(found)
+        print(json.dumps(found), flush=True)
+        if by_line:
+            print(write_records(found["name"], [found]), flush=True)
+    if not by_line:
+        print(write_records(name, done), flush=True)
 
 
 if __name__ == "__main__":

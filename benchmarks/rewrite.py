@@ -2,13 +2,13 @@
 
 Lines: ``bin-pack``, ``bin-pack-deletes-pos``, ``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, where the
 peer is pyarrow alone in two processes. Every run has a fresh table of the same files. One warm-up each, then
-``MAINTENANCE_REPEATS`` runs (3), of which the median counts. After the last run of each side DuckDB reads the new files of both: as many rows and the same sum
-of row hashes, or the benchmark fails. ``MAINTENANCE_SF`` is the scale.
+``MAINTENANCE_REPEATS`` runs (3), of which the median counts. After the last run of each side DuckDB reads the new files of both:
+as many rows and the same sum of row hashes, or the benchmark fails. ``MAINTENANCE_SF`` is the scale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks import lineitem
@@ -33,11 +33,12 @@ _CASES: dict[str, tuple[Callable[[SharedLake], str], dict[str, str], str]] = {
 LINES = (*_CASES, "bin-pack-floor")
 
 
-def run(lines: Sequence[str] = LINES) -> list[dict[str, Any]]:
-    """One record for each of ``lines``."""
+def run(lines: Sequence[str] = LINES) -> Iterator[dict[str, Any]]:
+    """One record for each of ``lines``, as they come."""
     lake = lineitem.lake()
     try:
-        return [_floor(lake) if line == "bin-pack-floor" else _case(lake, line) for line in lines]
+        for line in lines:
+            yield _floor(lake) if line == "bin-pack-floor" else _case(lake, line)
     finally:
         lake.close()
 

@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,12 @@ LINES = ("small-warm", "small-cold", "many-small-partitions")
 _ALL = "options => map('rewrite-all', 'true')"
 
 
-def run(lines: Sequence[str] = LINES) -> list[dict[str, Any]]:
-    """One record for each of ``lines``."""
+def run(lines: Sequence[str] = LINES) -> Iterator[dict[str, Any]]:
+    """One record for each of ``lines``, as they come."""
     lake = lineitem.lake()
     try:
-        return [_WORKS[line](lake) for line in lines]
+        for line in lines:
+            yield _WORKS[line](lake)
     finally:
         lake.close()
 

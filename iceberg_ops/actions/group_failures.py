@@ -30,8 +30,13 @@ _BY_CODE: dict[str, type[IcebergOpsError]] = {
 }  # fmt: skip
 
 
+def error_class(code: str) -> type[IcebergOpsError]:
+    """The class with that code; TerminalError for a code that says nothing to the caller."""
+    return _BY_CODE.get(code, TerminalError)
+
+
 def error_of(failure: GroupFailure, consequence: str) -> IcebergOpsError:
     """The error to raise for a failed group; ``consequence`` says what it means for the run."""
-    kind = _BY_CODE.get(failure.code, TerminalError)
+    kind = error_class(failure.code)
     group = failure.group_id.partition("/")[0]
     return kind(f"group {group}: {failure.message} ({consequence})")

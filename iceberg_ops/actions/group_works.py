@@ -2,7 +2,7 @@
 
 A bin-pack group is cut into as many works as it should become files, each with an even run of whole input files: their outputs are
 then even too, and the works of one large group keep every worker busy. A sort or z-order group stays one work, because its rows
-must meet. Works are named ``<group>/<part>``.
+must meet; a runner may do it in stages, by as many ranges as there should be files. Works are named ``<group>/<part>``.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def works_of(
                 spec_id=group.output_spec_id,
                 sort_order=None if order.sort_order is None else sort_order_to_dict(order.sort_order),
                 zorder_columns=order.zorder_columns,
+                ranges=group.expected_output_files,
             )
             found.append(work)
     return found

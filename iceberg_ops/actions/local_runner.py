@@ -2,7 +2,8 @@
 
 Works that together are small run in this process, because starting an interpreter with Arrow costs about half a second, which is
 what a core rewrites of 20 MB. Larger runs use a pool of spawned processes (never forked: Arrow's threads do not survive a fork),
-at most one per CPU, each with one Arrow thread. Tables in memory live in this process only, so their works never leave it.
+at most one per CPU, each with one Arrow thread; a large sort is done by all of them in two stages (``staged_sort``). Tables in
+memory live in this process only, so their works never leave it.
 
 The rule upheld: one work's failure is an answer, not an exception; a pool that dies is an answer for each work it had.
 """
@@ -12,13 +13,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from functools import partial
 
 import pyarrow as pa
 
 from iceberg_ops.actions.runner import GroupFailure, Progress, ProgressCallback, work_bytes
+from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError
 
 INLINE_BYTES = 24 * 2**20
@@ -52,19 +56,39 @@ class LocalRunner:
 
     def _answers(self, works: Sequence[GroupWork], total: int) -> Iterator[GroupResult | GroupFailure]:
         in_memory = any(work.io_properties.get("io-impl") == "memory" for work in works)
-        if in_memory or len(works) < 2 or self.workers < 2 or total <= self.inline_bytes:
+        divisible = len(works) > 1 or any(self._is_staged(work) for work in works)
+        if in_memory or not divisible or self.workers < 2 or total <= self.inline_bytes:
             yield from map(attempt, works)
         else:
             yield from self._in_processes(works)
 
+    def _is_staged(self, work: GroupWork) -> bool:
+        return is_staged(work) and work_bytes(work) > self.inline_bytes
+
+    def _sorted(self, work: GroupWork, pool: ProcessPoolExecutor) -> GroupResult | GroupFailure:
+        def run_all(stage: Callable[[str], str], texts: list[str]) -> list[str]:
+            return [answer_of_stage(text) for text in pool.map(partial(attempt_stage, stage), texts)]
+
+        try:
+            return sorted_in_stages(work, stage_parts(work_bytes(work), self.workers), run_all)
+        except IcebergOpsError as e:
+            return GroupFailure(work.group_id, e.code, str(e))
+        except Exception as e:  # noqa: BLE001 - a killed worker breaks the pool
+            return _worker_lost(work, e)
+
     def _in_processes(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
-        """Submit the largest first, so that the last to finish is short; two per worker are in flight."""
+        """Large sorts one after the other, by all workers; then the largest first, so that the last to finish is short; two per
+        worker are in flight."""
+        staged = [work for work in works if self._is_staged(work)]
         pool = ProcessPoolExecutor(
-            min(self.workers, len(works)), mp_context=multiprocessing.get_context("spawn"), initializer=one_arrow_thread
-        )
-        waiting = sorted(works, key=work_bytes)
+            self.workers if staged else min(self.workers, len(works)),
+            mp_context=multiprocessing.get_context("spawn"), initializer=one_arrow_thread,
+        )  # fmt: skip
+        waiting = sorted((work for work in works if not self._is_staged(work)), key=work_bytes)
         running: dict[Future[GroupResult | GroupFailure], GroupWork] = {}
         try:
+            for work in staged:
+                yield self._sorted(work, pool)
             while waiting or running:
                 while waiting and len(running) < 2 * self.workers:
                     work = waiting.pop()

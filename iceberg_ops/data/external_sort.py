@@ -1,193 +1,151 @@
 """Sorting more rows than memory holds.
 
-Rows are gathered until a limit of Arrow bytes; what exceeds it is sorted and spilled to local disk as a run (Arrow IPC,
-memory-mapped when read back). Runs are merged a batch of each at a time: the rows at hand are sorted together, and all up to the
-first row that ends some run's batch are final, because what is not yet loaded can only come later.
+Rows are gathered until a limit of Arrow bytes, sorted, and kept as a run: a file of Arrow batches. Runs are merged a batch of each
+at a time: the rows at hand are sorted together, and all up to the first row that ends what is loaded of some run are final, because
+what is not yet loaded can only come later.
 
-The rule upheld: rows of equal keys keep their order, also across runs, and the same rows with the same runs come out in the same
-order. What a sort did can therefore be found out later from its keys alone (``row_places``).
+The rule upheld: rows of equal keys keep their order, also across runs. The result therefore does not depend on where runs were cut,
+and what a sort did can be found out later from its keys alone (``row_places``).
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.data.parquet_writer import one_type
-from iceberg_ops.data.sort_keys import KeyMaker, Keys, sorted_indices
+from iceberg_ops.data.sort_keys import KeyMaker, sorted_indices
 
 BATCH_ROWS = 1 << 16
-SAMPLE_ROWS = 1 << 17
-FitKeys = Callable[[pa.Table], KeyMaker]
-"""Makes keys from a sample of the rows (a sort order ignores it, z-order needs it)."""
+_MERGED_ROWS = 1 << 21
+"""Rows that a merge of many runs loads of all of them together, about."""
+_FEWEST_ROWS = 1 << 10
+_WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
+Order = npt.NDArray[np.int64]
 
 
 def sort_batches(
     batches: Iterable[pa.RecordBatch],
-    fit: FitKeys,
+    make: KeyMaker,
     memory_limit: int,
     *,
-    needs_sample: bool = False,
     spilled: list[int] | None = None,
-    repeat: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows in key order. Columns may be dictionaries; batches of the output have at most ``BATCH_ROWS`` rows or so.
 
-    At most about three times ``memory_limit`` Arrow bytes are held at once (the rows, their sorted copy and the keys). ``spilled``
-    receives the rows of each run (none where all was sorted in memory); given back as ``repeat``, the runs are cut there again,
-    whatever the columns weigh now.
+    At most about three times ``memory_limit`` Arrow bytes are held at once (the rows, their copy in one piece and the keys).
+    ``spilled`` receives the rows of each run (none where all was sorted in memory).
     """
-    held: list[pa.RecordBatch] = []
     runs = [] if spilled is None else spilled
+    paths: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-sort-") as folder:
-        spill = _Spill(Path(folder), fit, needs_sample)
-        for batch, ends_run in _by_bytes(batches, memory_limit) if repeat is None else _by_rows(batches, repeat):
-            held.append(batch)
-            if ends_run:
-                runs.append(sum(b.num_rows for b in held))
-                spill.add(held)
-                held = []
-        if spill.is_empty:
-            yield from _in_memory(held, fit)
-        else:
-            if held:
-                runs.append(sum(b.num_rows for b in held))
-                spill.add(held)
-            yield from spill.merged()
+        for held, is_last in in_pieces(batches, memory_limit):
+            ordered, order = sorted_piece(held, make)
+            if is_last and not paths:
+                yield from slices_of(ordered, order, BATCH_ROWS)
+                return
+            runs.append(len(order))
+            paths.append(Path(folder) / f"{len(paths)}.arrow")
+            with pa.OSFile(str(paths[-1]), "wb") as sink, pa.ipc.new_file(sink, ordered.schema, options=_WRITE) as writer:
+                for batch in slices_of(ordered, order, BATCH_ROWS // 4):
+                    writer.write_batch(batch)
+            del ordered, order
+        opened = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
+        yield from merged([Run(file, 0, file.num_record_batches) for file in opened], make)
 
 
-def _by_bytes(batches: Iterable[pa.RecordBatch], memory_limit: int) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Batches, each with whether a run ends with it."""
+def in_pieces(batches: Iterable[pa.RecordBatch], memory_limit: int) -> Iterator[tuple[list[pa.RecordBatch], bool]]:
+    """Batches together up to the limit of bytes, each piece with whether it is the last. The list is the caller's to empty."""
+    held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        if held and size + batch.nbytes > memory_limit:
+            yield held, False
+            held, size = [], 0
+        held.append(batch)
         size += batch.nbytes
-        full = size > memory_limit
-        yield batch, full
-        size = 0 if full else size
-
-
-def _by_rows(batches: Iterable[pa.RecordBatch], runs: Sequence[int]) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    ends = iter(runs)
-    left = next(ends, 0)
-    for batch in batches:
-        start = 0
-        while start < batch.num_rows:
-            part = batch.slice(start, left if left else batch.num_rows)
-            start += part.num_rows
-            is_run = bool(left) and part.num_rows == left
-            yield part, is_run
-            left = next(ends, 0) if is_run else max(left - part.num_rows, 0)
-
-
-def _in_memory(held: list[pa.RecordBatch], fit: FitKeys) -> Iterator[pa.RecordBatch]:
     if held:
-        table = one_type(held).unify_dictionaries().combine_chunks()
-        whole = table.to_batches()[0]
-        yield from _slices(_sorted(whole, fit(_sample(table))(whole)))
+        yield held, True
 
 
-def _sorted(batch: pa.RecordBatch, keys: Keys) -> pa.RecordBatch:
-    return batch.take(sorted_indices(keys))
+def sorted_piece(held: list[pa.RecordBatch], make: KeyMaker) -> tuple[pa.RecordBatch, Order]:
+    """Batches in one piece, and the order of its rows. ``held`` is emptied, so that its memory can go."""
+    whole = in_one(held)
+    held.clear()
+    return whole, np.asarray(sorted_indices(make(whole)))
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    for start in range(0, batch.num_rows, BATCH_ROWS):
-        yield batch.slice(start, BATCH_ROWS)
+def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches one after the other as one, with one dictionary per dictionary column."""
+    if len(batches) == 1:
+        return batches[0]
+    return one_type(batches).unify_dictionaries().combine_chunks().to_batches()[0]
 
 
-def _sample(table: pa.Table, rows: int = SAMPLE_ROWS) -> pa.Table:
-    if table.num_rows <= rows:
-        return table
-    return table.take(pa.array(np.linspace(0, table.num_rows - 1, rows).astype(np.int64)))
+def slices_of(batch: pa.RecordBatch, order: Order, rows: int) -> Iterator[pa.RecordBatch]:
+    """The batch's rows in that order, ``rows`` at a time."""
+    for start in range(0, len(order), rows):
+        yield batch.take(pa.array(order[start : start + rows]))
 
 
-class _Spill:
-    """Runs on disk. Without a sample they are sorted as they are spilled; with one, when all rows are known."""
+class Run:
+    """Sorted rows in batches ``first`` to ``end`` (exclusive) of an Arrow file, loaded one after the other."""
 
-    def __init__(self, folder: Path, fit: FitKeys, needs_sample: bool) -> None:
-        self._folder, self._fit, self._needs_sample = folder, fit, needs_sample
-        self._runs: list[Path] = []
-        self._samples: list[pa.Table] = []
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._runs
-
-    def add(self, held: list[pa.RecordBatch]) -> None:
-        table = _plain(one_type(held)).combine_chunks()
-        if self._needs_sample:
-            self._samples.append(_sample(table, SAMPLE_ROWS // 8))
-        else:
-            whole = table.to_batches()[0]
-            table = pa.Table.from_batches([_sorted(whole, self._fit(table.slice(0, 0))(whole))])
-        self._write(len(self._runs), table)
-
-    def merged(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order."""
-        make = self._fit(pa.concat_tables(self._samples)) if self._needs_sample else self._fit(self._read(0).schema.empty_table())
-        if self._needs_sample:
-            for i in range(len(self._runs)):
-                whole = self._read(i).combine_chunks().to_batches()[0]
-                self._write(i, pa.Table.from_batches([_sorted(whole, make(whole))]))
-        runs = [iter(self._read(i).to_batches(max_chunksize=BATCH_ROWS)) for i in range(len(self._runs))]
-        yield from _merge(runs, make)
-
-    def _write(self, number: int, table: pa.Table) -> None:
-        path = self._folder / f"{number}.arrow"
-        fresh = path.with_suffix(".new")
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.OSFile(str(fresh), "wb") as sink, pa.ipc.new_file(sink, table.schema, options=options) as writer:
-            writer.write_table(table, max_chunksize=BATCH_ROWS)
-        fresh.replace(path)
-        if path not in self._runs:
-            self._runs.append(path)
-
-    def _read(self, number: int) -> _Run:
-        return _Run(self._runs[number])
-
-
-class _Run:
-    """A run read back batch by batch."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+    def __init__(self, file: Any, first: int, end: int) -> None:
+        self._file, self._next, self._end = file, first, end
+        self.loaded: list[pa.RecordBatch] = []
+        self.rows = 0
 
     @property
-    def schema(self) -> pa.Schema:
-        return self._file.schema
+    def is_exhausted(self) -> bool:
+        """Nothing is left but what is loaded."""
+        return self._next >= self._end
 
-    def combine_chunks(self) -> pa.Table:
-        return self._file.read_all().combine_chunks()
+    def load(self, rows: int) -> None:
+        """Have at least ``rows`` rows at hand, where there are as many."""
+        while self.rows < rows and not self.is_exhausted:
+            batch = self._file.get_batch(self._next)
+            self._next += 1
+            if batch.num_rows:
+                self.loaded.append(batch)
+                self.rows += batch.num_rows
 
-    def to_batches(self, max_chunksize: int) -> Iterator[pa.RecordBatch]:
-        for i in range(self._file.num_record_batches):
-            yield self._file.get_batch(i)
+    def drop(self, rows: int) -> None:
+        """Forget the first rows of what is loaded."""
+        self.rows -= rows
+        while rows:
+            first = self.loaded[0]
+            if rows < first.num_rows:
+                self.loaded[0] = first.slice(rows)
+                return
+            rows -= first.num_rows
+            self.loaded.pop(0)
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Without dictionaries: runs differ in theirs."""
-    fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in table.schema]
-    return table.cast(pa.schema(fields))
-
-
-def _merge(runs: list[Iterator[pa.RecordBatch]], make: KeyMaker) -> Iterator[pa.RecordBatch]:
-    parts: list[pa.RecordBatch | None] = [next(run, None) for run in runs]
-    while any(p is not None for p in parts):
-        live = [(i, p) for i, p in enumerate(parts) if p is not None]
-        together = pa.Table.from_batches([p for _, p in live]).combine_chunks().to_batches()[0]
-        order = np.asarray(sorted_indices(make(together)))
-        ends = np.cumsum([p.num_rows for _, p in live]) - 1
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        final = int(place[ends].min()) + 1
-        yield together.take(pa.array(order[:final]))
-        start = 0
-        for i, part in live:
-            left = place[start : start + part.num_rows] >= final
-            rest = part.filter(pa.array(left)) if left.any() else None
-            parts[i] = rest if rest is not None else next(runs[i], None)
-            start += part.num_rows
+def merged(runs: Sequence[Run], make: KeyMaker) -> Iterator[pa.RecordBatch]:
+    """The rows of sorted runs in order; rows of equal keys in the order of their runs."""
+    live = list(runs)
+    rows = max(_FEWEST_ROWS, _MERGED_ROWS // max(len(live), 1))
+    while True:
+        for run in live:
+            run.load(rows)
+        live = [run for run in live if run.rows]
+        if not live:
+            return
+        whole = in_one([batch for run in live for batch in run.loaded])
+        order = np.asarray(sorted_indices(make(whole)))
+        starts = np.cumsum([0, *(run.rows for run in live)])
+        last_rows = [starts[i + 1] - 1 for i, run in enumerate(live) if not run.is_exhausted]
+        final = len(order)
+        if last_rows:
+            final = int(np.flatnonzero(np.isin(order, last_rows))[0]) + 1
+        yield from slices_of(whole, order[:final], BATCH_ROWS)
+        taken = np.bincount(np.searchsorted(starts, order[:final], side="right") - 1, minlength=len(live))
+        for run, n in zip(live, taken, strict=True):
+            run.drop(int(n))

@@ -20,13 +20,14 @@ from typing import Any
 import pyarrow as pa
 
 from iceberg_ops.data.encoding_hints import hints_for
-from iceberg_ops.data.external_sort import FitKeys, sort_batches
+from iceberg_ops.data.external_sort import sort_batches
+from iceberg_ops.data.key_sample import KeySample, key_sample
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.sort_keys import order_keys
+from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import FileNames, PartitionedWriter, RollingWriter
-from iceberg_ops.data.zorder import zorder_keys
+from iceberg_ops.data.zorder import zorder_cuts, zorder_keys
 from iceberg_ops.errors import SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -64,8 +65,15 @@ class GroupWork:
     spec_id: int | None = None
     sort_order: Mapping[str, Any] | None = None
     zorder_columns: tuple[str, ...] = ()
-    memory_limit_bytes: int = 1 << 30
-    """Sorting spills sorted runs to local disk beyond this many Arrow bytes."""
+    memory_limit_bytes: int = 1 << 28
+    """Sorting spills sorted runs beyond this many Arrow bytes; a task then holds about three times as many."""
+    ranges: int = 1
+    """Into how many ranges of about the same size, and so files, a sort that is done in stages cuts the rows."""
+
+    @property
+    def is_sorted(self) -> bool:
+        """Rows do not keep the order of the tasks."""
+        return self.sort_order is not None or bool(self.zorder_columns)
 
     def to_json(self) -> str:
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
@@ -101,7 +109,7 @@ class GroupResult:
     bytes_out: int = 0
     duration_ms: int = 0
     spilled_runs: tuple[int, ...] = ()
-    """Rows of each run that a sort spilled: with the work itself, all that ``row_places`` needs to tell where each row went."""
+    """Rows of each run that a sort spilled or staged."""
 
     def to_json(self) -> str:
         return json.dumps({name: getattr(self, name) for name in self.__slots__})
@@ -129,19 +137,26 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     """
     begun = time.monotonic()
     io = io or load_file_io(work.io_properties)
-    read, write = ReadContext.from_json(work.read), WriteContext.from_json(work.write)
+    read = ReadContext.from_json(work.read)
     tasks = [task_from_json(task) for task in work.tasks]
-    tally = _Tally(read.projected)
-    writer = _writer(work, write, io, tasks)
+    tally = Tally(read.projected)
+    writer = writer_of(work, io)
     spilled: list[int] = []
     try:
-        for batch in ordered(work, read.projected, tally.counted(_rows(tasks, read, io, tally.read)), spilled=spilled):
+        for batch in ordered(work, read.projected, tally.counted(rows_of(tasks, read, io, tally.read)), io, spilled=spilled):
             writer.write_canonical(batch)
         added = writer.close()
     except BaseException:
         writer.abort()
         raise
-    result = _result(work, tasks, tally, added, round((time.monotonic() - begun) * 1000), spilled)
+    return verified(work, io, tally, added, round((time.monotonic() - begun) * 1000), spilled)
+
+
+def verified(
+    work: GroupWork, io: FileIO, tally: Tally, added: Sequence[DataFile], duration_ms: int, spilled: Sequence[int] = ()
+) -> GroupResult:
+    """The result. Raises VerificationError where what was read and what was written disagree; the files are then deleted."""
+    result = _result(work, tally, added, duration_ms, spilled)
     if not result.is_balanced:
         io.delete_many(f.file_path for f in added)
         raise VerificationError(
@@ -151,13 +166,16 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     return result
 
 
-def _rows(tasks: list[FileScanTask], read: ReadContext, io: FileIO, counts: ReadCounts) -> Iterator[pa.RecordBatch]:
+def rows_of(tasks: Sequence[FileScanTask], read: ReadContext, io: FileIO, counts: ReadCounts) -> Iterator[pa.RecordBatch]:
+    """The live rows of the tasks, in order."""
     for task in tasks:
         yield from read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts)
 
 
-def _writer(work: GroupWork, write: WriteContext, io: FileIO, tasks: list[FileScanTask]) -> RollingWriter | PartitionedWriter:
-    hints = hints_for(io, tasks, write.file_schema)
+def writer_of(work: GroupWork, io: FileIO) -> RollingWriter | PartitionedWriter:
+    """Writes the work's output, encoded as its input files suggest."""
+    write = WriteContext.from_json(work.write)
+    hints = hints_for(io, [task_from_json(task) for task in work.tasks], write.file_schema)
     if work.partition is None:
         return PartitionedWriter(
             write, io, operation_id=work.operation_id, task_id=work.task_id, target_size=work.target_file_size, hints=hints
@@ -173,26 +191,34 @@ def _writer(work: GroupWork, write: WriteContext, io: FileIO, tasks: list[FileSc
 
 
 def ordered(
-    work: GroupWork,
-    schema: Schema,
-    batches: Iterator[pa.RecordBatch],
-    *,
-    spilled: list[int] | None = None,
-    repeat: Sequence[int] | None = None,
+    work: GroupWork, schema: Schema, batches: Iterator[pa.RecordBatch], io: FileIO, *, spilled: list[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Batches of ``schema`` (columns after those are carried along) in the order the work asks for; see ``sort_batches``."""
+    if not work.is_sorted:
+        return batches
+    sample = key_sample_of(work, io) if work.zorder_columns else None
+    return sort_batches(batches, key_maker(work, schema, sample), work.memory_limit_bytes, spilled=spilled)
+
+
+def key_sample_of(work: GroupWork, io: FileIO) -> KeySample:
+    """The sample of the columns the work orders by; always the same for the same work."""
+    read = ReadContext.from_json(work.read)
+    return key_sample([task_from_json(task) for task in work.tasks], read, key_ids(work, read.projected), io)
+
+
+def key_maker(work: GroupWork, schema: Schema, sample: KeySample | None) -> KeyMaker:
+    """Makes the keys of canonical batches of ``schema``; z-order needs the work's sample. Raises SchemaError."""
     if work.sort_order is not None:
-        make = order_keys(schema, sort_order_from_dict(work.sort_order))
-        return sort_batches(batches, lambda _: make, work.memory_limit_bytes, spilled=spilled, repeat=repeat)
-    if work.zorder_columns:
-        ids = zorder_ids(work, schema)
-        fit: FitKeys = lambda sample: zorder_keys(schema, ids, sample)  # noqa: E731
-        return sort_batches(batches, fit, work.memory_limit_bytes, needs_sample=True, spilled=spilled, repeat=repeat)
-    return batches
+        return order_keys(schema, sort_order_from_dict(work.sort_order))
+    assert sample is not None
+    cuts = zorder_cuts(sample.schema, key_ids(work, sample.schema), sample.rows)
+    return zorder_keys(schema, key_ids(work, schema), cuts)
 
 
-def zorder_ids(work: GroupWork, schema: Schema) -> list[int]:
-    """Field ids of the z-order columns. Raises SchemaError."""
+def key_ids(work: GroupWork, schema: Schema) -> list[int]:
+    """Field ids of what the work's rows are ordered by. Raises SchemaError."""
+    if work.sort_order is not None:
+        return [f.source_id for f in sort_order_from_dict(work.sort_order).fields]
     return [_field_id(schema, name) for name in work.zorder_columns]
 
 
@@ -203,16 +229,17 @@ def _field_id(schema: Schema, name: str) -> int:
     return found.field_id
 
 
-class _Tally:
+class Tally:
     """Rows and nulls of what was read, counted before anything is done with it."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, rows: int = 0, nulls: Mapping[int, int] | None = None) -> None:
         self.schema = schema
-        self.rows = 0
+        self.rows = rows
         self.read = ReadCounts()
-        self.nulls: dict[int, int] = {}
+        self.nulls: dict[int, int] = dict(nulls or {})
 
     def counted(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same rows, counted as they pass."""
         for batch in rows:
             self.rows += batch.num_rows
             for f, array in zip(self.schema.fields, batch.columns, strict=True):
@@ -227,9 +254,7 @@ class _Tally:
             self.nulls[f.field_id] = self.nulls.get(f.field_id, 0) + array.null_count
 
 
-def _result(
-    work: GroupWork, tasks: list[FileScanTask], tally: _Tally, added: list[DataFile], duration_ms: int, spilled: Sequence[int]
-) -> GroupResult:
+def _result(work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_ms: int, spilled: Sequence[int]) -> GroupResult:
     recorded = [f.null_value_counts for f in added]
     nulls: dict[int, int] = {}
     for field_id in tally.nulls:
@@ -244,7 +269,7 @@ def _result(
         deleted_rows_applied=tally.read.deleted,
         null_counts_in=tally.nulls,
         null_counts_out=nulls,
-        bytes_in=sum(task.data_bytes for task in tasks),
+        bytes_in=sum(task_from_json(task).data_bytes for task in work.tasks),
         bytes_out=sum(f.file_size_in_bytes for f in added),
         duration_ms=duration_ms,
         spilled_runs=tuple(spilled),

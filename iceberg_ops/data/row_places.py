@@ -19,7 +19,7 @@ import pyarrow as pa
 from iceberg_ops.data.position_deletes import deleted_positions
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.rewrite import READ_ROWS, GroupResult, GroupWork, ordered, zorder_ids
+from iceberg_ops.data.rewrite import READ_ROWS, GroupResult, GroupWork, key_ids, ordered
 from iceberg_ops.data.sort_keys import column_of, comparable
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import identity_of, split_by_partition
@@ -27,7 +27,6 @@ from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask, task_from_json
 from iceberg_ops.serde.content_file_json import data_file_from_dict
-from iceberg_ops.serde.sort_json import sort_order_from_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.schema import Schema
@@ -46,26 +45,18 @@ def places_of_rows(work: GroupWork, result: GroupResult, io: FileIO) -> npt.NDAr
 
     Four bytes a row (eight beyond two billion rows)."""
     added = [data_file_from_dict(f) for f in result.added]
-    is_sorted = work.sort_order is not None or bool(work.zorder_columns)
     write = WriteContext.from_json(work.write)
     is_split = work.partition is None and bool(write.spec.fields)
-    if not is_sorted and not is_split:
+    if not work.is_sorted and not is_split:
         return None
     read = _key_context(work, write)
-    rows = ordered(work, read.projected, _numbered(work, read, io), repeat=result.spilled_runs)
+    rows = ordered(work, read.projected, _numbered(work, read, io), io)
     if is_split:
         sources = _by_partition(rows, replace(write, schema=read.projected, row_lineage=False), added)
     else:
         checked = _like_the_new_files(rows, _new_rows(added, read, io), read.projected, key_ids(work, read.projected), work)
         sources = [np.asarray(batch.column(batch.num_columns - 1)) for batch in checked]
     return _inverted(sources, result, work)
-
-
-def key_ids(work: GroupWork, schema: Schema) -> list[int]:
-    """Field ids of what the work's rows are ordered by."""
-    if work.sort_order is not None:
-        return [f.source_id for f in sort_order_from_dict(work.sort_order).fields]
-    return zorder_ids(work, schema)
 
 
 def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Positions:
@@ -90,7 +81,7 @@ def dead_positions(task: FileScanTask, context: ReadContext, io: FileIO) -> Posi
 def _key_context(work: GroupWork, write: WriteContext) -> ReadContext:
     """Reads the top-level columns that decide about order and partition, in the order of the work's own reading."""
     read = ReadContext.from_json(work.read)
-    ids = key_ids(work, read.projected) if work.sort_order is not None or work.zorder_columns else []
+    ids = key_ids(work, read.projected) if work.is_sorted else []
     if work.partition is None:
         ids += [f.source_id for f in write.spec.fields]
     tops = set()

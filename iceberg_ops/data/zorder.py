@@ -8,6 +8,7 @@ share 64 bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +27,16 @@ def bits_per_column(columns: int) -> int:
     return min(_MOST_BITS, _KEY_BITS // columns)
 
 
-def zorder_keys(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> KeyMaker:
-    """One key column: the z-value of each row. ``sample`` holds canonical rows of ``schema`` from all over the data."""
+def zorder_cuts(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> list[pa.Array | None]:
+    """Where each column's values are cut into even parts. ``sample`` holds canonical rows of ``schema`` from all over the data."""
     bits = bits_per_column(len(field_ids))
     batch = sample.combine_chunks().to_batches()[0] if sample.num_rows else None
-    cuts = [None if batch is None else _cuts(comparable(column_of(batch, schema, i)[0]), 1 << bits) for i in field_ids]
+    return [None if batch is None else _cuts(comparable(column_of(batch, schema, i)[0]), 1 << bits) for i in field_ids]
+
+
+def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Array | None]) -> KeyMaker:
+    """One key column: the z-value of each row of canonical batches of ``schema``."""
+    bits = bits_per_column(len(field_ids))
 
     def make(rows: pa.RecordBatch) -> Keys:
         ranks = []
@@ -39,7 +45,7 @@ def zorder_keys(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> K
             rank = np.zeros(len(array), np.uint64) if cut is None else _rank(comparable(array), cut)
             # Stretched to all bits: cells of the curve are then halves, quarters, ... of the rows.
             spread = (rank << np.uint64(bits)) // np.uint64(1 if cut is None else len(cut) + 1)
-            ranks.append(np.where(np.asarray(array.is_null()), np.uint64(0), spread))
+            ranks.append(np.where(np.asarray(array.is_null()), np.uint64(0), spread) if array.null_count else spread)
         return [(pa.array(interleave(ranks, bits)), "ascending")]
 
     return make
@@ -70,8 +76,18 @@ def _rank(values: pa.Array, cuts: pa.Array) -> Ranks:
 
 def interleave(ranks: Sequence[Ranks], bits: int) -> Ranks:
     """The z-value: bit 15 of each column, then bit 14 of each, and so on."""
+    spread = _spread(bits, len(ranks))
     result = np.zeros(len(ranks[0]), np.uint64)
-    for bit in range(bits - 1, -1, -1):
-        for rank in ranks:
-            result = (result << np.uint64(1)) | ((rank >> np.uint64(bit)) & np.uint64(1))
+    for place, rank in enumerate(ranks):
+        result |= spread[rank.astype(np.intp)] << np.uint64(len(ranks) - 1 - place)
+    return result
+
+
+@cache
+def _spread(bits: int, columns: int) -> Ranks:
+    """Every number of so many bits with its bits ``columns`` places apart."""
+    numbers = np.arange(1 << bits, dtype=np.uint64)
+    result = np.zeros(1 << bits, np.uint64)
+    for bit in range(bits):
+        result |= ((numbers >> np.uint64(bit)) & np.uint64(1)) << np.uint64(bit * columns)
     return result

@@ -1,8 +1,8 @@
 """File groups rewritten on Spark's executors.
 
-Each work is one JSON text; small works share a Spark task, so that a thousand tiny groups are not a thousand Spark jobs. Answers
-come back as they complete: the driver runs one small job per batch of works from a few threads, which is what
-``iceberg_ops.actions`` needs for partial progress.
+Each work is one JSON text; small works share a Spark task, so that a thousand tiny groups are not a thousand Spark jobs, and a
+large sort is done in two stages of tasks (``staged_sort``). Answers come back as they complete: the driver runs one small job per
+batch of works from a few threads, which is what ``iceberg_ops.actions`` needs for partial progress.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.runner import GroupFailure, work_bytes
+from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError
 from spark_jobs.session import task_slots
 
@@ -48,10 +50,24 @@ class SparkRewriteRunner:
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:
         context = self._session.sparkContext
         try:
+            if is_staged(batch[0]) and work_bytes(batch[0]) > _BATCH_BYTES:
+                return [self._sorted(batch[0])]
             answers = context.parallelize([work.to_json() for work in batch], 1).mapPartitions(_rewriting()).collect()
         except Exception as e:  # noqa: BLE001 - Spark gave the task up: whatever killed it is this batch's failure, not the run's
             return [GroupFailure(work.group_id, "INTERNAL", " ".join(str(e).split())[:500]) for work in batch]
         return [_answer(json.loads(text)) for text in answers]
+
+    def _sorted(self, work: GroupWork) -> GroupResult | GroupFailure:
+        try:
+            return sorted_in_stages(work, stage_parts(work_bytes(work), task_slots(self._session)), self._run_all)
+        except IcebergOpsError as e:
+            return GroupFailure(work.group_id, e.code, str(e))
+
+    def _run_all(self, stage: Callable[[str], str], texts: list[str]) -> list[str]:
+        if not texts:
+            return []
+        answers = self._session.sparkContext.parallelize(texts, len(texts)).map(_staging(stage)).collect()
+        return [answer_of_stage(text) for text in answers]
 
 
 def _batches(works: Sequence[GroupWork]) -> list[list[GroupWork]]:
@@ -78,6 +94,14 @@ def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
                 yield json.dumps({"failure": [work.group_id, e.code, str(e)]})
 
     return rewrite
+
+
+def _staging(stage: Callable[[str], str]) -> Callable[[str], str]:
+    def run(text: str) -> str:
+        pa.set_cpu_count(1)
+        return attempt_stage(stage, text)
+
+    return run
 
 
 def _answer(found: dict[str, object]) -> GroupResult | GroupFailure:

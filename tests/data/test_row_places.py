@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from iceberg_ops.commit.carry_over import RowMap
-from iceberg_ops.data import external_sort
+from iceberg_ops.data import external_sort, key_sample
 from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.row_places import places_of_rows, rows_not_copied
+from iceberg_ops.data.staged_sort import sorted_in_stages
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask, task_to_json
@@ -47,6 +48,8 @@ CASES: list[Any] = [
     pytest.param({**SORTED, "memory_limit_bytes": 7_000, "target_file_size": 1}, id="sorted on disk into several files"),
     pytest.param(ZORDERED, id="z-ordered"),
     pytest.param({**ZORDERED, "memory_limit_bytes": 7_000}, id="z-ordered on disk"),
+    pytest.param({**SORTED, "ranges": 3, "memory_limit_bytes": 7_000}, id="sorted in stages"),
+    pytest.param({**ZORDERED, "ranges": 4, "memory_limit_bytes": 7_000, "target_file_size": 1}, id="z-ordered in stages"),
     pytest.param({"partition": None, "spec_id": 1}, id="split by partition"),
     pytest.param({"partition": None, "spec_id": 1, **SORTED, "memory_limit_bytes": 7_000}, id="sorted and split"),
 ]
@@ -71,6 +74,10 @@ def a_work(io: MemoryFileIO, options: dict[str, Any]) -> GroupWork:
     return GroupWork.from_json(replace(work, tasks=tasks, write=write_context(SCHEMA, spec=spec).to_json()).to_json())
 
 
+def in_stages(work: GroupWork) -> GroupResult:
+    return sorted_in_stages(work, 2, lambda stage, texts: [stage(text) for text in texts])
+
+
 def rows_in_places(files: list[DataFile], io: MemoryFileIO) -> list[tuple[Any, ...]]:
     return read(files, SCHEMA, io, columns=["_file", "_pos", "id"])
 
@@ -78,10 +85,11 @@ def rows_in_places(files: list[DataFile], io: MemoryFileIO) -> list[tuple[Any, .
 @pytest.mark.parametrize("options", CASES)
 def test_every_copied_row_is_found_again(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_sort, "BATCH_ROWS", 64)
-    monkeypatch.setattr(external_sort, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(key_sample, "_ROWS", 100)
     io = new_io()
     work = a_work(io, options)
-    result = GroupResult.from_json(rewrite_group(work).to_json())
+    made = rewrite_group(work) if work.ranges == 1 else in_stages(work)
+    result = GroupResult.from_json(made.to_json())
     assert (len(result.spilled_runs) > 2) == ("memory_limit_bytes" in options)
     inputs, added = rows_not_copied(work, io), [data_file_from_dict(f) for f in result.added]
     row_map = RowMap(inputs, added, places_of_rows(work, result, io))

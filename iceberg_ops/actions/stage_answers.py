@@ -1,0 +1,28 @@
+"""A stage of a sort as something that always answers, across processes: what it made, or which error it met.
+
+``iceberg_ops.data.staged_sort`` is the work; runners ship ``attempt_stage`` to their hands and read what comes back here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from iceberg_ops.actions.group_failures import error_class
+from iceberg_ops.errors import IcebergOpsError
+
+
+def attempt_stage(stage: Callable[[str], str], text: str) -> str:
+    """The stage's answer to ``text``, or its typed failure, as one text."""
+    try:
+        return json.dumps({"answer": stage(text)})
+    except IcebergOpsError as e:
+        return json.dumps({"code": e.code, "message": str(e)})
+
+
+def answer_of_stage(text: str) -> str:
+    """The answer. Raises the error the stage met."""
+    found = json.loads(text)
+    if "answer" not in found:
+        raise error_class(found["code"])(found["message"])
+    return str(found["answer"])
