@@ -33,7 +33,8 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake
 from tests.builders import make_table
-from tests.torture.test_kill_nine import leaked, open_lake, write_rows
+from tests.torture.killed_operations import write_rows
+from tests.torture.test_kill_nine import leaked, open_lake
 
 SECONDS = 60 if "ICEBERG_OPS_TORTURE" in os.environ else 10
 WRITERS = 5
