@@ -20,6 +20,7 @@ from iceberg_ops.data.arrow_schema import FIELD_ID
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 
 Converter = Callable[[Any], Any] | None
@@ -59,7 +60,7 @@ class AvroFile:
         self._source.close()
 
     def batches(
-        self, leaves: set[int], start: int, length: int | None, batch_rows: int
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         picked = [c for c in self.columns if leaves.intersection(c.leaves)]
         schema = pa.schema([self._schema.field(c.index) for c in picked])

@@ -2,7 +2,7 @@
 
 The one place that knows which formats there are. A format gives an ``OpenFile``: the file's columns with their field ids, and its
 batches for some of the leaves, each with the position of its first row, counted over physical rows from 0 whatever part is read
-(spec: ``_pos``). Recorded file sizes are never trusted.
+(spec: ``_pos``). Row groups that a filter can not match are left out. Recorded file sizes are never trusted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.orc_reader import OrcDataFile
 from iceberg_ops.data.parquet_reader import ParquetDataFile
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import FileFormat
 
@@ -24,13 +25,14 @@ BATCH_ROWS = 1 << 17
 
 
 class OpenFile(Protocol):
-    """An open file. ``columns`` carry field ids; ``batches`` gives (position of the first row, batch, its columns)."""
+    """An open file. ``columns`` carry field ids; ``batches`` gives (position of the first row, batch, its columns), at least of all
+    rows for which the bound expression ``where`` is true."""
 
     @property
     def columns(self) -> tuple[FileColumn, ...]: ...
 
     def batches(
-        self, leaves: set[int], start: int, length: int | None, batch_rows: int
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]: ...
 
     def close(self) -> None: ...

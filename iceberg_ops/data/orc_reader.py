@@ -1,7 +1,7 @@
 """ORC files as Arrow batches, a stripe at a time.
 
-pyarrow does not say at which byte a stripe begins, so a file cut into parts is read whole by the part that begins at 0 and not at
-all by the others: every row is read once. ORC stores nanoseconds; they are floored to the read schema's unit (ORC-02).
+A part of a file is the stripes whose first byte lies in it, so that parts that cover a file read every row once. ORC stores
+nanoseconds; they are floored to the read schema's unit (ORC-02).
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from pyarrow import orc
 
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
+from iceberg_ops.data.orc_stripes import Stripe, stripes_of
 from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 
 
@@ -31,19 +33,20 @@ class OrcDataFile:
         self._source.close()
 
     def batches(
-        self, leaves: set[int], start: int, length: int | None, batch_rows: int
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
-        if start > 0:
-            return
         names = [c.name for c in self.columns if leaves.intersection(c.leaves)]
-        position = 0
         try:
-            for stripe in range(self._file.nstripes):
-                whole = self._file.read_stripe(stripe, columns=names or [self.columns[0].name])
-                batch = whole if names else bare_batch(whole.num_rows)
+            for stripe in self._stripes(start, length):
+                batch = self._file.read_stripe(stripe.number, columns=names) if names else bare_batch(stripe.rows)
                 columns = pruned(self.columns, batch.schema)
                 for offset in range(0, batch.num_rows, batch_rows):
-                    yield position + offset, batch.slice(offset, batch_rows), columns
-                position += batch.num_rows
+                    yield stripe.first_row + offset, batch.slice(offset, batch_rows), columns
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+
+    def _stripes(self, start: int, length: int | None) -> list[Stripe]:
+        stripes = stripes_of(self._file.reader.serialized_file_tail(), self.location)
+        if len(stripes) != self._file.nstripes or sum(s.rows for s in stripes) != self._file.nrows:
+            raise CorruptTableError(f"file {self.location}: the ORC file tail tells of {len(stripes)} stripes that are not there")
+        return [s for s in stripes if s.offset >= start and (length is None or s.offset < start + length)]

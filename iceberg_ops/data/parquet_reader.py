@@ -1,7 +1,8 @@
 """Parquet files as Arrow batches.
 
 Only the leaves asked for are decoded. A part of a file is the row groups whose first byte lies in it (spec: splits at row-group
-offsets). INT96 timestamps are read in microseconds. Local files are memory-mapped; others are read through the FileIO.
+offsets), less those that a filter rules out by their statistics. INT96 timestamps are read in microseconds. Local files are
+memory-mapped; others are read through the FileIO.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
+from iceberg_ops.data.row_group_pruning import groups_that_may_match, runs
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
@@ -41,11 +44,18 @@ class ParquetDataFile:
         self._file.close(force=True)
 
     def batches(
-        self, leaves: set[int], start: int, length: int | None, batch_rows: int
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
-        groups, position = row_groups_in(self._file.metadata, start, length)
-        if not groups:
-            return
+        metadata = self._file.metadata
+        groups = groups_that_may_match(metadata, self.columns, row_groups_in(metadata, start, length), where)
+        for run in runs(groups):
+            yield from self._run(run, leaves, batch_rows)
+
+    def _run(
+        self, groups: Sequence[int], leaves: set[int], batch_rows: int
+    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+        """The rows of neighbouring row groups."""
+        position = sum(self._file.metadata.row_group(g).num_rows for g in range(groups[0]))
         if not leaves:
             yield from _bare_rows(self._file.metadata, groups, position, batch_rows)
             return
@@ -81,18 +91,14 @@ def _open(io: FileIO, location: str, dictionaries: Sequence[str] | None, metadat
     return pq.ParquetFile(pa.PythonFile(io.open_input(location), "r"), pre_buffer=True, **options)
 
 
-def row_groups_in(metadata: pq.FileMetaData, start: int, length: int | None) -> tuple[list[int], int]:
-    """Row groups that begin in ``[start, start + length)``, and the position of the first one's first row."""
-    groups: list[int] = []
-    position = first = 0
+def row_groups_in(metadata: pq.FileMetaData, start: int, length: int | None) -> list[int]:
+    """Row groups that begin in ``[start, start + length)``."""
+    found = []
     for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        offset = group_offset(group)
+        offset = group_offset(metadata.row_group(i))
         if offset >= start and (length is None or offset < start + length):
-            first = first if groups else position
-            groups.append(i)
-        position += group.num_rows
-    return groups, first
+            found.append(i)
+    return found
 
 
 def group_offset(group: pq.RowGroupMetaData) -> int:

@@ -38,7 +38,8 @@ from iceberg_ops.table.table import Table
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What became of a task's rows: ``physical`` in the part read, ``deleted`` by deletes, ``filtered`` out by the residual."""
+    """What became of a task's rows: ``physical`` in the part read, ``deleted`` by deletes, ``filtered`` out by the residual. Row
+    groups that the residual rules out by their statistics are not read, and not counted."""
 
     physical: int = 0
     deleted: int = 0
@@ -65,7 +66,7 @@ def read_task(
     opened = open_file(io, task.file_path, task.data_file.file_format, context.column_ids, keep_dictionaries=keep_dictionaries)
     try:
         wanted = reading.leaves(opened)
-        for position, batch, columns in opened.batches(wanted, task.start, task.length, batch_rows):
+        for position, batch, columns in opened.batches(wanted, task.start, task.length, batch_rows, reading.residual):
             counts.physical += batch.num_rows
             out = reading.rows(position, batch, columns, counts)
             if out.num_rows:
