@@ -35,6 +35,10 @@ def encode_long(value: int) -> bytes:
     return bytes(out)
 
 
+def encode_optional_long(value: int | None) -> bytes:
+    return NULL if value is None else SOME + encode_long(value)
+
+
 def encode_bytes(value: bytes) -> bytes:
     return encode_long(len(value)) + value
 

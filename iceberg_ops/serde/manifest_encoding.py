@@ -24,6 +24,7 @@ from iceberg_ops.serde.avro_encoding import (
     encode_counts,
     encode_long,
     encode_longs,
+    encode_optional_long,
     optional,
 )
 from iceberg_ops.serde.manifest_fields import CONTENT_FILE, DATA_FILE, MANIFEST_ENTRY, PARTITION, Column, avro_field
@@ -59,6 +60,7 @@ class ManifestEncoder:
     """Builds one manifest of ``spec``'s files. Raises CorruptTableError for an entry that does not fit it.
 
     ``partition_type`` is the spec's struct type; ``compression`` an Avro codec name. ``schema_text`` is the Avro schema in JSON.
+    ``snapshot_id`` None: new entries inherit it.
     """
 
     def __init__(
@@ -69,13 +71,13 @@ class ManifestEncoder:
         partition_type: StructType,
         format_version: int,
         content: ManifestContent,
-        snapshot_id: int,
+        snapshot_id: int | None,
         compression: str = "deflate",
     ) -> None:
         if format_version < 2 and content is not ManifestContent.DATA:
             raise CorruptTableError("a format version 1 table can not hold delete files")
-        self._spec, self._schema, self._partition_type = spec, schema, partition_type
-        self._version, self._content, self._snapshot_id, self._codec = format_version, content, snapshot_id, compression
+        self._spec, self._schema, self.partition_type = spec, schema, partition_type
+        self.version, self.content, self.snapshot_id, self._codec = format_version, content, snapshot_id, compression
         self.schema_text = json.dumps(self._avro_schema(), separators=(",", ":"))
         self._encode_file = _file_encoder(format_version, content, partition_encoder(partition_type))
         self._pending: list[bytes] = []
@@ -96,73 +98,92 @@ class ManifestEncoder:
     def add(self, entry: ManifestEntry) -> None:
         """Append one entry as it is (status, snapshot id, numbers)."""
         f = entry.data_file
-        if (f.content is FileContent.DATA) is not (self._content is ManifestContent.DATA):
-            raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self._content.name}")
+        if (f.content is FileContent.DATA) is not (self.content is ManifestContent.DATA):
+            raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self.content.name}")
         try:
-            raw = self._head(entry) + (self._as_read(f, entry.status) or self._encode_file(f, entry.status))
+            head = self.head(entry.status, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number)
+            raw = head + (self._as_read(f, entry.status) or self._encode_file(f, entry.status))
         except (TypeError, ValueError, OverflowError, AttributeError) as e:
             raise CorruptTableError(f"{f.file_path}: does not fit a manifest of spec {self._spec.spec_id}: {e}") from None
-        self._files[entry.status] += 1
-        self._rows[entry.status] += f.record_count
+        self.count(entry.status, 1, f.record_count)
         if entry.status is not EntryStatus.DELETED and entry.sequence_number is not None:
-            self._lowest = entry.sequence_number if self._lowest is None else min(self._lowest, entry.sequence_number)
-        if self._keep_all or f.partition not in self._seen:
-            self._seen.add(f.partition)
-            self._partitions.append(f.partition)
-        self._pending.append(raw)
-        self._pending_bytes += len(raw)
-        if self._pending_bytes >= _BLOCK_BYTES:
-            self._flush()
+            self.note_sequence_number(entry.sequence_number)
+        self.note_partition(f.partition)
+        self.add_encoded((raw,))
+
+    def add_encoded(self, records: Iterable[bytes]) -> None:
+        """Append records as they are in bytes. What the manifest's row says of them is told by ``count`` and the notes."""
+        for raw in records:
+            self._pending.append(raw)
+            self._pending_bytes += len(raw)
+            if self._pending_bytes >= _BLOCK_BYTES:
+                self.flush()
+
+    def count(self, status: EntryStatus, files: int, rows: int) -> None:
+        """So many entries of a status, with so many rows."""
+        self._files[status] += files
+        self._rows[status] += rows
+
+    def note_sequence_number(self, number: int) -> None:
+        """A live entry has this data sequence number."""
+        self._lowest = number if self._lowest is None else min(self._lowest, number)
+
+    def note_partition(self, partition: tuple[Any, ...]) -> None:
+        """An entry is of this partition."""
+        if self._keep_all or partition not in self._seen:
+            self._seen.add(partition)
+            self._partitions.append(partition)
 
     def finish(self, path: str) -> tuple[bytes, ManifestFile]:
         """The file's bytes, and its row for a manifest list (sequence number unassigned, length set)."""
-        self._flush()
+        self.flush()
         data = write_packed(self._avro_schema(), self._metadata(), self._blocks, codec=self._codec)
         files, rows = self._files, self._rows
         return data, ManifestFile(
             manifest_path=path,
             manifest_length=len(data),
             partition_spec_id=self._spec.spec_id,
-            content=self._content,
-            sequence_number=UNASSIGNED if self._version > 1 else 0,
-            min_sequence_number=UNASSIGNED if self._lowest is None and self._version > 1 else self._lowest or 0,
-            added_snapshot_id=self._snapshot_id,
+            content=self.content,
+            sequence_number=UNASSIGNED if self.version > 1 else 0,
+            min_sequence_number=UNASSIGNED if self._lowest is None and self.version > 1 else self._lowest or 0,
+            added_snapshot_id=self.snapshot_id,
             added_files_count=files[EntryStatus.ADDED],
             existing_files_count=files[EntryStatus.EXISTING],
             deleted_files_count=files[EntryStatus.DELETED],
             added_rows_count=rows[EntryStatus.ADDED],
             existing_rows_count=rows[EntryStatus.EXISTING],
             deleted_rows_count=rows[EntryStatus.DELETED],
-            partitions=_summaries(self._partition_type, self._partitions),
+            partitions=_summaries(self.partition_type, self._partitions),
         )
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Compress what is pending as a block."""
         if self._pending:
             packed = pack(self._codec, b"".join(self._pending))
             self._blocks.append((len(self._pending), packed))
             self.size += len(packed)
             self._pending, self._pending_bytes = [], 0
 
-    def _head(self, entry: ManifestEntry) -> bytes:
-        snapshot_id = SOME + encode_long(self._snapshot_id if entry.snapshot_id is None else entry.snapshot_id)
-        if self._version == 1:
-            return encode_long(int(entry.status)) + snapshot_id
-        sequence, file_sequence = entry.sequence_number, entry.file_sequence_number
-        if entry.status is EntryStatus.ADDED:
+    def head(self, status: EntryStatus, snapshot_id: int | None, sequence: int | None, file_sequence: int | None) -> bytes:
+        """An entry's fields before its data file. Raises ValueError for an entry that is not new and has no number."""
+        encoded = encode_long(int(status)) + encode_optional_long(self.snapshot_id if snapshot_id is None else snapshot_id)
+        if self.version == 1:
+            return encoded
+        if status is EntryStatus.ADDED:
             file_sequence = None
         elif sequence is None:
-            raise ValueError(f"{entry.status.name} entry without a data sequence number")
-        return b"".join((encode_long(int(entry.status)), snapshot_id, _optional_long(sequence), _optional_long(file_sequence)))
+            raise ValueError(f"{status.name} entry without a data sequence number")
+        return b"".join((encoded, encode_optional_long(sequence), encode_optional_long(file_sequence)))
 
     def _as_read(self, f: DataFile, status: EntryStatus) -> bytes | None:
         """The struct data_file out of the manifest that the file was read from, with its first row id as it is now."""
         if not isinstance(f, EncodedFile):
             return None
-        files, row = f.encoded_with(self.schema_text, self._partition_type)
+        files, row = f.encoded_with(self.schema_text, self.partition_type)
         if files is None or files.tails is None:
             return None if files is None else files.bodies[row]
-        without = status is EntryStatus.ADDED or self._content is ManifestContent.DELETES
-        return b"".join((files.bodies[row], NULL if without else _optional_long(f.first_row_id), files.tails[row]))
+        without = status is EntryStatus.ADDED or self.content is ManifestContent.DELETES
+        return b"".join((files.bodies[row], NULL if without else encode_optional_long(f.first_row_id), files.tails[row]))
 
     def _metadata(self) -> Mapping[str, str]:
         metadata = {
@@ -170,16 +191,16 @@ class ManifestEncoder:
             "schema-id": str(self._schema.schema_id),
             "partition-spec": json.dumps(spec_fields_to_list(self._spec)),
             "partition-spec-id": str(self._spec.spec_id),
-            "format-version": str(self._version),
+            "format-version": str(self.version),
         }
-        if self._version > 1:
-            metadata["content"] = self._content.name.lower()
+        if self.version > 1:
+            metadata["content"] = self.content.name.lower()
         return metadata
 
     def _avro_schema(self) -> dict[str, Any]:
-        version = self._version
+        version = self.version
         columns = [c for c in CONTENT_FILE if c.is_written(version)]
-        fields = [avro_field(c, _avro_type(c, self._partition_type), c.is_required(version)) for c in columns]
+        fields = [avro_field(c, _avro_type(c, self.partition_type), c.is_required(version)) for c in columns]
         data_file = {"type": "record", "name": "r2", "fields": fields}
         entry = [
             avro_field(c, data_file if c.field_id == DATA_FILE else c.kind, c.is_required(version))
@@ -214,10 +235,6 @@ def write_manifest(
     for entry in entries:
         encoder.add(entry)
     return encoder.finish(path)
-
-
-def _optional_long(value: int | None) -> bytes:
-    return NULL if value is None else SOME + encode_long(value)
 
 
 def _file_encoder(version: int, content: ManifestContent, encode_partition: Encode) -> Callable[[DataFile, EntryStatus], bytes]:

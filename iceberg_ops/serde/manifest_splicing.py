@@ -19,8 +19,8 @@ from typing import Any
 from iceberg_ops.serde.avro_container import Container
 from iceberg_ops.serde.avro_encoding import NULL, SOME, encode_long, encode_text
 
-_MOST_HEADS = 16
-"""More different first bytes in one block are not looked for."""
+_PREFIX = 8
+"""So many of a record's first bytes are looked for at all places at once."""
 
 Layout = Any
 """What decides on the bytes of a manifest's records: compared for equality only."""
@@ -59,14 +59,17 @@ def cut_bodies(container: Container, heads: Sequence[Head], paths: Sequence[str]
     if len(heads) != container.record_count:
         return None
     known = {head: _encoded_head(head, version) for head in set(heads)}
-    bodies: list[bytes] = []
-    first = 0
-    for count, raw in container.blocks:
-        cut = _cut_block(raw, heads[first : first + count], paths[first : first + count], known)
-        if cut is None:
+    raw = b"".join(block for _, block in container.blocks)
+    starts = _occurrences(raw, tuple({encoded for encoded, _ in known.values()}), len(heads))
+    if len(starts) != len(heads) or not _is_cut_by_blocks(starts, container):
+        return None
+    bodies = []
+    for start, end, head, path in zip(starts, [*starts[1:], len(raw)], heads, paths, strict=True):
+        encoded, offset = known[head]
+        text = encoded + encode_text(path)
+        if start + len(text) > end or not raw.startswith(text, start):
             return None
-        bodies += cut
-        first += count
+        bodies.append(raw[start + offset : end])
     return bodies
 
 
@@ -96,39 +99,33 @@ def _encoded_head(head: Head, version: int) -> tuple[bytes, int]:
     return entry if version == 1 else entry + encode_long(content), len(entry)
 
 
-def _cut_block(raw: bytes, heads: Sequence[Head], paths: Sequence[str], known: dict[Head, tuple[bytes, int]]) -> list[bytes] | None:
-    distinct = set(heads)
-    if len(distinct) > _MOST_HEADS:
-        return None
-    starts: list[tuple[int, Head]] = []
-    for head in distinct:
-        starts += [(at, head) for at in _occurrences(raw, known[head][0], len(heads))]
-    if len(distinct) > 1:
-        starts.sort(key=_position)
-    if len(starts) != len(heads) or any(found != head for (_, found), head in zip(starts, heads, strict=True)):
-        return None
-    if not starts or starts[0][0] != 0:
-        return None if raw else []
-    bodies = []
-    ends = [at for at, _ in starts[1:]] + [len(raw)]
-    for (start, head), end, path in zip(starts, ends, paths, strict=True):
-        encoded, offset = known[head]
-        text = encode_text(path)
-        if start + len(encoded) + len(text) > end or not raw.startswith(text, start + len(encoded)):
-            return None
-        bodies.append(raw[start + offset : end])
-    return bodies
+def _is_cut_by_blocks(starts: Sequence[int], container: Container) -> bool:
+    """Whether each block starts where a record does, and has as many as it says."""
+    at = first = 0
+    for count, block in container.blocks:
+        if starts[first : first + 1] != [at] if count else block:
+            return False
+        at, first = at + len(block), first + count
+    return True
 
 
-def _position(start: tuple[int, Head]) -> int:
-    return start[0]
+def _occurrences(raw: bytes, wanted: tuple[bytes, ...], expected: int) -> list[int]:
+    """Where any of ``wanted`` is found, overlapping ones too. As many places as expected are not looked at beyond their first
+    bytes: the caller compares them whole."""
+    import numpy as np
 
-
-def _occurrences(raw: bytes, wanted: bytes, most: int) -> list[int]:
-    """Where ``wanted`` is found, overlapping ones too; at most one more than ``most``."""
-    found: list[int] = []
-    at = raw.find(wanted)
-    while at >= 0 and len(found) <= most:
-        found.append(at)
-        at = raw.find(wanted, at + 1)
-    return found
+    if not wanted or len(raw) < 2:
+        return []
+    width = min(_PREFIX, *(len(text) for text in wanted), len(raw))
+    octets = np.frombuffer(raw, np.uint8)
+    last = len(raw) - width + 1
+    may_be = np.zeros(last, bool)
+    for first, second in {(text[0], text[1]) for text in wanted}:
+        may_be |= (octets[:last] == first) & (octets[1 : last + 1] == second)
+    places = np.flatnonzero(may_be)
+    prefixes = np.zeros(len(places), np.uint64)
+    for at in range(width):
+        prefixes |= octets[places + at].astype(np.uint64) << np.uint64(8 * at)
+    places = places[np.isin(prefixes, np.array([int.from_bytes(text[:width], "little") for text in wanted], np.uint64))]
+    found: list[int] = places.tolist()
+    return found if len(found) == expected else [at for at in found if raw.startswith(wanted, at)]
