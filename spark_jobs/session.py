@@ -24,6 +24,10 @@ _CONFIGURATION = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    # Our tables' columns are found by field id, never by name.
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    # Arrow leaves NaN out of a file's statistics, Spark holds NaN to be the greatest value: skipping row groups could lose rows.
+    "spark.sql.parquet.filterPushdown": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

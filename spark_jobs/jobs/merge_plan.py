@@ -24,6 +24,8 @@ from spark_jobs.runners.spark_schema import spark_schema
 
 _CHANGES = {"update": UPDATE, "delete": DELETE, "insert": INSERT}
 _CLAUSE = "_clause"
+_BROADCAST_BYTES = 64 * 1024 * 1024
+"""Largest source that is broadcast to thin the target out: some ten times that in memory, on the driver and in each executor."""
 _TARGET, _SOURCE = "_in_target", "_in_source"
 
 
@@ -55,7 +57,12 @@ def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema:
     both = left.crossJoin(right)
     kinds = {c.when for c in change.clauses}
     how = _join_type("not-matched-by-source" in kinds, "not-matched" in kinds)
-    joined = left.join(right, condition(both, change.on or "", "ON"), how)
+    on = condition(both, change.on or "", "ON")
+    if how in ("inner", "right_outer") and _is_small_and_stable(source):
+        # Only target rows with a match matter here: dropping the others first, against a broadcast of the source's keys, spares
+        # the join their other columns, and an outer join the shuffle of the whole table.
+        left = left.join(F.broadcast(right), on, "left_semi")
+    joined = left.join(right, on, how)
     in_target, in_source = F.col(f"target.{_TARGET}").isNotNull(), F.col(f"source.{_SOURCE}").isNotNull()
     sides = {
         "matched": in_target & in_source,
@@ -77,6 +84,12 @@ def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema:
         _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
         *_output_columns(joined, source, change, schema),
     )
+
+
+def _is_small_and_stable(source: DataFrame) -> bool:
+    """Small enough to be sent to every executor, by Spark's own estimate, and the same rows each time it is evaluated."""
+    execution = source._jdf.queryExecution()
+    return bool(execution.analyzed().deterministic() and _BROADCAST_BYTES >= int(execution.optimizedPlan().stats().sizeInBytes()))
 
 
 def _join_type(keep_target: bool, keep_source: bool) -> str:

@@ -38,7 +38,7 @@ from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import Changes, write_changes
 from spark_jobs.runners.copy_on_write import rewrite_without
-from spark_jobs.runners.reading import POSITION_COLUMN, live_rows
+from spark_jobs.runners.reading import POSITION_COLUMN, live_rows, task_places
 
 
 class RowChangeJob:
@@ -114,7 +114,7 @@ class RowChangeJob:
         run, io = self.run, self.run.table.io
         write = write_context(run.table, self.options)
         with run.step("evaluate"):
-            changes = write_changes(rows, write, io.properties, run.operation_id, writes_rows=writes_rows)
+            changes = write_changes(rows, write, io.properties, run.files_id, writes_rows=writes_rows)
         staged = list(changes.files)
         try:
             if check_cardinality and changes.repeated:
@@ -135,7 +135,8 @@ class RowChangeJob:
         )
 
     def _operation(self, changes: Changes, write: WriteContext, staged: list[DataFile]) -> Operation:
-        touched = {self.plan.tasks[i]: positions for i, positions in changes.deleted.items()}
+        places = task_places(self.tasks, self.run.table.io)
+        touched = {self.plan.tasks[places[file]]: positions for file, positions in changes.deleted.items()}
         if self.mode == "merge-on-read":
             return self._row_delta(changes, write, touched, staged)
         return self._overwrite(changes, write, touched, staged)
@@ -148,7 +149,7 @@ class RowChangeJob:
                 self.run.table.io,
                 write,
                 [(task, _array(positions)) for task, positions in touched.items()],
-                operation_id=self.run.operation_id,
+                operation_id=self.run.files_id,
                 granularity=self.options.delete_granularity,
             )
             staged.extend(written.added)
@@ -164,6 +165,7 @@ class RowChangeJob:
             run_key=self.run.job.run_key,
             summary=self.run.summary,
             starting_snapshot_id=self._start,
+            merges_vectors=True,
         )
 
     def _overwrite(
@@ -175,7 +177,7 @@ class RowChangeJob:
         read = ReadContext.for_table(self.run.table.metadata, columns=[*_names(self.schema), *lineage, POSITION_COLUMN])
         whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
         with self.run.step("rewrite files"):
-            rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.operation_id)
+            rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.files_id)
             staged.extend(rewritten)
         self.run.metrics.update({"rewritten-data-files-count": len(touched), "added-data-files": len(staged)})
         return OverwriteFiles(

@@ -1,8 +1,11 @@
-"""Live rows of a table as a DataFrame, read by Arrow on the executors.
+"""Live rows of a table as a DataFrame, with the place of each.
 
-Each Spark partition holds the JSON of a few scan tasks; ``iceberg_ops.data`` reads them with their deletes applied, so schema
-evolution, every file format and every kind of delete are right by construction. Two columns say where a row lives: ``_file`` (the
-task's index in the plan: small, where a path would be long) and ``_pos`` (row position in its data file).
+Files that Spark's own reader reads exactly are left to it (``native_scan``). The others are read by Arrow on the executors: each
+Spark partition holds the JSON of a few scan tasks; ``iceberg_ops.data`` reads them with their deletes applied, so schema evolution,
+every file format and every kind of delete are right by construction.
+
+Two columns say where a row lives: ``_file`` (text that ``task_places`` leads back to a task: its index in the plan, or the path
+where Spark read the file) and ``_pos`` (row position in its data file).
 """
 
 from __future__ import annotations
@@ -17,10 +20,12 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import StructType
+from spark_jobs.runners.native_scan import native_paths, native_rows, place_of
 from spark_jobs.runners.spark_schema import spark_schema, to_spark
 from spark_jobs.session import task_slots
 
@@ -36,13 +41,33 @@ def live_rows(
     context: ReadContext,
     io_properties: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of ``tasks`` in the data columns of ``context``, led by ``_file`` (int) and ``_pos`` (long).
+    """The rows of ``tasks`` in the data columns of ``context``, led by ``_file`` (text) and ``_pos`` (long).
 
-    ``context`` must ask the reader for ``_pos`` beside them.
+    ``context`` must ask the reader for ``_pos`` beside them. Rows that a task's residual rules out may or may not be among them.
     """
+    native = native_paths(tasks, context, load_file_io(io_properties))
+    others = [(i, task) for i, task in enumerate(tasks) if i not in native]
+    if not native:
+        return _arrow_rows(session, others, context, io_properties)
+    rows = native_rows(session, list(native.values()), context, FILE_COLUMN, POSITION_COLUMN)
+    return rows.unionAll(_arrow_rows(session, others, context, io_properties)) if others else rows
+
+
+def task_places(tasks: Sequence[FileScanTask], io: FileIO) -> dict[str, int]:
+    """Index in ``tasks`` by what ``live_rows`` shows as ``_file``."""
+    found = {str(i): i for i in range(len(tasks))}
+    for i, task in enumerate(tasks):
+        if (path := io.local_path(task.file_path)) is not None:
+            found[place_of(path)] = i
+    return found
+
+
+def _arrow_rows(
+    session: SparkSession, tasks: Sequence[tuple[int, FileScanTask]], context: ReadContext, io_properties: Mapping[str, str]
+) -> DataFrame:
     shape = spark.StructType(
         [
-            spark.StructField(FILE_COLUMN, spark.IntegerType()),
+            spark.StructField(FILE_COLUMN, spark.StringType()),
             spark.StructField(POSITION_COLUMN, spark.LongType()),
             *spark_schema(Schema(StructType(context.data_fields))).fields,
         ]
@@ -52,17 +77,17 @@ def live_rows(
     return frame.mapInArrow(_reader(context.to_json(), dict(io_properties)), shape)
 
 
-def _bins(tasks: Sequence[FileScanTask], slots: int) -> list[list[tuple[int, dict[str, Any]]]]:
+def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tuple[int, dict[str, Any]]]]:
     """Spread tasks over Spark partitions, largest first: at least one per slot where there are that many, none over ~128 MB by
     choice."""
-    total = sum(task.data_file.file_size_in_bytes for task in tasks)
+    total = sum(task.data_file.file_size_in_bytes for _, task in tasks)
     count = min(len(tasks), max(2 * slots, -(-total // _TASK_BYTES)))
     bins: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in range(count)]
     loads = [0] * count
-    for index in sorted(range(len(tasks)), key=lambda i: -tasks[i].data_file.file_size_in_bytes):
+    for index, task in sorted(tasks, key=lambda t: -t[1].data_file.file_size_in_bytes):
         least = loads.index(min(loads))
-        bins[least].append((index, task_to_dict(tasks[index])))
-        loads[least] += tasks[index].data_file.file_size_in_bytes
+        bins[least].append((index, task_to_dict(task)))
+        loads[least] += task.data_file.file_size_in_bytes
     return bins
 
 
@@ -83,9 +108,7 @@ def _reader(context_json: str, io_properties: dict[str, str]) -> Callable[[Itera
 def _placed(rows: pa.RecordBatch, index: int, context: ReadContext) -> pa.RecordBatch:
     columns = to_spark(rows, context.projected)
     names = [FILE_COLUMN, POSITION_COLUMN] + [f.name for f in context.data_fields]
-    file_index = (
-        pa.array([index], pa.int32()).take(pa.array([0] * rows.num_rows, pa.int32())) if rows.num_rows else pa.array([], pa.int32())
-    )
+    place = pa.repeat(pa.scalar(str(index)), rows.num_rows)
     by_name = dict(zip(columns.schema.names, columns.columns, strict=True))
-    arrays = [file_index, by_name[POSITION_COLUMN].cast(pa.int64())] + [by_name[f.name] for f in context.data_fields]
+    arrays = [place, by_name[POSITION_COLUMN].cast(pa.int64())] + [by_name[f.name] for f in context.data_fields]
     return pa.RecordBatch.from_arrays(arrays, names=names)
