@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,8 +20,8 @@ from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.run_keys import find_run
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec
+from iceberg_ops.commit.run_keys import find_run, made_up_run_key
+from iceberg_ops.config.job_spec import TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
@@ -125,7 +124,7 @@ def _run(
         record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
         record.after = record.before
         return
-    record.run_key = job.run_key or f"run-{uuid.uuid4()}"
+    record.run_key = job.run_key or made_up_run_key()
     run = Run(
         job=job,
         catalog=catalog,
@@ -145,7 +144,7 @@ def _run(
 
 def _check(job: JobSpec) -> None:
     """Refuse what can be refused without looking at the table. Raises OptionError, UnsupportedError."""
-    if job.job not in MAINTENANCE_ACTIONS:
+    if job.job not in TABLE_ACTIONS:
         raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
     check_option_names(job.job, job.options)
     if job.where is not None and job.job not in TAKE_WHERE:

@@ -44,6 +44,8 @@ COMMANDS: dict[str, Registered] = {
     "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Set a branch back to an earlier snapshot."),
     "plan": Registered("iceberg_ops.cli.maintenance", "plan", "Show what a maintenance action would do."),
     "run": Registered("iceberg_ops.cli.maintenance", "run", "Run a maintenance action."),
+    "import": Registered("iceberg_ops.cli.imports", "import_folder", "Make a table over Parquet files, without copying them."),
+    "register": Registered("iceberg_ops.cli.imports", "register", "Take an existing metadata file as a table."),
     "health": Registered("iceberg_ops.cli.health", "health", "Say what is due on tables, and why."),
     "policy": Registered("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
 }

@@ -1,7 +1,8 @@
 """``iceberg-ops plan`` and ``iceberg-ops run``: maintenance from the command line, through the same jobs as every other host.
 
 ``plan`` is the dry run: it exits with 2 when it found work. ``run`` takes an action and a table, or a whole job spec document. Row
-operations (append, overwrite, delete, update, merge) are Spark's and run on lane spark only, from a job spec.
+operations (append, overwrite, delete, update, merge, upsert) are Spark's and run on lane spark only; update and merge from
+a job spec, the others from one or from a source given here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from iceberg_ops.cli.output import print_json
+from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
 from iceberg_ops.errors import OptionError, UnsupportedError
 
@@ -67,7 +69,7 @@ def plan(
         if locations:
             raise OptionError("--map-location: only for a table given by its path; a catalog's table is where its catalog says")
         found = run_job(_job(action, target, None, texts, where=where, branch=branch, report=report, dry_run=True))
-    _show(found, as_json)
+    show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
 
 
@@ -80,6 +82,7 @@ def plan(
 )
 @click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
 @click.option("--job-spec", "job_spec", metavar="FILE", help="Run a job spec document instead.")
+@source_options
 def run(
     action: str | None,
     target: str | None,
@@ -91,15 +94,20 @@ def run(
     lane: str | None,
     run_key: str | None,
     job_spec: str | None,
+    **given_source: Any,
 ) -> int:
     """Run ACTION on TABLE, or the job of --job-spec.
 
     ACTION is rewrite_data_files, rewrite_position_delete_files, convert_equality_deletes, rewrite_manifests, expire_snapshots or
-    remove_orphan_files. Row operations (append, overwrite, delete, update, merge) need a job spec and lane spark.
+    remove_orphan_files; add_files, compute_table_stats or compute_partition_stats. With lane spark it may be append, overwrite or
+    upsert with a source (--from, --query, --from-table), or delete; update and merge need a job spec.
     """
+    source = source_of(**given_source)
     if job_spec is not None:
-        if action or target or options or where or branch != "main":
-            raise OptionError("--job-spec: the document says action, table, options, where and branch; give none of them beside it")
+        if action or target or options or where or branch != "main" or source:
+            raise OptionError(
+                "--job-spec: the document says action, table, options, where, branch and source; give none of them beside it"
+            )
         job = _read_job(job_spec, lane=lane, run_key=run_key, report=report)
     elif action is None or target is None:
         raise OptionError("run needs ACTION and TABLE, or --job-spec FILE")
@@ -114,6 +122,7 @@ def run(
             report=report,
             lane=lane or "auto",
             run_key=run_key,
+            source=source,
         )
     return _run(job, as_json)
 
@@ -135,7 +144,7 @@ def _job(action: str, table: str, catalog: dict[str, str] | None, options: dict[
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.config.job_spec import ROW_OPERATIONS, CatalogConfig, JobSpec
 
-    if action in ROW_OPERATIONS:
+    if action in ROW_OPERATIONS and more.get("source") is None and not (action == "delete" and more.get("where")):
         raise UnsupportedError(
             f"not supported: {action} by options alone: write a job spec and run it with --job-spec FILE --lane spark"
         )
@@ -175,7 +184,7 @@ def _run(job: JobSpec, as_json: bool) -> int:
 
     with progress_line(enabled=sys.stderr.isatty()) as progress:
         found = run_job(job, runner=LocalRunner(progress=progress))
-    _show(found, as_json)
+    show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
 
 
@@ -195,11 +204,12 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
         code = spark_submit(to_json(job))
         if code in (0, WORK_FOUND):
             data = load_file_io(job.catalog.properties).read(job.report)
-            _show(from_json(data, ActionReport, job.report), as_json)
+            show_report(from_json(data, ActionReport, job.report), as_json)
     return code
 
 
-def _show(report: ActionReport, as_json: bool) -> None:
+def show_report(report: ActionReport, as_json: bool) -> None:
+    """Print a report for people, or as the JSON document."""
     if as_json:
         import msgspec
 

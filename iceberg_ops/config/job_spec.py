@@ -19,11 +19,13 @@ MAINTENANCE_ACTIONS = (
     "expire_snapshots",
     "remove_orphan_files",
 )
+TABLE_ACTIONS = (*MAINTENANCE_ACTIONS, "add_files", "compute_table_stats", "compute_partition_stats")
+"""Every action that needs no engine; the ones beyond maintenance are asked for, never due."""
 TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
-TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests"}
+TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests", "add_files", "compute_table_stats", "compute_partition_stats"}
 """Maintenance actions that may be limited by a WHERE, and those that work on one branch."""
 ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge", "upsert")
-JOBS = MAINTENANCE_ACTIONS + ROW_OPERATIONS
+JOBS = TABLE_ACTIONS + ROW_OPERATIONS
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):

@@ -32,6 +32,7 @@ from iceberg_ops.config.properties import (
     MAX_SNAPSHOT_AGE_MS,
     TARGET_FILE_SIZE_BYTES,
 )
+from iceberg_ops.config.table_options import TABLE_OPTIONS
 from iceberg_ops.errors import OptionError
 
 NO_LIMIT = 2**63 - 1
@@ -205,9 +206,10 @@ def check_option_names(action: str, options: Mapping[str, str]) -> None:
 
 def known_options(action: str) -> tuple[str, ...]:
     """Names of an action's options. Raises OptionError for an unknown action."""
-    if action not in OPTIONS:
+    found = OPTIONS.get(action) or TABLE_OPTIONS.get(action)
+    if found is None:
         raise OptionError(f"unknown action {action!r}: the maintenance actions are {', '.join(OPTIONS)}")
-    return tuple(option.name for option in OPTIONS[action])
+    return tuple(option.name for option in found)
 
 
 def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteDataFilesOptions:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.report_file import error_report, write_report
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec, RowChange
+from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, RowChange
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import IcebergOpsError, OptionError
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
@@ -44,7 +44,7 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
 
     Raises the job's typed error after the report of the failure is written.
     """
-    if job.job in MAINTENANCE_ACTIONS:
+    if job.job in TABLE_ACTIONS:
         return maintenance.run(session, job)
     started = datetime.now(UTC)
     try:

@@ -1,0 +1,108 @@
+"""Take the Parquet files of a folder into a table without copying them (Iceberg: the ``add_files`` procedure).
+
+All footers are read and all rules checked before anything is committed (``data.imported_files``, ``planning.partition_folders``).
+Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit.
+
+From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.config.properties import NAME_MAPPING
+from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
+from iceberg_ops.data.imported_files import ImportTarget, imported_file
+from iceberg_ops.errors import DataError
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.planning.partition_folders import Folders, check_spec, data_files, partition_of
+from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.metrics_config import MetricsConfig
+from iceberg_ops.spec.name_mapping import create_name_mapping
+from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.reachable import reachable_files
+from iceberg_ops.table.table import Table
+
+_FOOTERS_AT_ONCE = 8
+
+
+def add_files(run: Run) -> None:
+    """Fill ``run.outcome``. Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
+    options = add_files_options(run.job.options)
+    with run.step("plan") as detail:
+        files = _planned(run.table, options, run.job.branch)
+        detail.append(f"{len(files)} files below {options.source_path}")
+    outcome = run.outcome
+    outcome.metrics |= {
+        "imported-files-count": len(files),
+        "imported-records-count": sum(f.record_count for f in files),
+        "imported-bytes-count": sum(f.file_size_in_bytes for f in files),
+        "imported-partitions-count": len({f.partition for f in files}),
+    }
+    if not files:
+        return
+    outcome.status = "planned"
+    outcome.files.extend(f.file_path for f in files)
+    if run.job.dry_run:
+        return
+    with run.step("commit"):
+        committed = commit(run.catalog, run.table, _operation(run, files))
+    outcome.attempts, outcome.table = committed.attempts, committed.table
+    outcome.status = "already-committed" if committed.already_committed else "committed"
+    if committed.snapshot is not None:
+        outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
+
+
+def _planned(table: Table, options: AddFilesOptions, branch: str) -> list[DataFile]:
+    metadata = table.metadata
+    schema, spec = metadata.schema, metadata.spec
+    check_spec(schema, spec)
+    found = data_files(options.source_path, table.io.list_prefix(options.source_path), metadata_folder(metadata))
+    if options.partition_filter:
+        found = [f for f in found if _selected(f[1], options)]
+    if not found:
+        where = " in that partition" if options.partition_filter else ""
+        raise DataError(f"add_files: there is no data file below {options.source_path}{where}")
+    if options.check_duplicate_files:
+        _check_new(table, [info.location for info, _ in found])
+    target = ImportTarget(
+        schema,
+        spec,
+        name_mapping_of(metadata) or create_name_mapping(schema),
+        MetricsConfig.of(metadata.properties, schema, metadata.sort_order),
+        metadata.format_version,
+        frozenset(f.source_id for f in spec.fields if not f.transform.is_void),
+    )
+    placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in found]
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        files = list(pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed))
+    return [f for f in files if f.record_count]
+
+
+def _selected(folders: Folders, options: AddFilesOptions) -> bool:
+    values = {name.lower(): value for name, value in folders}
+    return all(values.get(name.lower()) == value for name, value in options.partition_filter.items())
+
+
+def _check_new(table: Table, locations: list[str]) -> None:
+    """Prevents rows that are there twice (Java: check_duplicate_files)."""
+    identity = identity_under(table.io)
+    known = {identity(path) for path in reachable_files(table, table.metadata.snapshots).data}
+    if twice := next((path for path in locations if identity(path) in known), None):
+        raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
+
+
+def _operation(run: Run, files: list[DataFile]) -> Operation:
+    append = AppendFiles(added=tuple(files), branch=run.job.branch, run_key=run.run_key, summary=run.summary)
+    if name_mapping_of(run.table.metadata) is not None:
+        return append
+    mapping = name_mapping_to_json(create_name_mapping(run.table.schema))
+    named = UpdateProperties(updates={NAME_MAPPING.name: mapping})
+    return Transaction(operations=(named, append), branch=run.job.branch, run_key=run.run_key, summary=run.summary)

@@ -1,0 +1,52 @@
+"""Schema and partition spec of a table over a folder of Parquet files that is none yet.
+
+The columns are those of all files together, every one optional, because footers do not promise anything of files to come; partition
+columns are named and valued by the folders, and typed by these values unless the files hold the column too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from iceberg_ops.data.arrow_schema import schema_of_arrow
+from iceberg_ops.data.imported_files import footer_of
+from iceberg_ops.errors import DataError, SchemaError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.planning.partition_folders import column_types, data_files
+from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema_evolution import SchemaEvolution
+from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.spec.types import StructType
+
+
+def shape_of_folder(io: FileIO, folder: str) -> tuple[Schema, PartitionSpec]:
+    """Raises DataError for a folder without data or half written, SchemaError for files that do not go together."""
+    found = data_files(folder, io.list_prefix(folder))
+    if not found:
+        raise DataError(f"import: there is no data file below {folder}")
+    schema = Schema(StructType(()))
+    for info, _ in found:
+        own = schema_of_arrow(footer_of(io, info.location)[1])
+        own = Schema(StructType(tuple(replace(f, required=False) for f in own.fields)))
+        try:
+            schema = own if not schema.fields else _evolution(schema).union_by_name(own).apply()
+        except SchemaError as e:
+            raise SchemaError(f"file {info.location}: {e}") from None
+    columns = column_types(folders for _, folders in found)
+    evolution = _evolution(schema)
+    for name, type_ in columns.items():
+        if schema.find(name, case_sensitive=False) is None:
+            evolution.add_column(name, type_)
+    schema = evolution.apply()
+    return schema, PartitionSpec(0, tuple(_identity(schema, name, n) for n, name in enumerate(columns)))
+
+
+def _evolution(schema: Schema) -> SchemaEvolution:
+    return SchemaEvolution(schema, max(schema.fields_by_id, default=0), case_sensitive=False)
+
+
+def _identity(schema: Schema, name: str, place: int) -> PartitionField:
+    column = schema.find(name, case_sensitive=False)
+    assert column is not None
+    return PartitionField((column.field_id,), FIRST_PARTITION_FIELD_ID + place, IDENTITY, name)

@@ -1,0 +1,81 @@
+"""``iceberg-ops import`` and ``iceberg-ops register``: data that is there already becomes a table, and nothing is copied.
+
+``import`` makes a table over the Parquet files of a folder (Iceberg: the ``snapshot`` and ``migrate`` procedures); files into a
+table that exists are ``run add_files``. ``register`` takes a metadata file into a catalog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from iceberg_ops.cli.target import find_catalog_of, json_option
+from iceberg_ops.errors import IcebergOpsError, NoSuchNamespaceError
+
+if TYPE_CHECKING:
+    from iceberg_ops.catalog.catalog import Catalog
+    from iceberg_ops.config.report import ActionReport
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.argument("metadata_file", metavar="METADATA_FILE")
+@json_option
+def register(target: str, metadata_file: str, as_json: bool) -> None:
+    """Take an existing METADATA_FILE as the table TABLE of a catalog. Its files stay where they are."""
+    from iceberg_ops.cli.table_view import show_table
+
+    catalog, name = find_catalog_of(target)
+    show_table(target, catalog.register_table(name, metadata_file).metadata, as_json, "registered")
+
+
+@click.command("import")
+@click.argument("target", metavar="TABLE")
+@click.argument("folder", metavar="FOLDER")
+@click.option(
+    "--mode",
+    type=click.Choice(["snapshot", "migrate"]),
+    default="snapshot",
+    show_default=True,
+    help="snapshot: the table never deletes the folder's files. migrate: it lives in the folder and owns them.",
+)
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
+@click.option("--create-namespace", is_flag=True, help="Create the namespace too, if it is missing.")
+@json_option
+def import_folder(target: str, folder: str, mode: str, properties: tuple[str, ...], create_namespace: bool, as_json: bool) -> int:
+    """Create TABLE over the Parquet files of FOLDER, in Hive-style partitions (name=value) or in none.
+
+    The columns are those of all files together, the partition columns those of the folders.
+    """
+    from iceberg_ops.actions.import_shape import shape_of_folder
+    from iceberg_ops.cli.maintenance import show_report
+
+    catalog, name = find_catalog_of(target)
+    schema, spec = shape_of_folder(catalog.io, folder.rstrip("/"))
+    if create_namespace:
+        try:
+            catalog.namespace_properties(name[:-1])
+        except NoSuchNamespaceError:
+            catalog.create_namespace(name[:-1])
+    told = dict(p.partition("=")[::2] for p in properties)
+    told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | told
+    location = folder.rstrip("/") if mode == "migrate" else None
+    catalog.create_table(name, schema, spec=spec, location=location, properties=told)
+    try:
+        report = _add_files(catalog, target, folder)
+    except IcebergOpsError:
+        # Nobody has seen rows in it; its files are the folder's.
+        catalog.drop_table(name)
+        raise
+    show_report(report, as_json)
+    return 0
+
+
+def _add_files(catalog: Catalog, target: str, folder: str) -> ActionReport:
+    from iceberg_ops.actions.dispatch import run_job
+    from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.config.job_spec import JobSpec
+
+    config = find_catalog(target.partition(".")[0])
+    return run_job(JobSpec(job="add_files", table=target, catalog=config, options={"source-path": folder}), catalog=catalog)

@@ -1,0 +1,69 @@
+"""Options that name a source of rows, as a job spec's ``source`` does: ``--from``, ``--query``, ``--from-table``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from iceberg_ops.errors import OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.job_spec import Source
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def source_options(command: F) -> F:
+    """Add the options; the command gets them as the keywords of ``source_of``."""
+    for option in reversed(
+        (
+            click.option("--from", "source_paths", multiple=True, metavar="PATH", help="Rows: a file or folder (repeatable)."),
+            click.option("--format", "source_format", type=click.Choice(["parquet", "csv", "json"]), help="Their format."),
+            click.option("--source-option", "source_settings", multiple=True, metavar="KEY=VALUE", help="A Spark reader option."),
+            click.option("--query", metavar="SQL", help="Rows: a Spark SQL query; the table itself is the view target."),
+            click.option("--from-table", "source_table", metavar="TABLE", help="Rows: another Iceberg table."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def source_of(
+    *,
+    source_paths: tuple[str, ...],
+    source_format: str | None,
+    source_settings: tuple[str, ...],
+    query: str | None,
+    source_table: str | None,
+) -> Source | None:
+    """The source the options name; None for none. Raises OptionError for more than one, or for what belongs to another."""
+    from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.config.job_spec import Source
+
+    if sum(map(bool, (source_paths, query, source_table))) > 1:
+        raise OptionError("give one source: --from, --query or --from-table")
+    if (source_format or source_settings) and not source_paths:
+        raise OptionError("--format and --source-option belong to --from PATH")
+    if query:
+        return Source(format="sql", query=query)
+    if source_table:
+        return Source(format="table", table=source_table, catalog=find_catalog(source_table.partition(".")[0]))
+    if not source_paths:
+        return None
+    settings = {}
+    for text in source_settings:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise OptionError(f"--source-option {text!r}: must be KEY=VALUE")
+        settings[key] = value
+    found: Any = source_format or _format_by_name(source_paths)
+    return Source(format=found, paths=list(source_paths), options=settings)
+
+
+def _format_by_name(paths: tuple[str, ...]) -> str:
+    for form in ("csv", "json"):
+        if all(path.endswith((f".{form}", f".{form}.gz")) for path in paths):
+            return form
+    return "parquet"

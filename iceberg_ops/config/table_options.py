@@ -1,0 +1,61 @@
+"""Options of actions on a table that no policy schedules by itself: importing files, computing statistics.
+
+As in ``options``: Iceberg's names and defaults, typed values, one-line refusals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.config.option_parsing import Option, OptionReader, at_least, boolean, names, pairs, text
+from iceberg_ops.errors import OptionError
+
+TABLE_OPTIONS: Mapping[str, tuple[Option, ...]] = {
+    "add_files": (
+        Option("source-path", "required", "the folder whose Parquet files become the table's"),
+        Option("partition-filter", "none", "only files in this partition, as name=value pairs"),
+        Option("check-duplicate-files", "true", "refuse a file that is in the table already"),
+        Option("parallelism", "8", "accepted for Iceberg's sake; eight footers are read at a time"),
+    ),
+    "compute_table_stats": (
+        Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),
+        Option("columns", "all that are not nested", "columns, comma separated"),
+    ),
+    "compute_partition_stats": (Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddFilesOptions:
+    source_path: str
+    partition_filter: Mapping[str, str]
+    check_duplicate_files: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStatsOptions:
+    """``snapshot_id`` None: the head of the branch; ``columns`` empty: all that are not nested."""
+
+    snapshot_id: int | None
+    columns: tuple[str, ...] = ()
+
+
+def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
+    """Raises OptionError."""
+    read = OptionReader("add_files", options)
+    read("parallelism", at_least(1), 8)
+    source = read("source-path", text, None)
+    if source is None:
+        raise OptionError("add_files needs option source-path: the folder whose files become the table's")
+    return AddFilesOptions(
+        source_path=source.rstrip("/"),
+        partition_filter=read("partition-filter", pairs, {}),
+        check_duplicate_files=read("check-duplicate-files", boolean, True),
+    )
+
+
+def compute_stats_options(action: str, options: Mapping[str, str]) -> ComputeStatsOptions:
+    """Raises OptionError."""
+    read = OptionReader(action, options)
+    return ComputeStatsOptions(snapshot_id=read("snapshot-id", at_least(0), None), columns=read("columns", names, ()))

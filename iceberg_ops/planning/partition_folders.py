@@ -1,0 +1,122 @@
+"""Partition values from Hive-style folders, ``day=2024-01-02/region=eu/part-0.parquet``, and which files below a folder are data.
+
+Every ``name=value`` folder between the root and a file counts, and nothing but such folders may be there: a file at another depth
+belongs to another table. Names are compared without regard to case, values are URL-decoded; Hive's name for a null is a null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from iceberg_ops.errors import DataError, UnsupportedError
+from iceberg_ops.expressions.literal_casts import cast
+from iceberg_ops.expressions.predicates import Literal
+from iceberg_ops.io.file_io import FileInfo
+from iceberg_ops.io.locations import location_identity
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import DATE, LONG, STRING, PrimitiveType
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+Folders = tuple[tuple[str, str | None], ...]
+
+
+def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -> list[tuple[FileInfo, Folders]]:
+    """Files below ``root`` that are data, each with its folders' names and values, by location; none below ``but`` (a table's
+    own metadata).
+
+    Raises DataError for a half-written folder and for a folder that is no ``name=value``.
+    """
+    found = []
+    own = None if but is None else location_identity(but).rstrip("/") + "/"
+    for info in listing:
+        if own is not None and location_identity(info.location).startswith(own):
+            continue
+        parts = _below(root, info.location)
+        if "_temporary" in parts:
+            raise DataError(f"{root} is half written: it holds {'/'.join(parts)}; its writer is at work, or died")
+        if parts[-1][:1] in ("_", ".") or any(p[:1] in ("_", ".") and "=" not in p for p in parts[:-1]):
+            continue
+        found.append((info, _folders(info.location, parts[:-1])))
+    return sorted(found, key=lambda f: f[0].location)
+
+
+def _below(root: str, location: str) -> list[str]:
+    base, at = location_identity(root).rstrip("/") + "/", location_identity(location)
+    if not at.startswith(base):
+        raise DataError(f"file {location} lies outside {root}")
+    return at.removeprefix(base).split("/")
+
+
+def _folders(location: str, parts: Sequence[str]) -> Folders:
+    if wrong := next((p for p in parts if "=" not in p), None):
+        raise DataError(f"file {location}: folder {wrong!r} is no name=value: it is not part of a partitioned folder")
+    pairs = [p.partition("=") for p in parts]
+    return tuple((unquote(name), None if value == HIVE_NULL else unquote(value)) for name, _, value in pairs)
+
+
+def partition_of(location: str, folders: Folders, schema: Schema, spec: PartitionSpec) -> tuple[Any, ...]:
+    """The partition tuple of a file. Raises DataError for folders that are not the spec's, or a value that is not the column's."""
+    given = {name.lower(): value for name, value in folders}
+    wanted = {f.name.lower() for f in spec.fields if not f.transform.is_void}
+    if set(given) != wanted or len(given) != len(folders):
+        raise DataError(
+            f"file {location} lies in folders {', '.join(n for n, _ in folders) or 'none'}; the table is partitioned by "
+            f"{', '.join(f.name for f in spec.fields) or 'nothing'}"
+        )
+    values: list[Any] = []
+    for f in spec.fields:
+        text = given.get(f.name.lower())
+        column = schema.field(f.source_id)
+        if text is None:
+            if column.required and not f.transform.is_void:
+                raise DataError(f"file {location}: partition {f.name!r} is null, and column {column.name!r} is required")
+            values.append(None)
+            continue
+        assert isinstance(column.type, PrimitiveType)
+        try:
+            values.append(cast(Literal(text, STRING), column.type).value)
+        except ValueError as e:
+            raise DataError(f"file {location}: partition {f.name} = {text!r} is not a {column.type}: {e}") from None
+    return tuple(values)
+
+
+def check_spec(schema: Schema, spec: PartitionSpec) -> None:
+    """Raise UnsupportedError for a spec whose values folders can not say."""
+    for f in spec.fields:
+        if not (f.transform.is_void or f.transform.name == "identity"):
+            raise UnsupportedError(
+                f"not supported: importing files into partition field {f.name!r} ({f.transform}), "
+                "because folders say identity values only"
+            )
+        if schema.field(f.source_id).type.is_nested:
+            raise UnsupportedError(f"not supported: importing files into nested partition field {f.name!r}")
+
+
+def column_types(folders: Iterable[Folders]) -> Mapping[str, PrimitiveType]:
+    """Types for partition columns that no table says: long or date where every value is one, else string."""
+    values: dict[str, list[str]] = {}
+    for pairs in folders:
+        for name, value in pairs:
+            values.setdefault(name, []).extend([] if value is None else [value])
+    return {name: _type_of(found) for name, found in values.items()}
+
+
+def _type_of(values: Sequence[str]) -> PrimitiveType:
+    if values:
+        # A number is one only in the form it would be written in: 007 is a name.
+        if all(v.lstrip("-").isascii() and v.lstrip("-").isdigit() and str(int(v)) == v for v in values):
+            return LONG
+        if all(len(v) == 10 and _is_date(v) for v in values):
+            return DATE
+    return STRING
+
+
+def _is_date(text: str) -> bool:
+    try:
+        cast(Literal(text, STRING), DATE)
+    except ValueError:
+        return False
+    return True
