@@ -59,6 +59,8 @@ def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate])
                     f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, but {sequence} is "
                     f"already assigned"
                 )
+            if current.format_version >= 3 and snapshot.first_row_id is None:
+                raise CommitFailedError(f"snapshot {snapshot.snapshot_id} was staged before the table was upgraded to v3")
             if version >= 3 and (snapshot.first_row_id or 0) < next_row_id:
                 raise CommitFailedError(
                     f"snapshot {snapshot.snapshot_id} has first row id {snapshot.first_row_id}, but the table is at {next_row_id}"

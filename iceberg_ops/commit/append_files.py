@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iceberg_ops.commit.appended_manifests import forbid_unfit
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
@@ -12,15 +13,18 @@ from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.commit.validation import no_file_twice
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.snapshots import SnapshotOperation
 from iceberg_ops.table.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class AppendFiles(SnapshotOperationFields):
-    """Append ``added``. ``merge`` False writes one more manifest and leaves the others alone (fast, but manifests pile up)."""
+    """Append ``added``, and the files of ``manifests``, which are taken over as they are (``appended_manifests``). ``merge`` False
+    writes one more manifest and leaves the others alone (fast, but manifests pile up)."""
 
-    added: tuple[DataFile, ...]
+    added: tuple[DataFile, ...] = ()
+    manifests: tuple[ManifestFile, ...] = ()
     merge: bool = True
     name: str = "append"
 
@@ -28,10 +32,16 @@ class AppendFiles(SnapshotOperationFields):
         if wrong := next((f for f in self.added if f.content is not FileContent.DATA), None):
             raise BadInputError(f"append takes data files only: {wrong.file_path} holds {wrong.content.name.lower()}")
         no_file_twice(self.added)
+        forbid_unfit(self.manifests)
 
     def validate(self, table: Table, history: History) -> None:
         return None
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
-        changes = Changes(operation=SnapshotOperation.APPEND, data=tuple(NewFile(f) for f in self.added), merge=self.merge)
+        changes = Changes(
+            operation=SnapshotOperation.APPEND,
+            data=tuple(NewFile(f) for f in self.added),
+            manifests=self.manifests,
+            merge=self.merge,
+        )
         return prepared.stage(table, self.target, changes)

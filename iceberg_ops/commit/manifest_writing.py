@@ -41,6 +41,11 @@ class ManifestFolder:
     def is_new(self, manifest: ManifestFile) -> bool:
         return manifest.manifest_path in self._entries
 
+    def adopt(self, manifest: ManifestFile, entries: Sequence[ManifestEntry]) -> ManifestFile:
+        """A new manifest that someone else wrote for this snapshot; it is not among ``written``."""
+        self._entries[manifest.manifest_path] = tuple(entries)
+        return manifest
+
     def write_rolling(
         self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
     ) -> list[ManifestFile]:

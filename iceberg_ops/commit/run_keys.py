@@ -2,11 +2,17 @@
 
 A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
 in the table's properties, one property per key, so that two commits never overwrite each other's entry; operations that make no
-snapshot enter theirs at once. The ledger remembers the last 64 keys.
+snapshot enter theirs at once. The ledger remembers the last 64 keys, however many expire at once. A key that was made up for a run
+without one does not enter it: nobody can come back with it.
+
+A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
+another key; otherwise a retry that comes late would silently undo the rollback.
 """
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +25,7 @@ ACTION = "iceberg-ops.action"
 PLAN_ID = "iceberg-ops.plan-id"
 LEDGER_PREFIX = "iceberg-ops.ledger."
 LEDGER_SIZE = 64
+_MADE_UP = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +50,22 @@ def find_run(metadata: TableMetadata, run_key: str | None) -> EarlierRun | None:
 
 
 def ledger_updates(metadata: TableMetadata, runs: Mapping[str, int | None], *, now_ms: int) -> list[TableUpdate]:
-    """Updates that enter ``runs`` (run key -> snapshot id) into the ledger and drop its oldest entries beyond LEDGER_SIZE."""
-    if not runs:
+    """Updates that enter ``runs`` (run key -> snapshot id, oldest first) into the ledger and drop its oldest entries beyond
+    LEDGER_SIZE."""
+    lasting = [(key, snapshot_id) for key, snapshot_id in runs.items() if not _MADE_UP.fullmatch(key)][-LEDGER_SIZE:]
+    if not lasting:
         return []
-    entered = {LEDGER_PREFIX + key: f"{'' if snapshot_id is None else snapshot_id}@{now_ms}" for key, snapshot_id in runs.items()}
+    entered = {LEDGER_PREFIX + key: f"{'' if snapshot_id is None else snapshot_id}@{now_ms}" for key, snapshot_id in lasting}
     known = {k: v for k, v in metadata.properties.items() if k.startswith(LEDGER_PREFIX)}
     aged = sorted(known.keys() - entered.keys(), key=lambda k: _entered_at(known[k]))
     surplus = aged[: max(0, len(aged) + len(entered) - LEDGER_SIZE)]
     updates: list[TableUpdate] = [SetProperties(entered)]
     return [*updates, RemoveProperties(tuple(surplus))] if surplus else updates
+
+
+def made_up_run_key() -> str:
+    """A key for a run that was given none."""
+    return f"run-{uuid.uuid4()}"
 
 
 def run_keys_of(snapshots: Iterable[Snapshot]) -> dict[str, int | None]:

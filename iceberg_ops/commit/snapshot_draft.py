@@ -15,6 +15,7 @@ import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from iceberg_ops.commit.appended_manifests import take_over
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.manifest_filter import (
     DataRemoval,
@@ -56,12 +57,13 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a commit does. ``operation`` None: told by what is added and removed. ``merge`` False leaves all manifests as they
-    are."""
+    """What a commit does. ``operation`` None: told by what is added and removed. ``manifests`` of new data files are taken over as
+    they are. ``merge`` False leaves all manifests as they are."""
 
     operation: SnapshotOperation | None = None
     data: tuple[NewFile, ...] = ()
     deletes: tuple[NewFile, ...] = ()
+    manifests: tuple[ManifestFile, ...] = ()
     removals: Removals = field(default_factory=Removals)
     merge: bool = True
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class SnapshotDraft:
         self._new: dict[ManifestContent, tuple[Hashable, list[ManifestFile]]] = {}
         self._filters = {content: ManifestFilter(self.folder) for content in ManifestContent}
         self._merges = {content: ManifestMerge(self.folder) for content in ManifestContent}
+        self._taken: tuple[Hashable, list[ManifestFile], list[DataFile]] | None = None
         self._version: int | None = None
 
     @property
@@ -117,7 +120,7 @@ class SnapshotDraft:
     def _apply(self, table: Table, current: Sequence[ManifestFile], changes: Changes) -> Made:
         metadata, removals = table.metadata, changes.removals
         data, deletes = split_content(current)
-        added_data = self._added(table, ManifestContent.DATA, changes.data)
+        added_data = [*self._added(table, ManifestContent.DATA, changes.data), *self._taken_over(table, changes.manifests)]
         added_deletes = self._added(table, ManifestContent.DELETES, changes.deletes)
         if not changes.merge and removals.is_empty:
             return Made([*added_data, *data, *added_deletes, *deletes], changes)
@@ -187,6 +190,15 @@ class SnapshotDraft:
             known = self._new[content] = (key, made)
         return known[1]
 
+    def _taken_over(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+        """Manifests that others wrote; taken once per format version."""
+        key = (table.metadata.format_version, tuple(m.manifest_path for m in manifests))
+        if self._taken is None or self._taken[0] != key:
+            for m in manifests:
+                _forbid_unknown_transforms(table, m.partition_spec_id)
+            self._taken = (key, *take_over(table, self.folder, manifests))
+        return self._taken[1]
+
     def finish(self, table: Table, target: Target, parent: Snapshot | None, made: Made) -> StagedCommit:
         """The manifest list, the snapshot and the commit around it."""
         metadata = table.metadata
@@ -226,7 +238,7 @@ class SnapshotDraft:
         removed, duplicates = _without_duplicates(made.removed)
         counts = changes_summary(
             table.metadata,
-            [n.data_file for n in (*changes.data, *changes.deletes)],
+            [*(n.data_file for n in (*changes.data, *changes.deletes)), *(self._taken[2] if self._taken is not None else ())],
             removed,
             duplicates=duplicates,
             partition_limit=SUMMARY_PARTITION_LIMIT.of(table.properties),

@@ -18,7 +18,6 @@ from iceberg_ops.serde.avro_container import pack, write_packed
 from iceberg_ops.serde.avro_encoding import (
     NULL,
     PRIMITIVES,
-    SOME,
     Encode,
     encode_bounds,
     encode_counts,

@@ -86,8 +86,9 @@ def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
 class ManifestWriter:
     """Writes entries of one spec and one content into manifests of about ``target_size`` bytes.
 
-    ``snapshot_id`` is the snapshot that the manifests are written for. Manifests do not depend on the commit attempt: their
-    sequence number and first row id are left to the manifest list. File names start with a fresh UUID unless ``name`` is given.
+    ``snapshot_id`` is the snapshot that the manifests are written for (None: new entries inherit it). Manifests do not depend on
+    the commit attempt: their sequence number and first row id are left to the manifest list. File names start with a fresh UUID
+    unless ``name`` is given.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class ManifestWriter:
         *,
         spec_id: int,
         content: ManifestContent,
-        snapshot_id: int,
+        snapshot_id: int | None,
         target_size: int | None = None,
         name: str | None = None,
     ) -> None:
