@@ -1,8 +1,8 @@
 """``python -m benchmarks [NAME]``: run one benchmark, or all of them.
 
-A benchmark is a module of this package with ``run() -> Iterable[dict]`` (records of ``benchmarks.records``), written to a file of the
-module's name. A module with ``LINES`` has several lines of work, each run by its own name too (``run([line])``) and written to a
-file of its own.
+A benchmark is a module of this package with ``run() -> Iterable[dict]`` (records of ``benchmarks.records``), written to a file of
+its name. A module with ``LINES`` has several lines of work, each run by its own name too (``run([line])``) and written to a file
+of its own.
 """
 
 from __future__ import annotations

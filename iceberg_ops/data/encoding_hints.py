@@ -2,7 +2,8 @@
 
 A column that every input kept in a dictionary that paid stays in one; text that did not gets DELTA_LENGTH_BYTE_ARRAY, whole numbers
 (dates, times, short decimals too) DELTA_BINARY_PACKED. That saves the attempt at a dictionary that will not last, and 10 % of the
-bytes on lineitem. A column no input has tries a dictionary. Columns are matched by field id: inputs may know them by other names.
+bytes on lineitem. Where inputs say nothing, because they are tiny or lack the column, the rows to be written decide. Columns are
+matched by field id: inputs may know them by other names.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
@@ -27,24 +29,60 @@ from iceberg_ops.spec.types import BINARY, DATE, INT, LONG, STRING, TIME, Decima
 _LOOKED_AT = 8
 """Inputs looked at: files of one group were mostly written alike."""
 _TOO_FEW = 1000
-"""A chunk of fewer values says nothing: try a dictionary."""
+"""A chunk of fewer values says nothing."""
+_LOOKED_AT_ROWS = 1 << 16
+_HOPELESS = 0.95
+"""With more distinct values than this part of the first rows, a dictionary outgrows its page long before the row group ends."""
 _PAYS = 0.75
 """A dictionary of numbers pays when the encoded chunk is at most this part of the plain one."""
 
 
 def hints_for(io: FileIO, tasks: Sequence[FileScanTask], schema: Schema) -> EncodingHints | None:
     """Hints for files of ``schema`` made from these inputs; None where none of them is Parquet."""
-    kept: dict[int, bool] = {}
+    kept: dict[int, bool | None] = {ROW_ID_ID: False}
     footers = list(_footers(io, tasks))
     for columns, footer in footers:
         for field_id, stayed in _verdicts(columns, footer):
-            kept[field_id] = kept.get(field_id, True) and stayed
+            before = kept.get(field_id)
+            kept[field_id] = stayed if before is None else before if stayed is None else before and stayed
     if not footers:
         return None
     paths = leaf_paths(schema)
-    dictionary = frozenset(path for path, field_id, _ in paths if kept.get(field_id, field_id != ROW_ID_ID))
-    encodings = {path: e for path, _, type_ in paths if path not in dictionary and (e := _delta(type_)) is not None}
-    return EncodingHints(dictionary, encodings)
+    dictionary = frozenset(path for path, field_id, _ in paths if kept.get(field_id))
+    undecided = {path: _delta(type_) for path, field_id, type_ in paths if kept.get(field_id) is None}
+    others = ((path, _delta(type_)) for path, _, type_ in paths if path not in dictionary and path not in undecided)
+    return EncodingHints(dictionary, {path: e for path, e in others if e is not None}, undecided)
+
+
+def no_hints(schema: Schema) -> EncodingHints:
+    """Everything is left to the rows to be written."""
+    return EncodingHints(undecided={path: _delta(type_) for path, _, type_ in leaf_paths(schema)})
+
+
+def decided(hints: EncodingHints, rows: pa.Table) -> EncodingHints:
+    """Hints without undecided leaves, decided by the rows a file begins with. Leaves inside other columns try a dictionary."""
+    if not hints.undecided:
+        return hints
+    dictionary, encodings = set(hints.dictionary), dict(hints.encodings)
+    for path, encoding in hints.undecided.items():
+        if path not in rows.schema.names or _pays(rows.column(path)):
+            dictionary.add(path)
+        elif encoding is not None:
+            encodings[path] = encoding
+    return EncodingHints(frozenset(dictionary), encodings)
+
+
+def _pays(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary makes the column smaller. Of many rows only the first are looked at, and then it must be hopeless."""
+    if pa.types.is_dictionary(column.type) or pa.types.is_nested(column.type) or not len(column):
+        return True
+    seen = column.slice(0, _LOOKED_AT_ROWS)
+    distinct = pc.count_distinct(seen).as_py()
+    if len(seen) < len(column):
+        return bool(distinct < _HOPELESS * len(seen))
+    width = seen.nbytes / len(seen)
+    indices = len(seen) * max(1, (distinct - 1).bit_length()) / 8
+    return bool(distinct * width + indices <= _PAYS * len(seen) * width)
 
 
 def _footers(io: FileIO, tasks: Sequence[FileScanTask]) -> Iterator[tuple[tuple[FileColumn, ...], pq.FileMetaData]]:
@@ -59,10 +97,11 @@ def _footers(io: FileIO, tasks: Sequence[FileScanTask]) -> Iterator[tuple[tuple[
         opened.close()
 
 
-def _verdicts(columns: Sequence[FileColumn], footer: pq.FileMetaData) -> Iterator[tuple[int, bool]]:
+def _verdicts(columns: Sequence[FileColumn], footer: pq.FileMetaData) -> Iterator[tuple[int, bool | None]]:
     by_leaf = {c.leaves[0]: c.field_id for c in _leaves(columns) if c.field_id is not None}
     for leaf, field_id in by_leaf.items():
-        yield field_id, all(_stayed(footer.row_group(g).column(leaf)) for g in range(footer.num_row_groups))
+        found = [_stayed(footer.row_group(g).column(leaf)) for g in range(footer.num_row_groups)]
+        yield field_id, False if False in found else True if True in found else None
 
 
 def _leaves(columns: Sequence[FileColumn]) -> Iterator[FileColumn]:
@@ -73,10 +112,10 @@ def _leaves(columns: Sequence[FileColumn]) -> Iterator[FileColumn]:
             yield column
 
 
-def _stayed(chunk: pq.ColumnChunkMetaData) -> bool:
-    """A dictionary to the end of the chunk, as far as a footer tells, and one that pays."""
+def _stayed(chunk: pq.ColumnChunkMetaData) -> bool | None:
+    """A dictionary to the end of the chunk, as far as a footer tells, and one that pays; None: the chunk is too small to tell."""
     if chunk.num_values < _TOO_FEW:
-        return True
+        return None
     width = {"INT32": 4, "INT64": 8, "DOUBLE": 8, "FLOAT": 4}.get(chunk.physical_type)
     if width is None:
         return stayed_in_dictionary(chunk)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.config.properties import PARQUET_ROW_GROUP_SIZE_BYTES
 from iceberg_ops.data.arrow_schema import stored_schema
+from iceberg_ops.data.encoding_hints import decided, no_hints
 from iceberg_ops.data.metrics import Observer, file_metrics
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
 from iceberg_ops.data.parquet_reader import group_offset
@@ -96,7 +97,7 @@ class ParquetFileWriter:
         table = one_type(self._rows)
         self._observer.observe(table, self._groups)
         table = _compact_dictionaries(table)
-        self._ensure_open(table.schema)
+        self._ensure_open(table)
         assert self._writer is not None
         self._writer.write_table(_stored(table, self._schema), row_group_size=table.num_rows)
         self._groups += 1
@@ -114,10 +115,11 @@ class ParquetFileWriter:
         self._sink.close()
         return self._data_file(self._footers[0], size)
 
-    def _ensure_open(self, schema: pa.Schema) -> None:
+    def _ensure_open(self, rows: pa.Table) -> None:
         if self._writer is None:
-            self._schema = _with_dictionaries(self._schema, schema)
-            options = writer_options(self._context.properties, self._context.file_schema, self._hints)
+            self._schema = _with_dictionaries(self._schema, rows.schema)
+            hints = decided(self._hints or no_hints(self._context.file_schema), rows)
+            options = writer_options(self._context.properties, self._context.file_schema, hints)
             self._sink = self._io.open_output(self.location)
             self._writer = pq.ParquetWriter(self._sink, self._schema, metadata_collector=self._footers, **options)
 
