@@ -15,6 +15,7 @@ from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -31,7 +32,7 @@ from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
 from iceberg_ops.spec.updates import SetProperties
 from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
-from tests.catalog.wrappers import FailsNTimes, IsDown, LosesTheAnswer, ReadsStale
+from tests.catalog.wrappers import FailsNTimes, IsDown, IsSlow, LosesTheAnswer, ReadsStale
 
 
 def memory(folder: Path) -> Any:
@@ -183,6 +184,39 @@ def test_every_commit_happens_exactly_once_on_a_catalog_that(catalog: Any, how: 
     assert live_paths(now) == {"a", "b", "c"}
     assert len(now.metadata.snapshots) == 3
     assert _unreferenced(catalog, now) == []
+
+
+def test_a_slow_catalog_loses_nobodys_commit(catalog: Any) -> None:
+    """Others commit while each call is under way: the slow one is refused and tries again, and everybody's work is there."""
+    table = make_table(catalog)
+    fast = (f"fast {n}" for n in range(100))
+    made: list[str] = []
+
+    def meanwhile() -> None:
+        made.append(next(fast))
+        commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file(made[-1]),)), sleep=lambda _: None)
+
+    done = commit(IsSlow(catalog, meanwhile), table, AppendFiles(added=(data_file("slow"),)), sleep=lambda _: None)
+    now = catalog.load_table(IDENTIFIER)
+    assert done.attempts == 4
+    assert live_paths(now) == {"slow", *made}
+    assert _unreferenced(catalog, now) == []
+
+
+def test_every_version_commits_once_whatever_the_catalog_does(catalog: Any) -> None:
+    """The same in v1, v2 and v3, for a metadata change and a transaction too."""
+    for version in (1, 2, 3):
+        identifier = ("ns", f"t{version}")
+        table = make_table(catalog, version=version, identifier=identifier)
+        for how, wrap in MISBEHAVING.items():
+            wrapped = wrap(catalog)
+            both = (AppendFiles(added=(data_file(f"{how} 1"),)), AppendFiles(added=(data_file(f"{how} 2"),), run_key=how))
+            commit(wrapped, table, Transaction(operations=both, run_key=how), sleep=lambda _: None)
+            commit(wrap(catalog), table, UpdateProperties(updates={"how": how}), sleep=lambda _: None)
+            assert catalog.load_table(identifier).properties["how"] == how
+        now = catalog.load_table(identifier)
+        assert live_paths(now) == {f"{how} {n}" for how in MISBEHAVING for n in (1, 2)}
+        assert _unreferenced(catalog, now) == []
 
 
 def test_a_commit_without_any_answer_is_unknown_and_nothing_is_deleted(catalog: Any) -> None:

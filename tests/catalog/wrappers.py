@@ -83,6 +83,31 @@ class Meddles(Wrapped):
         return self.inner.commit_table(table, requirements, updates)  # type: ignore[no-any-return]
 
 
+class IsSlow(Wrapped):
+    """Every call takes so long that ``meanwhile`` (someone who is fast) gets a turn before it and another before its answer, for
+    the next ``n`` calls of each kind."""
+
+    def __init__(self, inner: Any, meanwhile: Callable[[], object], n: int = 3) -> None:
+        super().__init__(inner)
+        self.meanwhile = meanwhile
+        self.left = {"load": n, "commit": n}
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        return self._slowly("load", lambda: self.inner.load_table(identifier))
+
+    def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+        return self._slowly("commit", lambda: self.inner.commit_table(table, requirements, updates))
+
+    def _slowly(self, kind: str, call: Callable[[], Table]) -> Table:
+        if self.left[kind] <= 0:
+            return call()
+        self.left[kind] -= 1
+        self.meanwhile()
+        found = call()
+        self.meanwhile()
+        return found
+
+
 class IsDown(Wrapped):
     """Answers nothing for the next ``n`` calls of each kind."""
 
