@@ -118,6 +118,11 @@ PARQUET_COMPRESSION = Property("write.parquet.compression-codec", "zstd", str.lo
 PARQUET_COMPRESSION_LEVEL = Property("write.parquet.compression-level", None, int)
 PARQUET_BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
 PARQUET_BLOOM_FILTER_FPP_PREFIX = "write.parquet.bloom-filter-fpp.column."
+PARQUET_BLOOM_FILTER_NDV_PREFIX = "write.parquet.bloom-filter-ndv.column."
+PARQUET_BLOOM_FILTER_MAX_BYTES = Property("write.parquet.bloom-filter-max-bytes", "1048576", _positive)
+PARQUET_DICT_PREFIX = "write.parquet.dict-encoding-enabled.column."
+PARQUET_STATS_PREFIX = "write.parquet.stats-enabled.column."
+PARQUET_PAGE_VERSION = Property("write.parquet.page-version", "v1", _one_of("v1", "v2"))
 AVRO_COMPRESSION = Property("write.avro.compression-codec", "gzip", str.lower)
 
 SPLIT_TARGET_SIZE = Property("read.split.target-size", "134217728", _positive)

@@ -18,6 +18,7 @@ from iceberg_ops.config.properties import (
     PARQUET_BLOOM_FILTER_PREFIX,
     PARQUET_COMPRESSION,
     PARQUET_COMPRESSION_LEVEL,
+    PARQUET_DICT_PREFIX,
     PARQUET_DICT_SIZE_BYTES,
     PARQUET_PAGE_ROW_LIMIT,
     PARQUET_PAGE_SIZE_BYTES,
@@ -68,9 +69,12 @@ def writer_options(properties: Mapping[str, str], schema: Schema, hints: Encodin
         options["write_statistics"] = [path for path, _, _ in leaf_paths(schema) if path not in unwanted]
     if blooms := _bloom_filters(properties, schema):
         options["bloom_filter_options"] = blooms
+    plain = {path for path, _ in _leaves_named(properties, PARQUET_DICT_PREFIX, "false", schema)}
     if hints is not None:
-        options["use_dictionary"] = sorted(hints.dictionary)
+        options["use_dictionary"] = sorted(hints.dictionary - plain)
         options["column_encoding"] = dict(hints.encodings)
+    elif plain:
+        options["use_dictionary"] = [path for path, _, _ in leaf_paths(schema) if path not in plain]
     return options
 
 
@@ -90,7 +94,10 @@ def _bloom_filters(properties: Mapping[str, str], schema: Schema) -> dict[str, A
     holds. Booleans have none, and neither have columns the table does not have."""
     most = PARQUET_BLOOM_FILTER_MAX_BYTES.of(properties)
     found = {}
+    booleans = {path for path, _, type_ in leaf_paths(schema) if type_ == BOOLEAN}
     for path, name in _leaves_named(properties, PARQUET_BLOOM_FILTER_PREFIX, "true", schema):
+        if path in booleans:
+            continue
         stated = _number(properties, PARQUET_BLOOM_FILTER_FPP_PREFIX + name, 0.01, float, "above 0 and below 1", 0, 1)
         wanted = _number(
             properties, PARQUET_BLOOM_FILTER_NDV_PREFIX + name, _MOST_DISTINCT, int, "a whole number above 0", 0, 1 << 40
@@ -107,14 +114,12 @@ def _distinct_in(size: int, fpp: float) -> int:
 
 def _leaves_named(properties: Mapping[str, str], prefix: str, value: str, schema: Schema) -> Iterator[tuple[str, str]]:
     """(path in the file, column name) of the columns for which ``<prefix><column>`` is ``value``."""
-    paths = {field_id: (path, type_) for path, field_id, type_ in leaf_paths(schema)}
+    paths = {field_id: path for path, field_id, _ in leaf_paths(schema)}
     for name, text in properties.items():
         column = name.removeprefix(prefix)
         if column == name or text.lower() != value or (found := schema.find(column)) is None or found.field_id not in paths:
             continue
-        path, type_ = paths[found.field_id]
-        if type_ != BOOLEAN:
-            yield path, column
+        yield paths[found.field_id], column
 
 
 def _number(

@@ -31,7 +31,9 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 
 MOST_BUFFERED_BYTES = 512 << 20
-"""Fan-out writes out its largest buffer when all buffers together hold more than this."""
+"""Fan-out writes out its largest buffers when all buffers together hold more than this. An open file costs about 30 KiB besides."""
+_LEFT_BUFFERED = 0.5
+"""So much of the bound may stay buffered then: less would make row groups smaller, more would make them at every batch."""
 
 
 class FileWriter(Protocol):
@@ -162,8 +164,10 @@ class PartitionedWriter:
         fanout: bool = True,
         target_size: int | None = None,
         hints: EncodingHints | None = None,
+        most_buffered_bytes: int = MOST_BUFFERED_BYTES,
     ) -> None:
         self._context, self._io, self._fanout = context, io, fanout
+        self._most_buffered = most_buffered_bytes
         self._target, self._hints = target_size, hints
         self._names = FileNames(task_id, operation_id)
         self._writers: dict[tuple[Any, ...], RollingWriter] = {}
@@ -177,8 +181,17 @@ class PartitionedWriter:
         """Add rows that already have the canonical form of ``context.file_schema``."""
         for partition, rows in split_by_partition(batch, self._context):
             self._writer(partition).write_canonical(rows)
-        if sum(w.buffered_bytes for w in self._writers.values()) > MOST_BUFFERED_BYTES:
-            max(self._writers.values(), key=lambda w: w.buffered_bytes).flush()
+        self._flush_largest()
+
+    def _flush_largest(self) -> None:
+        buffered = sum(w.buffered_bytes for w in self._writers.values())
+        if buffered <= self._most_buffered:
+            return
+        for writer in sorted(self._writers.values(), key=lambda w: -w.buffered_bytes):
+            if buffered <= self._most_buffered * _LEFT_BUFFERED:
+                break
+            buffered -= writer.buffered_bytes
+            writer.flush()
 
     def close(self) -> list[DataFile]:
         """Complete all files; everything written."""
@@ -218,7 +231,7 @@ def identity_of(value: Any) -> Any:
 
 
 def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """A canonical batch cut by partition tuple; rows of one partition keep their order."""
+    """A canonical batch cut by partition tuple; rows of one partition keep their order. No part keeps another's memory in use."""
     spec = context.spec
     if not spec.fields:
         return [((), batch)]
@@ -234,9 +247,18 @@ def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tup
     tuples = list(zip(*(values_of(t, c.take(firsts)) for t, c in zip(types, columns, strict=True)), strict=True))
     if len(starts) == 1:
         return [(tuples[0], batch)]
-    sorted_rows = batch.take(pa.array(order))
     ends = [*starts[1:], batch.num_rows]
-    return [(t, sorted_rows.slice(s, e - s)) for t, s, e in zip(tuples, starts, ends, strict=True)]
+    return [(t, _part(batch, order[s:e])) for t, s, e in zip(tuples, starts, ends, strict=True)]
+
+
+def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.RecordBatch:
+    """Those rows in memory of their own; a dictionary of more values than rows is left behind."""
+    part = batch.take(pa.array(rows))
+    for i, column in enumerate(part.columns):
+        if isinstance(column, pa.DictionaryArray) and len(column.dictionary) > len(rows):
+            plain = column.dictionary_decode()
+            part = part.set_column(i, part.schema.field(i).with_type(plain.type), plain)
+    return part
 
 
 def _partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
