@@ -57,6 +57,7 @@ types: $(STAMP)  ## mypy, strict
 	$(BIN)/mypy
 
 bench: $(STAMP)  ## us and a peer in one run (make bench ONLY=name)
+	@test -x $(BIN)/tpchgen-cli || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python -m benchmarks $(ONLY)
 
 fmt: $(STAMP)  ## format, and fix what ruff can fix
