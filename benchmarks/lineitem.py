@@ -53,7 +53,7 @@ def plain(lake: SharedLake) -> str:
         # Each part, however small, is one Spark partition, and so one data file.
         lake.session.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))
         lake.session.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 30))
-        _create_from(lake, name, lake.session.read.parquet(str(_raw())))
+        _create_from(lake, name, lake.session.read.parquet(str(raw())))
         for key in ("openCostInBytes", "maxPartitionBytes"):
             lake.session.conf.unset(f"spark.sql.files.{key}")
 
@@ -77,7 +77,7 @@ def with_equality_deletes(lake: SharedLake) -> str:
 
     def make(name: str) -> None:
         lake.register(plain(lake), name)
-        keys = pq.read_table(_raw(), columns=["l_orderkey", "l_linenumber"])
+        keys = pq.read_table(raw(), columns=["l_orderkey", "l_linenumber"])
         chosen = np.sort(np.random.default_rng(5).choice(keys.num_rows, keys.num_rows // 100, replace=False))
         for number in range(EQUALITY_FILES):
             table = lake.catalog.load_table((NAMESPACE, name))
@@ -91,11 +91,34 @@ def with_equality_deletes(lake: SharedLake) -> str:
     return _seed(lake, "equality", make)
 
 
+def empty(lake: SharedLake) -> str:
+    """A table like ``plain`` without rows."""
+
+    def make(name: str) -> None:
+        _create_from(lake, name, lake.session.read.parquet(str(raw())).limit(0))
+
+    return _seed(lake, "empty", make)
+
+
+def changes(lake: SharedLake) -> Path:
+    """Rows to merge, one Parquet folder: 0.25 % of lineitem, of which a third has new keys."""
+    folder = lake.folder / "changes"
+    if not (folder / "_SUCCESS").exists():
+        rows = lake.session.read.parquet(str(raw())).where("pmod(l_orderkey * 11 + l_linenumber, 400) = 23")
+        is_new = "pmod(l_orderkey, 3) = 0"
+        key = f"CASE WHEN {is_new} THEN l_orderkey + 100000000 ELSE l_orderkey END"
+        changed = {"l_orderkey": key, "l_discount": "CAST(0.09 AS DECIMAL(15, 2))"}
+        rows.selectExpr(*[f"{changed.get(c, c)} AS {c}" for c in rows.columns]).coalesce(1).write.mode("overwrite").parquet(
+            str(folder)
+        )
+    return folder
+
+
 def small(lake: SharedLake) -> str:
     """A tenth of lineitem at scale 1 in 8 files, about 17 MB."""
 
     def make(name: str) -> None:
-        rows = lake.session.read.parquet(str(_raw())).limit(SMALL_ROWS).coalesce(1).repartitionByRange(SMALL_FILES, "l_orderkey")
+        rows = lake.session.read.parquet(str(raw())).limit(SMALL_ROWS).coalesce(1).repartitionByRange(SMALL_FILES, "l_orderkey")
         _create_from(lake, name, rows)
 
     return _seed(lake, "small", make)
@@ -138,8 +161,8 @@ def _create_from(lake: SharedLake, name: str, rows: Any) -> None:
     )
 
 
-def _raw() -> Path:
-    """lineitem in as many parts as there shall be files."""
+def raw() -> Path:
+    """Folder of lineitem in as many Parquet parts as there shall be files."""
     folder = FOLDER / f"tpch-{SCALE:g}"
     if not (folder / "lineitem").exists():
         program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent)) or shutil.which("tpchgen-cli")

@@ -60,10 +60,17 @@ def theirs(lake: SharedLake, table: str, arguments: str) -> Any:
     return lake.sql(f"CALL {CATALOG}.system.rewrite_data_files(table => '{table.partition('.')[2]}', {arguments})")
 
 
-def compare(lake: SharedLake, line: str, seed: str, our_side: Side, peer_side: Side | None) -> dict[str, Any]:
-    """Both sides in turn; the record. Ends the program where they do not leave the same rows."""
-    found = _run(lake, seed, our_side)
-    peer = _run(lake, seed, peer_side) if peer_side is not None else None
+Check = Callable[[SharedLake, str], tuple[int, int]]
+"""Rows of a table (by its name in the namespace) and a checksum of them that no order changes."""
+
+
+def compare(
+    lake: SharedLake, line: str, seed: str, our_side: Side, peer_side: Side | None, check: Check | None = None
+) -> dict[str, Any]:
+    """Both sides in turn; the record. Ends the program where they do not leave the same rows, by ``check`` (None: by the data
+    files alone, to which no delete may apply any more)."""
+    found = _run(lake, seed, our_side, check or _files_alone)
+    peer = _run(lake, seed, peer_side, check or _files_alone) if peer_side is not None else None
     if peer is not None and (found.rows, found.checksum) != (peer.rows, peer.checksum):
         raise SystemExit(f"{line}: {found.rows} rows with checksum {found.checksum}, Java {peer.rows} with {peer.checksum}")
     more: dict[str, Any] = {"scale": SCALE, "rows": found.rows, "files": found.files, "cpu_s": found.cpu}
@@ -76,7 +83,7 @@ def compare(lake: SharedLake, line: str, seed: str, our_side: Side, peer_side: S
     )
 
 
-def _run(lake: SharedLake, seed: str, side: Side) -> _Outcome:
+def _run(lake: SharedLake, seed: str, side: Side, check: Check) -> _Outcome:
     runs = []
     for n in range(side.warm_ups + REPEATS):
         name = f"run_{next(_NUMBERS)}"
@@ -84,18 +91,22 @@ def _run(lake: SharedLake, seed: str, side: Side) -> _Outcome:
         found = measured(lambda table=table: side.work(table))
         if n >= side.warm_ups:
             runs.append(found)
-        outcome = _outcome(lake, name, runs, check=n == side.warm_ups + REPEATS - 1)
+        outcome = _outcome(lake, name, runs, check if n == side.warm_ups + REPEATS - 1 else None)
         _forget(lake, seed, name)
     return outcome
 
 
-def _outcome(lake: SharedLake, name: str, runs: Sequence[Measured], *, check: bool) -> _Outcome:
+def _outcome(lake: SharedLake, name: str, runs: Sequence[Measured], check: Check | None) -> _Outcome:
+    tasks = plan(lake.catalog.load_table((NAMESPACE, name)), Scan()).tasks
+    rows, checksum = check(lake, name) if check is not None else (0, 0)
+    return _Outcome(runs, rows, checksum, len(tasks), sum(task.size_bytes for task in tasks))
+
+
+def _files_alone(lake: SharedLake, name: str) -> tuple[int, int]:
     tasks = plan(lake.catalog.load_table((NAMESPACE, name)), Scan()).tasks
     if left := sum(len(task.deletes) for task in tasks):
         raise SystemExit(f"{name}: {left} deletes still apply after the rewrite")
-    paths = [task.file_path.removeprefix("file:") for task in tasks]
-    rows, checksum = _checksum(paths) if check else (0, 0)
-    return _Outcome(runs, rows, checksum, len(paths), sum(task.size_bytes for task in tasks))
+    return _checksum([task.file_path.removeprefix("file:") for task in tasks])
 
 
 def _checksum(paths: Sequence[str]) -> tuple[int, int]:
