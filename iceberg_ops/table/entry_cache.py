@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-from iceberg_ops.serde.manifest_columnar import LazyDataFile
 from iceberg_ops.spec.manifests import ManifestEntry
 
 T = TypeVar("T")
@@ -29,12 +28,9 @@ class EntryCache:
 
     def get(self, key: Hashable, make: Callable[[], T], size_of: Callable[[T], int]) -> T:
         """What is kept under ``key``, else what ``make`` gives; ``size_of`` says how many bytes that takes."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                kept: T = found[1]
-                return kept
+        kept: T | None = self.known(key)
+        if kept is not None:
+            return kept
         made = make()
         size = size_of(made)
         with self._lock:
@@ -46,6 +42,15 @@ class EntryCache:
                     self.used_bytes -= freed
         return made
 
+    def known(self, key: Hashable) -> Any:
+        """What is kept under ``key``; None for nothing."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[1]
+
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
@@ -54,12 +59,9 @@ class EntryCache:
 
 
 def entries_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """What entries take in memory, going by the first one: about 600 bytes each and 90 per statistic, or the columns they came
-    from (which are not decoded for this)."""
+    """What entries take in memory, going by the first one: about 600 bytes each and 90 per statistic."""
     if not entries:
         return 200
     f = entries[0].data_file
-    if isinstance(f, LazyDataFile) and (columns := f.columns) is not None:
-        return len(entries) * 600 + columns.nbytes
     maps = (f.column_sizes, f.value_counts, f.null_value_counts, f.nan_value_counts, f.lower_bounds, f.upper_bounds)
     return len(entries) * (600 + 90 * sum(len(m) for m in maps if m))

@@ -7,7 +7,7 @@ counts that old lists do not record. Lengths that lists record are never trusted
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
@@ -29,6 +29,8 @@ from iceberg_ops.table.table import Table, partition_type, spec_of
 
 CACHE = EntryCache()
 """Decoded manifests of this process."""
+_BYTES_OF_ENTRY = 600
+"""What an entry takes in memory whose statistics stay in its manifest's columns."""
 
 
 def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
@@ -52,10 +54,10 @@ def entries_of(table: Table, manifest: ManifestFile, *, live_only: bool = False)
 def cached_entries(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Sequence[ManifestEntry]:
     """Like ``entries_of``, for who has no Table at hand; the result is shared, so it must not be changed."""
     type_ = partition_type(metadata, manifest.partition_spec_id)
-    key = ("entries", *_key(io, manifest), type_)
-    return CACHE.get(
-        key, lambda: manifest_columnar.read_entries(_read(io, manifest.manifest_path, "manifest"), manifest, type_), entries_bytes
-    )
+    found = opened(metadata, io, manifest)()
+    if not isinstance(found, EntryColumns):
+        return found
+    return CACHE.get(("entries", *_key(io, manifest), type_), found.entries, lambda entries: _BYTES_OF_ENTRY * len(entries))
 
 
 def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
@@ -63,12 +65,25 @@ def columns_of(table: Table, manifest: ManifestFile) -> EntryColumns | None:
 
     ``columns.entries(rows)`` makes entries of chosen rows. Raises CorruptTableError.
     """
-    type_ = table.partition_type(manifest.partition_spec_id)
+    found = opened(table.metadata, table.io, manifest)()
+    return found if isinstance(found, EntryColumns) else None
 
-    def read() -> EntryColumns | None:
-        return manifest_columnar.read_columns(_read(table.io, manifest.manifest_path, "manifest"), manifest, type_)
 
-    return CACHE.get(("columns", *_key(table.io, manifest), type_), read, lambda c: 200 if c is None else c.nbytes)
+def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Callable[[], EntryColumns | Sequence[ManifestEntry]]:
+    """A manifest whose bytes are read now, unless this process has it decoded. Calling the result decodes it; that needs no storage
+    and may be done by another thread: columns, or entries where only the record decoder reads it. Raises CorruptTableError."""
+    type_ = partition_type(metadata, manifest.partition_spec_id)
+    key = ("manifest", *_key(io, manifest), type_)
+    known: EntryColumns | Sequence[ManifestEntry] | None = CACHE.known(key)
+    if known is not None:
+        return lambda: known
+    data = _read(io, manifest.manifest_path, "manifest")
+
+    def decode() -> EntryColumns | Sequence[ManifestEntry]:
+        columns = manifest_columnar.read_columns(data, manifest, type_)
+        return read_manifest(data, manifest, type_) if columns is None else columns
+
+    return lambda: CACHE.get(key, decode, lambda found: found.nbytes if isinstance(found, EntryColumns) else entries_bytes(found))
 
 
 def _key(io: FileIO, m: ManifestFile) -> tuple[Hashable, ...]:
