@@ -1,7 +1,9 @@
 """The one loop that commits: refresh, look for an earlier success, validate, stage, swap; again, until it is done or can not be.
 
 1. A snapshot that carries our run key means that we already won (a lost answer, a retried task, a double submit): it is returned.
-2. Only snapshots that no earlier attempt validated are validated.
+2. Only snapshots that no earlier attempt validated are validated. Once a swap was refused, the loop looks again before it stages,
+   and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
+   committer that waited for its turn would have more to validate each time, and be late for ever.
 3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``).
 4. An unknown outcome is looked up by snapshot id and run key. It counts as failed only when the branch has moved on without us, so
    that our swap can not succeed any more; as long as it might, nothing is swapped again and nothing is deleted.
@@ -35,6 +37,9 @@ from iceberg_ops.spec.updates import AddSnapshot
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
+
+MOST_LOOKS = 10
+"""Each has fewer snapshots to validate than the one before, unless they come faster than they can be read."""
 
 
 def commit(
@@ -97,11 +102,16 @@ class _Loop:
             _check_same_table(self.callers_table, table)
             if self.prepared is None:
                 self.prepared = self.operation.prepare(self.callers_table)
-            head = base_of(table.metadata, self.operation.branch)
-            self.operation.validate(
-                table, History(table, self.operation.branch, self.operation.starting_snapshot_id, self.validated_id)
-            )
-            self.validated_id = None if head is None else head.snapshot_id
+            self._validate(table)
+            for _ in range(MOST_LOOKS if self.attempts > 1 else 0):
+                now = self.catalog.load_table(self.callers_table.identifier[1:])
+                if self._head_id(now) == self.validated_id:
+                    break
+                if (done := self._earlier_success(now)) is not None:
+                    return done
+                _check_same_table(self.callers_table, now)
+                self._validate(now)
+                table = now
             staged = self.operation.stage(self.prepared, table)
         except RetryableError:
             raise
@@ -112,6 +122,15 @@ class _Loop:
             self._clean(keep=())
             return self._committed(table, staged)
         return self._swap(table, staged)
+
+    def _validate(self, table: Table) -> None:
+        operation = self.operation
+        operation.validate(table, History(table, operation.branch, operation.starting_snapshot_id, self.validated_id))
+        self.validated_id = self._head_id(table)
+
+    def _head_id(self, table: Table) -> int | None:
+        head = base_of(table.metadata, self.operation.branch)
+        return None if head is None else head.snapshot_id
 
     def _swap(self, table: Table, staged: StagedCommit) -> Committed:
         self.swapped.append(staged)

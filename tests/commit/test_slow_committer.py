@@ -1,0 +1,124 @@
+"""A slow committer among fast appenders is not starved: only its first attempt costs what its size costs.
+
+Time is counted, not measured: every file read or written by the slow committer takes ``FILE_SECONDS`` of a clock by which another
+process appends every ``PERIOD`` seconds, also while the slow one is between its look at the table and its swap.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.memory import MemoryCatalog
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.table import manifests
+from iceberg_ops.table.table import Table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+from tests.catalog.wrappers import Wrapped
+
+PERIOD = 0.2
+FILE_SECONDS = 0.02
+"""A slow object store."""
+MOST_ATTEMPTS = 12
+"""A window of 7 files leaves it to chance, once in three tries, whether an append falls into it. Without a second look the windows
+grow with the waits to 23 files, and it never succeeds."""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.runs = False
+        self.files = 0
+
+    def file(self) -> None:
+        if self.runs:
+            self.files += 1
+            self.now += FILE_SECONDS
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class SlowFileIO(MemoryFileIO):
+    def __init__(self, name: str, clock: Clock) -> None:
+        super().__init__(name)
+        self.of_clock = clock
+
+    def read(self, location: str) -> bytes:
+        self.of_clock.file()
+        return super().read(location)
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        self.of_clock.file()
+        super().write(location, data, overwrite=overwrite)
+
+
+class BusyCatalog(Wrapped):
+    """Appends what is due by the clock before it answers. ``windows`` are files touched between a look and the swap after it."""
+
+    def __init__(self, inner: MemoryCatalog, clock: Clock) -> None:
+        super().__init__(inner)
+        self.clock = clock
+        self.appended = 0
+        self.due = PERIOD
+        self.looked_at = 0
+        self.windows: list[int] = []
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        self._append_what_is_due()
+        self.looked_at = self.clock.files
+        return self.inner.load_table(identifier)  # type: ignore[no-any-return]
+
+    def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+        self._append_what_is_due()
+        self.windows.append(self.clock.files - self.looked_at)
+        return self.inner.commit_table(table, requirements, updates)  # type: ignore[no-any-return]
+
+    def _append_what_is_due(self) -> None:
+        self.clock.runs = False
+        while self.due <= self.clock.now:
+            self.appended += 1
+            self.due += PERIOD
+            table = self.inner.load_table(IDENTIFIER)
+            commit(self.inner, table, AppendFiles(added=(data_file(f"late{self.appended}"),)))
+            manifests.CACHE.clear()  # it is another process: what it decoded is unknown here
+        self.clock.runs = True
+
+
+@pytest.mark.parametrize("merge_at", ["100", "5"], ids=["appenders leave manifests", "appenders merge manifests"])
+@pytest.mark.parametrize("commits", [10, 80])
+def test_attempts_after_the_first_cost_what_is_new(commits: int, merge_at: str) -> None:
+    clock = Clock()
+    inner = MemoryCatalog("slow", SlowFileIO(f"slow-{commits}-{merge_at}-{id(clock)}", clock), sleep=clock.sleep)
+    inner.create_namespace(("ns",))
+    table = make_table(inner, properties={"commit.manifest.min-count-to-merge": merge_at})
+    old: list[Any] = []
+    for i in range(commits):
+        added = tuple(data_file(f"old{i}-{n}") for n in range(5))
+        old += added
+        table = commit(inner, table, AppendFiles(added=added, merge=False)).table
+    manifests.CACHE.clear()
+    busy = BusyCatalog(inner, clock)
+    operation = RewriteFiles(
+        removed_data=tuple(old),
+        added_data=(data_file("new", rows=sum(f.record_count for f in old)),),
+        starting_snapshot_id=table.metadata.current_snapshot_id,
+    )
+    clock.runs = True
+    jitter = random.Random(7).random
+    done = commit(busy, table, operation, sleep=clock.sleep, clock=lambda: clock.now, random=jitter)
+    assert busy.windows[0] > commits, "the first attempt reads every manifest"
+    assert busy.appended >= 3
+    assert busy.windows[1] < busy.windows[0] / 2, "the second reads what came during the first"
+    assert max(busy.windows[2:], default=0) * FILE_SECONDS < PERIOD, busy.windows
+    assert done.attempts <= MOST_ATTEMPTS, busy.windows
+    expected = {"new", *(f"late{i + 1}" for i in range(busy.appended))}
+    assert live_paths(inner.load_table(IDENTIFIER)) == expected
