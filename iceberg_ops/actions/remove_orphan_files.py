@@ -2,7 +2,8 @@
 
 Order matters and is the guard against running writers: list first, then read the table anew, so that whatever was committed during
 the listing counts as reachable; only what is older than the cut-off can go at all. Which files are orphans is decided in
-``iceberg_ops.planning.remove_orphan_files``; here they are listed, deleted in bulk, and every result is reported.
+``iceberg_ops.planning.remove_orphan_files``; here they are listed, deleted in bulk or moved to a quarantine, and every result is
+reported.
 
 The rule upheld: any doubt about ownership (gc.enabled false, another table's metadata, a manifest that does not read) ends the job
 before a file is deleted.
@@ -10,25 +11,34 @@ before a file is deleted.
 
 from __future__ import annotations
 
+import json
+import shutil
+
 from iceberg_ops.actions.context import Run
 from iceberg_ops.config.options import remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import RetryableError, ValidationError
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.remove_orphan_files import (
     OrphanFiles,
     Ownership,
+    check_quarantine,
     find_orphans,
     foreign_metadata,
     partition_names,
+    quarantine_places,
+    quarantine_root,
     search_location,
 )
 from iceberg_ops.table.leases import active_leases, has_run_out
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
+
+_COPIED_AT_ONCE = 1 << 20
 
 
 def remove_orphan_files(run: Run) -> None:
@@ -40,6 +50,7 @@ def remove_orphan_files(run: Run) -> None:
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
     location = search_location(table.location, table.properties, options.location)
+    check_quarantine(table.location, options.quarantine_path)
     with run.step("list") as detail:
         listing = list(table.io.list_prefix(location))
         detail.append(f"{len(listing)} files below {location}")
@@ -58,7 +69,10 @@ def remove_orphan_files(run: Run) -> None:
         run.outcome.files.extend(info.location for info in found.orphans)
         return
     with run.step("clean") as detail:
-        detail.append(f"{_delete(run, found)} files deleted")
+        if options.quarantine_path is None:
+            detail.append(f"{_delete(run, found)} files deleted")
+        else:
+            detail.append(f"{_move(run, found, options.quarantine_path)} files moved")
     run.outcome.status = "committed"
 
 
@@ -108,6 +122,37 @@ def _report_plan(run: Run, found: OrphanFiles) -> None:
     outcome.metrics["orphan-files-bytes"] = sum(info.size for info in found.orphans)
     outcome.metrics["kept-files-count"] = len(found.kept)
     outcome.skipped.extend(SkippedFile(file_path=skipped.file_path, reason=skipped.reason) for skipped in found.kept)
+
+
+def _move(run: Run, found: OrphanFiles, folder: str) -> int:
+    """Move orphans into the quarantine; how many. A list of where each came from is there before the first is moved."""
+    moves = [
+        (info.location, quarantined) for info, quarantined in quarantine_places(found, run.table.location, folder, run.run_key)
+    ]
+    table_io, outcome = run.table.io, run.outcome
+    record = f"{quarantine_root(folder, run.run_key)}/moved.jsonl"
+    table_io.write(record, b"".join(json.dumps({"from": a, "to": b}).encode() + b"\n" for a, b in moves), overwrite=True)
+    moved = []
+    for origin, place in moves:
+        try:
+            _copy(table_io, origin, place)
+        except FileNotFoundError:
+            continue
+        except (FileExistsError, RetryableError) as e:
+            outcome.failures.append(SkippedFile(file_path=origin, reason=f"not moved: {e}"))
+            continue
+        moved.append(origin)
+    failures = {f.location: f.reason for f in table_io.delete_many(moved)}
+    outcome.failures.extend(SkippedFile(file_path=path, reason=reason) for path, reason in failures.items())
+    outcome.files.extend(path for path in moved if path not in failures)
+    outcome.metrics["moved-orphan-files-count"] = len(moved) - len(failures)
+    outcome.metrics["failed-deletes-count"] = len(outcome.failures)
+    return len(moved) - len(failures)
+
+
+def _copy(io: FileIO, origin: str, place: str) -> None:
+    with io.open_input(origin) as source, io.open_output(place) as sink:
+        shutil.copyfileobj(source, sink, _COPIED_AT_ONCE)
 
 
 def _delete(run: Run, found: OrphanFiles) -> int:

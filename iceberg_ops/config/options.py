@@ -104,6 +104,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("equal-schemes", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
         Option("equal-authorities", "none", "authorities that mean the same, as from=to pairs"),
         Option("max-concurrent-deletes", "unlimited", "accepted for Iceberg's sake; files are deleted in bulk"),
+        Option("quarantine-path", "none", "move orphans below this folder instead of deleting them"),
         Option("prefix-listing", "true", "accepted for Iceberg's sake; locations are always listed by prefix"),
         Option("stream-results", "true", "accepted for Iceberg's sake; results are never collected"),
     ),
@@ -194,6 +195,7 @@ class RemoveOrphanFilesOptions:
     prefix_mismatch_mode: str
     equal_schemes: Mapping[str, str]
     equal_authorities: Mapping[str, str]
+    quarantine_path: str | None = None
 
 
 def check_option_names(action: str, options: Mapping[str, str]) -> None:
@@ -299,6 +301,7 @@ def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> R
         prefix_mismatch_mode=read("prefix-mismatch-mode", choice("error", "ignore", "delete"), "error"),
         equal_schemes={"s3n": "s3", "s3a": "s3", **read("equal-schemes", pairs, {})},
         equal_authorities=read("equal-authorities", pairs, {}),
+        quarantine_path=read("quarantine-path", text, None),
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from iceberg_ops.config.options import RemoveOrphanFilesOptions
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
@@ -59,6 +59,25 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
     if any(_is_within(asked, folder) for folder in own):
         return asked.rstrip("/") or "/"
     raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
+
+
+def check_quarantine(table_location: str, folder: str | None) -> None:
+    """Raise OptionError for a quarantine inside the table: the next run would take what is in it for orphans again."""
+    if folder is not None and (_is_within(folder, table_location) or _is_within(table_location, folder)):
+        raise OptionError(
+            f"remove_orphan_files: option quarantine-path = {folder!r}: must be neither below nor above the table, {table_location}"
+        )
+
+
+def quarantine_root(folder: str, run_key: str) -> str:
+    """The quarantine of one run."""
+    return f"{folder.rstrip('/')}/{quote(run_key, safe='')}"
+
+
+def quarantine_places(found: OrphanFiles, table_location: str, folder: str, run_key: str) -> list[tuple[FileInfo, str]]:
+    """Where each orphan goes: under the run's key, at its path below the table; by its whole path where it lies elsewhere."""
+    root, own = quarantine_root(folder, run_key), _path_of(table_location).rstrip("/") + "/"
+    return [(info, f"{root}/files/{_path_of(info.location).removeprefix(own).lstrip('/')}") for info in found.orphans]
 
 
 def partition_names(metadata: TableMetadata) -> frozenset[str]:

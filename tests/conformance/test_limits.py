@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.config.job_spec import JOBS, CatalogConfig, JobSpec
+from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.data.delete_files import write_equality_deletes, write_position_deletes
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.errors import OptionError, UnsupportedError
@@ -21,14 +21,6 @@ def test_a_rest_catalog_is_not_known() -> None:
     """REST-01, REST-07..11"""
     with pytest.raises(OptionError, match="type 'rest' is not known: must be one of filesystem, memory, sql"):
         load_catalog(CatalogConfig(name="c", type="rest", properties={"uri": "https://catalog"}))
-
-
-@pytest.mark.parametrize("job", ["compute_table_stats", "compute_partition_stats"])
-def test_statistics_files_are_kept_and_never_computed(job: str) -> None:
-    """STAT-04, STAT-05, STAT-06, PUFFIN-05"""
-    assert job not in JOBS
-    with pytest.raises(OptionError, match=f"unknown job '{job}'"):
-        JobSpec(job=job, catalog=CatalogConfig(name="c", type="memory"), table="ns.t")
 
 
 def test_orc_files_are_read_and_not_written() -> None:

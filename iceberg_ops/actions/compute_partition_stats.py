@@ -1,0 +1,166 @@
+"""Count files, rows and deletes per partition at a snapshot, into a partition statistics file (Iceberg's procedure of that name).
+
+Read from manifests only. ``total_record_count`` is given only where it is exact without reading data: where deletion vectors are
+the only deletes. Source: spec, "Partition Statistics File" (STAT-04..06).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateStatistics
+from iceberg_ops.config.table_options import compute_stats_options
+from iceberg_ops.data.arrow_schema import stored_schema
+from iceberg_ops.data.arrow_values import array_of
+from iceberg_ops.data.writer import identity_of
+from iceberg_ops.expressions.ordering import order_key
+from iceberg_ops.scan.snapshot_choice import choose_snapshot
+from iceberg_ops.spec.content_files import FileContent
+from iceberg_ops.spec.manifests import ManifestEntry
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.statistics import PartitionStatisticsFile
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import INT, LONG, NestedField, StructType
+from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.table import Table
+
+
+@dataclass(slots=True)
+class PartitionCounts:
+    """One row of the file."""
+
+    partition: tuple[Any, ...]
+    spec_id: int
+    data_record_count: int = 0
+    data_file_count: int = 0
+    total_data_file_size_in_bytes: int = 0
+    position_delete_record_count: int = 0
+    position_delete_file_count: int = 0
+    equality_delete_record_count: int = 0
+    equality_delete_file_count: int = 0
+    dv_count: int = 0
+    last_updated_at: int | None = None
+    last_updated_snapshot_id: int | None = None
+
+    @property
+    def total_record_count(self) -> int | None:
+        """Live rows; None where only reading data could tell."""
+        if self.position_delete_file_count or self.equality_delete_file_count:
+            return None
+        return self.data_record_count - self.position_delete_record_count
+
+    def add(self, entry: ManifestEntry) -> None:
+        """Count one live file."""
+        f = entry.data_file
+        if f.content is FileContent.DATA:
+            self.data_record_count += f.record_count
+            self.data_file_count += 1
+            self.total_data_file_size_in_bytes += f.file_size_in_bytes
+        elif f.content is FileContent.EQUALITY_DELETES:
+            self.equality_delete_record_count += f.record_count
+            self.equality_delete_file_count += 1
+        else:
+            self.position_delete_record_count += f.record_count
+            self.dv_count += f.is_deletion_vector
+            self.position_delete_file_count += not f.is_deletion_vector
+
+
+def compute_partition_stats(run: Run) -> None:
+    """Fill ``run.outcome``; nothing to do for a table that is not partitioned. Raises OptionError, NoSuchSnapshotError."""
+    options = compute_stats_options("compute_partition_stats", run.job.options)
+    table, metadata = run.table, run.table.metadata
+    if not metadata.snapshots or not partition_union(metadata).fields:
+        return
+    ref = run.job.branch if options.snapshot_id is None else None
+    snapshot, _ = choose_snapshot(metadata, snapshot_id=options.snapshot_id, ref=ref)
+    if snapshot is None:
+        return
+    with run.step("plan") as detail:
+        counts = partition_counts(table, snapshot)
+        detail.append(f"{len(counts)} partitions")
+    run.outcome.metrics["partitions-count"] = len(counts)
+    run.outcome.status = "planned"
+    if run.job.dry_run:
+        return
+    file = _written(run, snapshot, counts)
+    with run.step("commit"):
+        committed = commit(run.catalog, table, UpdateStatistics(added_partition=(file,), run_key=run.run_key))
+    run.outcome.attempts, run.outcome.table = committed.attempts, committed.table
+    run.outcome.status = "already-committed" if committed.already_committed else "committed"
+    run.outcome.files.append(file.statistics_path)
+
+
+def partition_union(metadata: TableMetadata) -> StructType:
+    """All partition fields the table ever had, by field id."""
+    found: dict[int, NestedField] = {}
+    for spec in sorted(metadata.partition_specs, key=lambda s: s.spec_id):
+        for f in spec.partition_type(metadata.all_fields_by_id).fields:
+            found[f.field_id] = f
+    return StructType(tuple(found[i] for i in sorted(found)))
+
+
+def partition_counts(table: Table, snapshot: Snapshot) -> list[PartitionCounts]:
+    """One entry per partition with live files, in the file's order: by partition, nulls first."""
+    union = [f.field_id for f in partition_union(table.metadata).fields]
+    found: dict[tuple[Any, ...], PartitionCounts] = {}
+    for m in manifests_of(table, snapshot):
+        spec = table.metadata.specs_by_id[m.partition_spec_id]
+        for entry in entries_of(table, m, live_only=True):
+            values = dict(zip((f.field_id for f in spec.fields), entry.data_file.partition, strict=True))
+            partition = tuple(values.get(i) for i in union)
+            key = tuple(identity_of(v) for v in partition)
+            counts = found.setdefault(key, PartitionCounts(partition, spec.spec_id))
+            counts.spec_id = max(counts.spec_id, spec.spec_id)
+            counts.add(entry)
+            _date(counts, table.metadata, entry)
+    return sorted(found.values(), key=lambda c: [(v is not None, order_key(v) if v is not None else 0) for v in c.partition])
+
+
+def _date(counts: PartitionCounts, metadata: TableMetadata, entry: ManifestEntry) -> None:
+    """By the newest snapshot that added a live file and is still known."""
+    snapshot = metadata.snapshots_by_id.get(entry.snapshot_id or -1)
+    if snapshot is not None and snapshot.timestamp_ms >= (counts.last_updated_at or 0):
+        counts.last_updated_at, counts.last_updated_snapshot_id = snapshot.timestamp_ms, snapshot.snapshot_id
+
+
+def statistics_schema(metadata: TableMetadata) -> Schema:
+    """The columns of the file (STAT-04); deletes are required from v3 on, where ``dv_count`` is, too."""
+    v3 = metadata.format_version >= 3
+    fields = [
+        NestedField(1, "partition", partition_union(metadata), True),
+        NestedField(2, "spec_id", INT, True),
+        NestedField(3, "data_record_count", LONG, True),
+        NestedField(4, "data_file_count", INT, True),
+        NestedField(5, "total_data_file_size_in_bytes", LONG, True),
+        NestedField(6, "position_delete_record_count", LONG, v3),
+        NestedField(7, "position_delete_file_count", INT, v3),
+        NestedField(8, "equality_delete_record_count", LONG, v3),
+        NestedField(9, "equality_delete_file_count", INT, v3),
+        NestedField(10, "total_record_count", LONG),
+        NestedField(11, "last_updated_at", LONG),
+        NestedField(12, "last_updated_snapshot_id", LONG),
+    ]
+    return Schema.of(*fields, *([NestedField(13, "dv_count", INT, True)] if v3 else []))
+
+
+def _written(run: Run, snapshot: Snapshot, counts: list[PartitionCounts]) -> PartitionStatisticsFile:
+    table = run.table
+    schema = statistics_schema(table.metadata)
+    arrow = stored_schema(schema)
+    columns = [
+        array_of(f.type, [getattr(c, f.name) for c in counts]).cast(arrow.field(i).type) for i, f in enumerate(schema.fields)
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_arrays(columns, schema=arrow), sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    location = f"{metadata_folder(table.metadata)}/partition-stats-{snapshot.snapshot_id}-{run.operation_id}.parquet"
+    table.io.write(location, data)
+    return PartitionStatisticsFile(snapshot_id=snapshot.snapshot_id, statistics_path=location, file_size_in_bytes=len(data))

@@ -1,0 +1,49 @@
+"""Orphans moved to a quarantine can be put back: the record says where each came from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from iceberg_ops.errors import OptionError
+from tests.actions.lake import make_lake, numbered
+from tests.actions.test_housekeeping import later, plant
+
+
+def test_orphans_are_moved_and_recorded_and_can_be_put_back() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    rows, orphans = lake.rows(), [plant(lake), plant(lake, "data/region=a/stray.parquet")]
+    report = lake.run("remove_orphan_files", now=lambda: later(4), quarantine_path="memory://quarantine")
+    assert report.status == "committed"
+    assert (report.metrics["moved-orphan-files-count"], sorted(report.files)) == (2, sorted(orphans))
+    assert not set(orphans) & set(lake.paths())
+    io = lake.table.io
+    (record,) = [f.location for f in io.list_prefix("memory://quarantine") if f.location.endswith("moved.jsonl")]
+    moves = [json.loads(line) for line in io.read(record).splitlines()]
+    assert {m["from"] for m in moves} == set(orphans)
+    assert sorted(m["to"].split("/files/")[1] for m in moves) == ["data/region=a/stray.parquet", "data/stray.parquet"]
+    for move in moves:
+        io.write(move["from"], io.read(move["to"]))
+    assert set(orphans) <= set(lake.paths())
+    assert lake.rows() == rows
+
+
+def test_a_dry_run_moves_nothing() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    orphan = plant(lake)
+    report = lake.run("remove_orphan_files", now=lambda: later(4), dry_run=True, quarantine_path="memory://quarantine")
+    assert (report.status, report.files) == ("planned", [orphan])
+    assert orphan in lake.paths()
+    assert not list(lake.table.io.list_prefix("memory://quarantine"))
+
+
+@pytest.mark.parametrize("below", ["", "/data/quarantine", "/.."])
+def test_a_quarantine_inside_or_around_the_table_is_refused(below: str) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    place = lake.table.location + below if below != "/.." else lake.table.location.rsplit("/", 1)[0]
+    with pytest.raises(OptionError, match="must be neither below nor above"):
+        lake.run("remove_orphan_files", now=lambda: later(4), quarantine_path=place)

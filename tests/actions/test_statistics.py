@@ -1,0 +1,214 @@
+"""Statistics say what is in the table, are registered with their snapshot, and other engines take the metadata."""
+
+from __future__ import annotations
+
+import io as bytes_io
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateSpec
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.delete_files import write_equality_deletes
+from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.errors import NoSuchSnapshotError, SchemaError
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.serde.puffin import read_footer
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.spec_evolution import SpecEvolution
+from iceberg_ops.spec.transforms import IDENTITY, bucket
+from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField, StructType
+from iceberg_ops.table.table import Table
+
+SCHEMA = Schema.of(
+    NestedField(1, "id", LONG, required=True),
+    NestedField(2, "kind", STRING),
+    NestedField(3, "score", DOUBLE),
+    NestedField(4, "day", DATE),
+    NestedField(5, "price", DecimalType(precision=9, scale=2)),
+    NestedField(6, "point", StructType((NestedField(7, "x", INT),))),
+    NestedField(8, "raw", BINARY),
+)
+BY_KIND = PartitionSpec(1, (PartitionField((2,), 1000, IDENTITY, "kind"),))
+
+
+class Place:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.catalog = SqlCatalog("c", f"sqlite:///{folder}/c.db", LocalFileIO(), warehouse=f"{folder}/warehouse")
+        self.catalog.create_namespace(("db",))
+        self.count = 0
+
+    def create(self, spec: PartitionSpec = UNPARTITIONED, version: int = 2) -> None:
+        self.catalog.create_table(("db", "t"), SCHEMA, spec=spec, properties={"format-version": str(version)})
+
+    @property
+    def table(self) -> Table:
+        return self.catalog.load_table(("db", "t"))
+
+    def append(self, first: int, rows: int) -> Table:
+        table = self.table
+        self.count += 1
+        writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id=f"op{self.count}")
+        ids = range(first, first + rows)
+        columns = {
+            "id": pa.array(ids, pa.int64()),
+            "kind": pa.array([None if i % 3 == 2 else f"k{i % 3}" for i in ids], pa.string()),
+            "score": pa.array([float(i % 7) for i in ids], pa.float64()),
+            "day": pa.array([i % 11 for i in ids], pa.int32()).cast(pa.date32()),
+            "price": pa.array([Decimal(i % 13) for i in ids], pa.decimal128(9, 2)),
+            "raw": pa.array([bytes([1, i % 5]) for i in ids], pa.binary()),
+        }
+        writer.write(pa.RecordBatch.from_pydict(columns))
+        return commit(self.catalog, table, AppendFiles(added=tuple(writer.close()))).table
+
+    def delete(self, positions: list[int]) -> None:
+        """The first rows of every file."""
+        table = self.table
+        self.count += 1
+        context = WriteContext.for_table(table.metadata)
+        tasks = plan(table, Scan()).tasks
+
+        written = write_row_deletes(table.io, context, [(t, np.array(positions)) for t in tasks], operation_id=f"op{self.count}")
+        commit(self.catalog, table, RowDelta(added_deletes=written.added, removed_deletes=written.replaced, isolation=None))
+
+    def run(self, action: str, dry_run: bool = False, run_key: str | None = None, **options: str) -> ActionReport:
+        named = {k.replace("_", "-"): v for k, v in options.items()}
+        config = CatalogConfig(name="c", type="sql")
+        job = JobSpec(job=action, table="c.db.t", catalog=config, options=named, dry_run=dry_run, run_key=run_key)
+        return run_job(job, catalog=self.catalog)
+
+    def partition_stats(self) -> list[dict[str, Any]]:
+        (file,) = self.table.metadata.partition_statistics
+        data = self.table.io.read(file.statistics_path)
+        assert len(data) == file.file_size_in_bytes
+        rows: list[dict[str, Any]] = pq.read_table(bytes_io.BytesIO(data)).to_pylist()
+        return rows
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_distinct_values_are_counted_per_column_with_deletes_applied(place: Place) -> None:
+    place.create()
+    place.append(0, 1000)
+    place.append(500, 1000)
+    place.delete([0, 1])
+    report = place.run("compute_table_stats", run_key="k")
+    counts = {k.removeprefix("ndv."): v for k, v in report.metrics.items() if k.startswith("ndv.")}
+    assert counts == {"id": 1498, "kind": 2, "score": 7, "day": 11, "price": 13, "raw": 5}
+    assert report.metrics["rows-count"] == 1996
+    (file,) = place.table.metadata.statistics
+    head = place.table.metadata.branch_head("main")
+    assert head is not None
+    assert file.snapshot_id == head.snapshot_id
+    data = place.table.io.read(file.statistics_path)
+    footer = read_footer(bytes_io.BytesIO(data), "stats")
+    assert (len(data), footer.size) == (file.file_size_in_bytes, file.file_footer_size_in_bytes)
+    assert [(b.fields, b.properties["ndv"], b.sequence_number) for b in footer.blobs][:2] == [
+        ((1,), "1498", head.sequence_number), ((2,), "2", head.sequence_number)
+    ]  # fmt: skip
+    assert place.run("compute_table_stats", run_key="k").status == "already-committed"
+
+
+def test_only_the_columns_and_the_snapshot_asked_for_are_counted(place: Place) -> None:
+    place.create()
+    first = place.append(0, 10).metadata.branch_head("main")
+    place.append(10, 10)
+    assert first is not None
+    report = place.run("compute_table_stats", columns="ID", snapshot_id=str(first.snapshot_id))
+    assert (report.metrics["ndv.id"], report.metrics["columns-count"]) == (10, 1)
+    assert [f.snapshot_id for f in place.table.metadata.statistics] == [first.snapshot_id]
+    with pytest.raises(SchemaError, match="'point' of type"):
+        place.run("compute_table_stats", columns="point")
+    with pytest.raises(SchemaError, match="'nope' is not a column"):
+        place.run("compute_table_stats", columns="nope")
+    with pytest.raises(NoSuchSnapshotError):
+        place.run("compute_table_stats", snapshot_id="42")
+
+
+@pytest.mark.parametrize("action", ["compute_table_stats", "compute_partition_stats"])
+def test_a_dry_run_and_an_empty_table_write_nothing(place: Place, action: str) -> None:
+    place.create(BY_KIND)
+    assert place.run(action).status == "nothing-to-do"
+    place.append(0, 6)
+    assert place.run(action, dry_run=True).status == "planned"
+    assert place.table.metadata.statistics == place.table.metadata.partition_statistics == ()
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_partitions_are_counted_from_manifests(place: Place, version: int) -> None:
+    """STAT-04, STAT-05, STAT-06"""
+    place.create(BY_KIND, version)
+    place.append(0, 30)
+    place.append(30, 30)
+    place.delete([0])
+    head = place.table.metadata.branch_head("main")
+    report = place.run("compute_partition_stats")
+    assert (report.status, report.metrics["partitions-count"]) == ("committed", 3)
+    rows = place.partition_stats()
+    assert [r["partition"] for r in rows] == [{"kind": None}, {"kind": "k0"}, {"kind": "k1"}]
+    assert head is not None
+    for r in rows:
+        assert (r["data_record_count"], r["data_file_count"], r["position_delete_record_count"]) == (20, 2, 2)
+        assert r["total_record_count"] == (18 if version == 3 else None)
+        assert r["position_delete_file_count"] == (0 if version == 3 else 2)
+        assert r.get("dv_count") == (2 if version == 3 else None)
+        assert (r["last_updated_snapshot_id"], r["last_updated_at"]) == (head.snapshot_id, head.timestamp_ms)
+
+
+def test_equality_deletes_are_counted_and_leave_the_total_unknown(place: Place) -> None:
+    place.create(BY_KIND)
+    table = place.append(0, 6)
+    context = WriteContext.for_table(table.metadata)
+    rows = pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
+    files = write_equality_deletes(table.io, context, (1,), [rows], partition=("k0",), operation_id="eq")
+    commit(place.catalog, table, RowDelta(added_deletes=tuple(files), isolation=None))
+    place.run("compute_partition_stats")
+    found = {r["partition"]["kind"]: (r["equality_delete_file_count"], r["total_record_count"]) for r in place.partition_stats()}
+    assert found == {None: (0, 2), "k0": (1, None), "k1": (0, 2)}
+
+
+def test_partitions_of_every_spec_share_one_type(place: Place) -> None:
+    place.create(BY_KIND)
+    table = place.append(0, 6)
+    commit(place.catalog, table, UpdateSpec(spec=SpecEvolution.of_table(table.metadata).add_field("id", bucket(2)).apply()))
+    place.append(6, 6)
+    place.run("compute_partition_stats")
+    rows = place.partition_stats()
+    assert {tuple(r["partition"]) for r in rows} == {("kind", "id_bucket_2")}
+    assert sum(r["data_record_count"] for r in rows) == 12
+    assert {r["spec_id"] for r in rows} == {0, 1}
+
+
+@pytest.mark.oracle
+def test_pyiceberg_takes_the_metadata(place: Place) -> None:
+    from pyiceberg.table import StaticTable
+
+    place.create(BY_KIND)
+    place.append(0, 30)
+    place.run("compute_table_stats")
+    place.run("compute_partition_stats")
+    found = StaticTable.from_metadata(place.table.metadata_location)
+    (file,) = found.metadata.statistics
+    assert file.blob_metadata[0].type == "apache-datasketches-theta-v1"
+    assert file.blob_metadata[0].properties == {"ndv": "30"}
+    assert len(found.metadata.partition_statistics) == 1
+    assert found.scan().to_arrow().num_rows == 30
