@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from iceberg_ops.expressions.predicates import AlwaysFalse, AlwaysTrue, And, BoundPredicate, Expression, Op, Or
 from iceberg_ops.scan.spec_filter import SpecFilter
+from iceberg_ops.serde.avro_column_values import values_of
+from iceberg_ops.serde.avro_columns import Column, Walk
 from iceberg_ops.serde.manifest_columnar import EntryColumns
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry
 from iceberg_ops.spec.types import PrimitiveType
@@ -73,15 +73,7 @@ def verdicts(columns: EntryColumns, bound: Expression) -> Verdicts:
 
 def keeps_partitions(columns: EntryColumns, judge: SpecFilter, live: Mask, *, with_residual: bool) -> Mask:
     """Which live entries lie in a partition that may match; each distinct partition is asked once."""
-    codes = np.zeros(len(columns), np.int64)
-    for index in range(len(judge.spec.fields)):
-        values = columns.partition(index)
-        if values is None:
-            continue
-        encoded = pc.dictionary_encode(_plain(values), null_encoding="encode")
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        _, codes = np.unique(codes, return_inverse=True)
+    codes = columns.partition_codes()
     rows = np.flatnonzero(live)
     _, first, inverse = np.unique(codes[rows], return_index=True, return_inverse=True)
     asked = columns.partitions(rows[first].tolist())
@@ -93,13 +85,6 @@ def keeps_partitions(columns: EntryColumns, judge: SpecFilter, live: Mask, *, wi
     kept = np.zeros(len(columns), bool)
     kept[rows] = answers[inverse]
     return kept
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    """Views are not dictionary-encoded everywhere; their bytes are."""
-    if pa.types.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
 
 
 def _leaf(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
@@ -117,16 +102,10 @@ def _may_be_null(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
     if not hasattr(leaf.term.reference, "path"):
         return np.full(len(columns), UNDECIDED, np.int8)
     nested = len(leaf.term.reference.path) > 1
-    nulls = _counts(columns, "null_value_counts", leaf.field_id)
-    values = _counts(columns, "value_counts", leaf.field_id)
+    nulls = columns.counts("null_value_counts", leaf.field_id)
+    values = columns.counts("value_counts", leaf.field_id)
     incomplete = np.where(values < 0, nested, values < columns.record_count)
     return np.where((nulls != 0) | incomplete, MAYBE, NO).astype(np.int8)
-
-
-def _counts(columns: EntryColumns, name: str, field_id: int) -> npt.NDArray[np.int64]:
-    """Counts, -1 where unknown."""
-    found = pc.fill_null(columns.counts(name, field_id), -1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _numeric(columns: EntryColumns, leaf: BoundPredicate, forms: tuple[str, ...], floating: bool) -> Verdicts:
@@ -134,12 +113,12 @@ def _numeric(columns: EntryColumns, leaf: BoundPredicate, forms: tuple[str, ...]
     test = _NUMERIC.get(leaf.op)
     if test is None or not all(_comparable(v, floating) for v in leaf.literals):
         return undecided
-    low, low_known = _decoded(columns.bounds(leaf.field_id, upper=False), forms)
-    high, high_known = _decoded(columns.bounds(leaf.field_id, upper=True), forms)
+    low, low_known = _decoded(*columns.bounds(leaf.field_id, upper=False), forms)
+    high, high_known = _decoded(*columns.bounds(leaf.field_id, upper=True), forms)
     known = low_known & high_known
     if floating:
         # A NaN may lie above every bound unless its count says that there is none.
-        known &= (_counts(columns, "nan_value_counts", leaf.field_id) == 0) & ~np.isnan(low) & ~np.isnan(high)
+        known &= (columns.counts("nan_value_counts", leaf.field_id) == 0) & ~np.isnan(low) & ~np.isnan(high)
     with np.errstate(invalid="ignore"):
         may = test(low, high, leaf.literals) | (low > high)
     return np.where(known, np.where(may, MAYBE, NO), undecided).astype(np.int8)
@@ -149,25 +128,19 @@ def _comparable(value: Any, floating: bool) -> bool:
     return not math.isnan(value) if floating else isinstance(value, int) and -_WIDEST_WHOLE <= value < _WIDEST_WHOLE
 
 
-def _decoded(bounds: pa.Array, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
+def _decoded(walk: Walk, bounds: Column, forms: tuple[str, ...]) -> tuple[npt.NDArray[Any], Mask]:
     """Bounds as numbers, and which of them are known; none where they are not all of one width."""
-    bounds = bounds.combine_chunks() if isinstance(bounds, pa.ChunkedArray) else bounds
-    rows = len(bounds)
-    known = np.asarray(bounds.is_valid().to_numpy(zero_copy_only=False), bool)
+    assert bounds.present is not None
+    rows, known = len(bounds.present), bounds.present
+    if bounds.starts is None or bounds.lengths is None:
+        return np.zeros(rows), np.zeros(rows, bool)
     for form in forms:
         dtype = np.dtype(form)
-        filled = pc.fill_null(bounds, pa.scalar(b"\0" * dtype.itemsize, bounds.type))
-        if rows and pc.all(pc.equal(pc.binary_length(filled), dtype.itemsize)).as_py():
-            wide = np.float64 if dtype.kind == "f" else np.int64
-            return np.frombuffer(_contiguous(filled), dtype, rows).astype(wide), known
+        if (bounds.lengths[known] == dtype.itemsize).all():
+            words = walk.words_at(bounds.starts)
+            narrow = words.view(dtype) if dtype.itemsize == 8 else words.astype("<u4").view(dtype)
+            return np.where(known, narrow, 0).astype(np.float64 if dtype.kind == "f" else np.int64), known
     return np.zeros(rows), np.zeros(rows, bool)
-
-
-def _contiguous(values: pa.Array) -> memoryview:
-    """The bytes of all values, one after another."""
-    large = values.cast(pa.large_binary())
-    offsets = np.frombuffer(large.buffers()[1], np.int64, len(large) + 1, large.offset * 8)
-    return memoryview(large.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
 
 
 def _some_between(low: npt.NDArray[Any], high: npt.NDArray[Any], literals: tuple[Any, ...]) -> Mask:
@@ -193,27 +166,26 @@ def _text(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
     undecided = np.full(len(columns), UNDECIDED, np.int8)
     if leaf.op not in _TEXT:
         return undecided
+    test, to = _TEXT[leaf.op], leaf.literals
     try:
-        low, high = (columns.bounds(leaf.field_id, upper=upper).cast(pa.large_string()) for upper in (False, True))
-        may = pc.or_(_TEXT[leaf.op](low, high, leaf.literals), pc.greater(low, high))
-    except (pa.ArrowInvalid, UnicodeError):
+        pairs = list(zip(_texts(columns, leaf, upper=False), _texts(columns, leaf, upper=True), strict=True))
+    except UnicodeDecodeError:
         return undecided
-    found = np.asarray(pc.fill_null(may, True).to_numpy(zero_copy_only=False), bool)
-    known = np.asarray(pc.and_(low.is_valid(), high.is_valid()).to_numpy(zero_copy_only=False), bool)
-    return np.where(known, np.where(found, MAYBE, NO), undecided).astype(np.int8)
+    answers = [
+        UNDECIDED if low is None or high is None else MAYBE if low > high or test(low, high, to) else NO for low, high in pairs
+    ]
+    return np.array(answers, np.int8)
 
 
-def _between(low: pa.Array, high: pa.Array, value: str) -> Any:
-    return pc.and_(pc.less_equal(low, value), pc.greater_equal(high, value))
+def _texts(columns: EntryColumns, leaf: BoundPredicate, *, upper: bool) -> list[str | None]:
+    return [None if v is None else v.decode() for v in values_of(*columns.bounds(leaf.field_id, upper=upper))]
 
 
-_TEXT: dict[Op, Callable[[pa.Array, pa.Array, tuple[Any, ...]], Any]] = {
-    Op.LT: lambda low, high, to: pc.less(low, to[0]),
-    Op.LT_EQ: lambda low, high, to: pc.less_equal(low, to[0]),
-    Op.GT: lambda low, high, to: pc.greater(high, to[0]),
-    Op.GT_EQ: lambda low, high, to: pc.greater_equal(high, to[0]),
-    Op.EQ: lambda low, high, to: _between(low, high, to[0]),
-    Op.STARTS_WITH: lambda low, high, to: pc.and_(
-        pc.less_equal(pc.utf8_slice_codeunits(low, 0, len(to[0])), to[0]), pc.greater_equal(high, to[0])
-    ),
+_TEXT: dict[Op, Callable[[str, str, tuple[Any, ...]], bool]] = {
+    Op.LT: lambda low, high, to: low < to[0],
+    Op.LT_EQ: lambda low, high, to: low <= to[0],
+    Op.GT: lambda low, high, to: high > to[0],
+    Op.GT_EQ: lambda low, high, to: high >= to[0],
+    Op.EQ: lambda low, high, to: low <= to[0] <= high,
+    Op.STARTS_WITH: lambda low, high, to: low[: len(to[0])] <= to[0] <= high,
 }

@@ -1,37 +1,39 @@
 """Manifests as columns: the fast path of planning.
 
-A manifest is decoded into Arrow arrays in one go (polars' Avro reader, about ten times the record decoder's rate), so that a
-planner can decide on whole columns (status, partition values, one field's bounds) and make Python objects for the survivors only.
-Statistics stay in Arrow until someone asks for them. ``EntryColumns.entries`` equals what ``manifest_avro.read_manifest`` gives;
-that module is the reference, and whatever this path does not take (no polars, few records, an odd schema, damaged bytes) is left
-to it: ``read_columns`` gives None then, and the reference reads the file or says what is wrong with it.
+A manifest is decoded into arrays in one go (``avro_columns``, ten times the record decoder's rate), so that a planner can decide on
+whole columns (status, partition values, one field's bounds) and make Python objects for the survivors only. Of statistics only the
+place is known until someone asks for them. ``EntryColumns.entries`` equals what ``manifest_avro.read_manifest`` gives; that module
+is the reference, and whatever this path does not take (few records, an odd schema, paths without a common beginning, damaged bytes)
+is left to it: ``read_columns`` gives None then, and the reference reads the file or says what is wrong with it.
 """
 
 from __future__ import annotations
 
-import io
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from iceberg_ops.errors import CorruptTableError, IcebergOpsError
-from iceberg_ops.serde.avro_container import Container, read_container, write_container
-from iceberg_ops.serde.avro_schema import plain
+from iceberg_ops.serde.avro_container import Container, read_container
 from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, file_format, read_manifest, refuse_encrypted
 from iceberg_ops.serde.manifest_encoding import EncodedFile
 from iceberg_ops.serde.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
 from iceberg_ops.serde.partition_avro import Convert
-from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.types import StructType
+
+if TYPE_CHECKING:
+    from iceberg_ops.serde.avro_columns import Column, Walk
+    from iceberg_ops.serde.avro_record_starts import Records
 
 T = TypeVar("T")
 
 FEWEST_RECORDS = 32
-"""Below this the record decoder is as fast: polars costs about a millisecond per file."""
+"""Below this the record decoder is as fast: columns cost about a millisecond per file."""
 
 _STATUSES = tuple(EntryStatus)
 _CONTENTS = tuple(FileContent)
@@ -43,8 +45,6 @@ _MAPS = {
     "lower_bounds": "f125",
     "upper_bounds": "f128",
 }
-_BOUNDS = frozenset({"lower_bounds", "upper_bounds"})
-_STATISTICS = frozenset(_MAPS.values())
 _TUPLES = frozenset({"split_offsets", "equality_ids"})
 _PLAIN = {
     "split_offsets": "f132",
@@ -55,9 +55,9 @@ _PLAIN = {
     "content_offset": "f144",
     "content_size_in_bytes": "f145",
 }
-_STATISTICS_PER_PACKED_BYTE = 12
-"""Decoded statistics take about so many bytes for each byte of the compressed manifest."""
-_DECODABLE = frozenset({"record", "array", "boolean", "int", "long", "float", "double", "bytes", "string", "fixed"})
+_PARTITION = "f102"
+_BYTES_PER_ROW = 500
+"""What one entry takes in columns, about: twenty numbers, and its path."""
 
 
 def read_entries(data: bytes, manifest: ManifestFile, partition_type: StructType) -> Sequence[ManifestEntry]:
@@ -74,52 +74,29 @@ def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType
     if container.record_count < FEWEST_RECORDS or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
-    frame = _decode(container, plan, None)
-    if frame is None or frame.height != container.record_count:
+    found = _decode(container, plan)
+    if found is None:
         return None
     try:
-        return EntryColumns(frame, plan, manifest, data)
+        return EntryColumns(found, plan, manifest, data)
     except (IcebergOpsError, ValueError, TypeError, KeyError, OverflowError):
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _MapColumn:
-    """One statistic of all entries: flat keys and values, cut by ``offsets``; ``present`` tells null from empty."""
-
-    offsets: Any
-    keys: Any
-    values: Any
-    present: Any
-
-    def of_field(self, field_id: int, rows: int) -> Any:
-        """Arrow array with this field's value per entry, null where an entry has none."""
-        import numpy
-        import pyarrow
-
-        at = numpy.flatnonzero(self.keys.to_numpy(zero_copy_only=False) == field_id)
-        indices = numpy.full(rows, -1, dtype=numpy.int64)
-        indices[numpy.searchsorted(self.offsets, at, side="right") - 1] = at
-        return self.values.take(pyarrow.array(indices, mask=indices < 0))
 
 
 class LazyMap(Mapping[int, Any]):
     """One entry's statistic, made into a dict when it is first looked at. Equal to the dict it stands for."""
 
-    __slots__ = ("_row", "_source")
+    __slots__ = ("_place", "_source")
 
-    def __init__(self, source: _MapColumn, row: int) -> None:
-        self._source: _MapColumn | dict[int, Any] = source
-        self._row = row
+    def __init__(self, source: EntryColumns, key: str, row: int) -> None:
+        self._source: EntryColumns | dict[int, Any] = source
+        self._place = (key, row)
 
     def _map(self) -> dict[int, Any]:
         source = self._source
         if isinstance(source, dict):
             return source
-        start, stop = int(source.offsets[self._row]), int(source.offsets[self._row + 1])
-        keys = source.keys.slice(start, stop - start).to_pylist()
-        values = source.values.slice(start, stop - start).to_pylist()
-        self._source = found = {k: v for k, v in zip(keys, values, strict=True) if v is not None}
+        self._source = found = {k: v for k, v in source.array(*self._place) if v is not None}
         return found
 
     def __getitem__(self, key: int) -> Any:
@@ -141,29 +118,37 @@ class LazyMap(Mapping[int, Any]):
 class EntryColumns:
     """A manifest's entries as columns, inheritance resolved. Rows are numbered in file order.
 
-    ``status``, ``content``, ``record_count`` and ``file_size_in_bytes`` are numpy arrays; ``file_path``, ``partition(i)``,
-    ``bounds(...)`` and ``counts(...)`` Arrow arrays with nulls.
+    ``status``, ``content``, ``record_count`` and ``file_size_in_bytes`` are numpy arrays.
     """
 
-    def __init__(self, frame: Any, plan: DecodingPlan, manifest: ManifestFile, data: bytes) -> None:
+    def __init__(self, records: Records, plan: DecodingPlan, manifest: ManifestFile, data: bytes) -> None:
+        from iceberg_ops.serde.avro_column_values import values_of
+
         self.manifest = manifest
         self._plan = plan
-        self._rows = frame.height
-        self._frame = frame
+        self._rows = len(records.starts)
+        self._columns = records.columns
+        self._walk: Walk | None = records.walk
         self._data = data
         self._decoding = threading.Lock()
-        self._decoded_maps: dict[str, _MapColumn | None] = {}
         self._assigned_row_ids: list[int | None] | None = None
         self._cuts: dict[str, EncodedFiles | None] = {}
+        self._values = {
+            k: values_of(records.walk, c)
+            for k, c in records.columns.items()
+            if k[0] == "f" and k != "f101" and c.lengths is not None
+        }
         self.status = self._whole("f0")
         self.content = self._whole("f134", default=0)
         self.record_count = self._whole("f103")
         self.file_size_in_bytes = self._whole("f104")
+        self._paths: list[str] = self._values["f100"]
+        self._formats = self._file_formats(records.walk)
         self._check()
         _sequence_numbers(self._list("f3", None), self.status.tolist(), manifest, required=True)
 
     def __len__(self) -> int:
-        return int(self._rows)
+        return self._rows
 
     @property
     def live(self) -> Any:
@@ -171,46 +156,47 @@ class EntryColumns:
         return self.status != int(EntryStatus.DELETED)
 
     @property
-    def file_path(self) -> Any:
-        return self._frame["f100"].to_arrow()
-
-    @property
     def nbytes(self) -> int:
-        """Bytes the columns take in memory, about, statistics included."""
-        return int(self._frame.estimated_size()) + _STATISTICS_PER_PACKED_BYTE * len(self._data)
+        """Bytes the columns take in memory, about, while the statistics are packed."""
+        return self._rows * _BYTES_PER_ROW + len(self._data)
 
-    def partition(self, index: int) -> Any:
-        """A partition field's values by its place in the spec, as Avro holds them (dates and times whole numbers, decimals and
-        uuids bytes); None where the file does not have the field."""
-        key = self._plan.partition[index][0]
-        return None if key is None or "f102" not in self._frame.columns else self._frame["f102"].struct.field(key).to_arrow()
+    def pack(self) -> None:
+        """Let go of the decompressed bytes until someone asks for a statistic again."""
+        self._walk = None
 
-    def bounds(self, field_id: int, *, upper: bool) -> Any:
-        """A column's lower or upper bounds (binary single values), null where unknown."""
+    def partition_codes(self) -> Any:
+        """One whole number per row (numpy): rows with the same number lie in the same partition."""
+        keys = [f"{_PARTITION}.{key}" for key, _ in self._plan.partition]
+        from iceberg_ops.serde.avro_column_values import codes_of
+
+        return codes_of([(self._columns[k], self._values.get(k)) for k in keys if k in self._columns], self._rows)
+
+    def bounds(self, field_id: int, *, upper: bool) -> tuple[Walk, Column]:
+        """A column's lower or upper bounds (binary single values), and what they are slices of."""
         return self._statistic("upper_bounds" if upper else "lower_bounds", field_id)
 
     def counts(self, name: str, field_id: int) -> Any:
-        """``value_counts``, ``null_value_counts``, ``nan_value_counts`` or ``column_sizes`` of a column, null where unknown."""
-        return self._statistic(name, field_id)
+        """``value_counts``, ``null_value_counts``, ``nan_value_counts`` or ``column_sizes`` of a column as a numpy array, -1 where
+        unknown."""
+        import numpy
+
+        _, found = self._statistic(name, field_id)
+        values = found.values if found.values is not None else numpy.zeros(self._rows, numpy.int64)
+        return numpy.where(found.known(self._rows), values, -1)
 
     def entries(self, rows: Iterable[int] | None = None) -> list[ManifestEntry]:
         """The entries of these rows (None: all) as Python objects, in the order asked for."""
-        return self._made(None if rows is None else list(rows))
-
-    def partitions(self, rows: list[int]) -> list[tuple[Any, ...]]:
-        """The partition tuples of these rows, as canonical values."""
-        return list(self._partitions(rows, len(rows)))
-
-    def field(self, name: str, row: int) -> Any:
-        """One field of one entry's data file: what LazyDataFile asks for when it is looked at."""
-        if name in _MAPS:
-            column = self._map_column(name)
-            return LazyMap(column, row) if column is not None and column.present[row] else None
-        if name == "first_row_id":
-            return self.first_row_ids([row])[0]
-        key = _PLAIN[name]
-        value = self._frame[key][row] if key in self._frame.columns else None
-        return value if value is None or name not in _TUPLES else tuple(value.to_list())
+        chosen = None if rows is None else list(rows)
+        status = self._pick(self.status, chosen)
+        snapshot_ids, sequence_numbers, file_sequence_numbers = self.numbers(chosen)
+        columns: dict[str, Iterable[Any]] = {
+            "status": [_STATUSES[s] for s in status],
+            "snapshot_id": snapshot_ids,
+            "sequence_number": sequence_numbers,
+            "file_sequence_number": file_sequence_numbers,
+            "data_file": self.data_files(chosen),
+        }
+        return made_from_columns(ManifestEntry, len(status), columns)
 
     def numbers(self, rows: list[int] | None = None) -> tuple[list[int | None], list[int | None], list[int | None]]:
         """Snapshot ids, data sequence numbers and file sequence numbers of these rows (None: all)."""
@@ -220,11 +206,56 @@ class EntryColumns:
         return ids, data, _sequence_numbers(self._list("f4", rows), status, manifest, required=False)
 
     def first_row_ids(self, rows: list[int]) -> list[int | None]:
+        """The first row ids of these rows, None where there is none."""
         return [None] * len(rows) if not self._numbers_rows else [self._row_ids()[row] for row in rows]
 
     def paths(self) -> list[str]:
         """All locations, as recorded."""
-        return self._list("f100", None)
+        return self._paths
+
+    def data_files(self, rows: list[int] | None) -> list[LazyDataFile]:
+        """The data files of these rows (None: all)."""
+        count = self._rows if rows is None else len(rows)
+        columns: dict[str, Iterable[Any]] = {
+            "content": [_CONTENTS[c] for c in self._pick(self.content, rows)],
+            "file_path": self._list("f100", rows),
+            "file_format": self._formats if rows is None or isinstance(self._formats, repeat) else [self._formats[r] for r in rows],
+            "spec_id": repeat(self.manifest.partition_spec_id),
+            "partition": self._partitions(rows, count),
+            "record_count": self._pick(self.record_count, rows),
+            "file_size_in_bytes": self._pick(self.file_size_in_bytes, rows),
+            "source": repeat(self),
+            "row": range(self._rows) if rows is None else rows,
+        }
+        return made_from_columns(LazyDataFile, count, columns)
+
+    def partitions(self, rows: list[int]) -> list[tuple[Any, ...]]:
+        """The partition tuples of these rows, as canonical values."""
+        return list(self._partitions(rows, len(rows)))
+
+    def field(self, name: str, row: int) -> Any:
+        """One field of one entry's data file: what LazyDataFile asks for when it is looked at."""
+        if name == "first_row_id":
+            return self.first_row_ids([row])[0]
+        key = _MAPS.get(name) or _PLAIN[name]
+        column = self._columns.get(key)
+        if column is None or (column.present is not None and not column.present[row]):
+            return None
+        if name in _MAPS:
+            return LazyMap(self, key, row)
+        return tuple(self.array(key, row)) if name in _TUPLES else self._list(key, [row])[0]
+
+    def array(self, key: str, row: int) -> list[Any]:
+        """The items of one row's array. Raises CorruptTableError."""
+        from iceberg_ops.serde.avro_columns import value_at
+
+        column = self._columns[key]
+        assert column.starts is not None
+        try:
+            found: list[Any] = value_at(column.node, self._opened().raw, int(column.starts[row]))[0]
+        except CorruptTableError as e:
+            raise CorruptTableError(f"{self.manifest.manifest_path}: {e}") from None
+        return found
 
     def encoded_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
         """The bytes of all data files, where this manifest is written as one of that Avro schema would be; else None."""
@@ -239,7 +270,7 @@ class EntryColumns:
         wanted = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
         if layout_of(wanted.node) != layout_of(self._plan.node):
             return None
-        version = 3 if "f142" in self._frame.columns else 2 if "f3" in self._frame.columns else 1
+        version = 3 if "f142" in self._columns else 2 if "f3" in self._columns else 1
         numbers = (self._list(key, None) for key in ("f1", "f3", "f4"))
         heads = list(zip(self.status.tolist(), *numbers, self.content.tolist(), strict=True))
         container = read_container(self._data, name)
@@ -253,94 +284,76 @@ class EntryColumns:
     def _numbers_rows(self) -> bool:
         return self.manifest.first_row_id is not None and self.manifest.content is ManifestContent.DATA
 
-    def _map_column(self, name: str) -> _MapColumn | None:
-        """Statistics, decoded when first asked for, bounds together and counts together: most plans look at few or at none."""
-        with self._decoding:
-            if name not in self._decoded_maps:
-                together = _BOUNDS if name in _BOUNDS else _MAPS.keys() - _BOUNDS
-                container = read_container(self._data, self.manifest.manifest_path)
-                frame = _decode(container, self._plan, frozenset(_MAPS[n] for n in together))
-                if frame is None or (frame.width and frame.height != self._rows):
-                    raise CorruptTableError(f"{self.manifest.manifest_path}: statistics can not be decoded")
-                for n in together:
-                    self._decoded_maps[n] = _map_column(frame[_MAPS[n]]) if _MAPS[n] in frame.columns else None
-            return self._decoded_maps[name]
+    def _opened(self) -> Walk:
+        """The decompressed bytes."""
+        from iceberg_ops.serde.avro_columns import Walk
 
-    def _statistic(self, name: str, field_id: int) -> Any:
-        import pyarrow
+        walk = self._walk
+        if walk is None:
+            container = read_container(self._data, self.manifest.manifest_path)
+            self._walk = walk = Walk(b"".join(raw for count, raw in container.blocks if count))
+        return walk
 
-        column = self._map_column(name)
-        if column is None:
-            return pyarrow.nulls(self._rows, pyarrow.binary() if name.endswith("bounds") else pyarrow.int64())
-        return column.of_field(field_id, self._rows)
+    def _statistic(self, name: str, field_id: int) -> tuple[Walk, Column]:
+        from iceberg_ops.serde.avro_column_values import values_of_key
+
+        walk, column = self._opened(), self._columns.get(_MAPS[name])
+        return walk, values_of_key(walk, column, field_id, self._rows)
 
     def _whole(self, key: str, default: int | None = None) -> Any:
         import numpy
 
-        if key not in self._frame.columns:
-            if default is None:
-                raise ValueError(f"no column {key}")
-            return numpy.zeros(self._rows, dtype=numpy.int64)
-        column = self._frame[key] if default is None else self._frame[key].fill_null(default)
-        if column.null_count():
-            raise ValueError(f"null in column {key}")
-        return column.to_numpy()
+        column = self._columns.get(key)
+        if default is not None and (column is None or column.values is None):
+            return numpy.full(self._rows, default, dtype=numpy.int64)
+        if column is None or column.values is None or (default is None and column.present is not None):
+            raise ValueError(f"no column {key}, or null in it")
+        return column.values if column.present is None else numpy.where(column.present, column.values, default or 0)
+
+    def _file_formats(self, walk: Walk) -> repeat[FileFormat] | list[FileFormat]:
+        column = self._columns["f101"]
+        if column.present is not None or column.lengths is None or column.starts is None:
+            raise ValueError("null in file format")
+        first = walk.slices(column, [0])[0]
+        shift = (64 - 8 * column.lengths).astype("u8")
+        words = walk.words_at(column.starts) << shift
+        if 0 < len(first) <= 8 and (shift == shift[0]).all() and (words == words[0]).all():
+            return repeat(file_format(first.decode(), self.manifest.manifest_path))
+        known: dict[bytes, FileFormat] = {}
+        found = walk.slices(column)
+        for text in set(found):
+            known[text] = file_format(text.decode(), self.manifest.manifest_path)
+        return [known[text] for text in found]
 
     def _check(self) -> None:
         if not ((self.status >= 0) & (self.status <= 2)).all() or not ((self.content >= 0) & (self.content <= 2)).all():
             raise ValueError("status or content out of range")
-        if (self.record_count < 0).any() or self._frame["f100"].null_count() or self._frame["f101"].null_count():
-            raise ValueError("record count, path or format missing")
-        for text in self._frame["f101"].unique().to_list():
-            file_format(text, self.manifest.manifest_path)
+        if (self.record_count < 0).any():
+            raise ValueError("record count below 0")
 
     def _list(self, key: str, rows: list[int] | None) -> list[Any]:
-        if key not in self._frame.columns:
+        column = self._columns.get(key)
+        if column is None or column.node == "null":
             return [None] * (self._rows if rows is None else len(rows))
-        column = self._frame[key] if rows is None else self._frame[key].gather(rows)
-        found: list[Any] = column.to_list()
-        return found
-
-    def _made(self, rows: list[int] | None = None) -> list[ManifestEntry]:
-        manifest, status = self.manifest, self._pick(self.status, rows)
-        snapshot_ids, sequence_numbers, file_sequence_numbers = self.numbers(rows)
-        formats = {text: file_format(text, manifest.manifest_path) for text in self._frame["f101"].unique().to_list()}
-        columns: dict[str, Iterable[Any]] = {
-            "content": [_CONTENTS[c] for c in self._pick(self.content, rows)],
-            "file_path": self._list("f100", rows),
-            "file_format": [formats[text] for text in self._list("f101", rows)],
-            "spec_id": repeat(manifest.partition_spec_id),
-            "partition": self._partitions(rows, len(status)),
-            "record_count": self._pick(self.record_count, rows),
-            "file_size_in_bytes": self._pick(self.file_size_in_bytes, rows),
-            "source": repeat(self),
-            "row": range(self._rows) if rows is None else rows,
-        }
-        entries: dict[str, Iterable[Any]] = {
-            "status": [_STATUSES[s] for s in status],
-            "snapshot_id": snapshot_ids,
-            "sequence_number": sequence_numbers,
-            "file_sequence_number": file_sequence_numbers,
-            "data_file": made_from_columns(LazyDataFile, len(status), columns),
-        }
-        return made_from_columns(ManifestEntry, len(status), entries)
+        if column.values is None:
+            values = self._values.get(key) or [None] * self._rows
+            return values if rows is None else [values[r] for r in rows]
+        found: list[Any] = self._pick(column.values, rows)
+        if column.node == "boolean":
+            found = list(map(bool, found))
+        if column.present is None:
+            return found
+        return [v if known else None for v, known in zip(found, self._pick(column.present, rows), strict=True)]
 
     def _pick(self, values: Any, rows: list[int] | None) -> list[int]:
         found: list[int] = (values if rows is None else values[rows]).tolist()
         return found
 
     def _partitions(self, rows: list[int] | None, count: int) -> Iterable[tuple[Any, ...]]:
-        fields = self._plan.partition
-        if not fields:
+        if not self._plan.partition:
             return repeat((), count)
-        if "f102" not in self._frame.columns:
-            return repeat((None,) * len(fields), count)
-        tuples = self._frame["f102"] if rows is None else self._frame["f102"].gather(rows)
-
-        def values(key: str | None, convert: Convert | None) -> Iterable[Any]:
-            return repeat(None, count) if key is None else _converted(tuples.struct.field(key).to_list(), convert)
-
-        return zip(*(values(key, convert) for key, convert in fields), strict=True)
+        values = (_converted(self._list(f"{_PARTITION}.{key}", rows), convert) for key, convert in self._plan.partition)
+        return zip(*values, strict=True)
 
     def _row_ids(self) -> list[int | None]:
         """LINEAGE-12: numbering needs every row before, whichever are asked for."""
@@ -428,65 +441,20 @@ def _converted(values: Iterable[Any], convert: Convert | None) -> Iterable[Any]:
     return values if convert is None else [None if v is None else convert(v) for v in values]
 
 
-def _map_column(series: Any) -> _MapColumn:
-    array = series.rechunk().to_arrow()
-    pairs = array.values
-    return _MapColumn(array.offsets.to_numpy(), pairs.field(0), pairs.field(1), array.is_valid().to_numpy(zero_copy_only=False))
-
-
-def _flat(record: Any) -> Any:
-    """The entry's record with the data file's fields in the place of the data file: the bytes are the same, and polars can then
-    leave statistics out. ``record`` is a copy of its own (of ``_thinned``)."""
-    if not isinstance(record, dict) or record["type"] != "record":
-        return record
-    flat: list[dict[str, Any]] = []
-    for f in record["fields"]:
-        inner = f["type"] if f["name"] == "f2" else None
-        flat += inner["fields"] if isinstance(inner, dict) else [f]
-    for n, f in enumerate(flat):
-        f["name"] = f["name"] if f["name"].startswith("f") else f"x{n}"
-    return {**record, "fields": flat}
-
-
-def _is_decodable(node: Any) -> bool:
-    """Whether polars takes the schema: records, arrays and primitives, each with null or alone (no enum or map)."""
-    if isinstance(node, list):
-        branches = [n for n in node if n != "null"]
-        return len(node) == 2 and len(branches) == 1 and _is_decodable(branches[0])
-    if isinstance(node, str):
-        return node in _DECODABLE
-    if node["type"] == "record":
-        return bool(node["fields"]) and all(_is_decodable(f["type"]) for f in node["fields"])
-    return node["type"] in _DECODABLE and ("items" not in node or _is_decodable(node["items"]))
-
-
-def _thinned(node: Any) -> Any:
-    """The schema without record fields that take no bytes: polars does not take the partition of an unpartitioned table."""
-    if not isinstance(node, dict) or node["type"] != "record":
-        return node
-    fields = [{**f, "type": _thinned(f["type"])} for f in node["fields"]]
-    return {**node, "fields": [f for f in fields if f["type"] != "null" and not _is_empty_record(f["type"])]}
-
-
-def _is_empty_record(node: Any) -> bool:
-    return isinstance(node, dict) and node["type"] == "record" and not node["fields"]
-
-
-def _decode(container: Container, plan: DecodingPlan, statistics: frozenset[str] | None) -> Any:
-    """A polars frame of these of the entries' statistics (None: of everything else); None where polars does not take the file."""
+def _decode(container: Container, plan: DecodingPlan) -> Records | None:
+    """All entries, the data file's fields in the place of the data file; None where they have to be read one by one."""
     try:
-        import polars
+        from iceberg_ops.serde.avro_columns import NotTaken, is_taken
+        from iceberg_ops.serde.avro_record_starts import read_records
     except ImportError:
         return None
-    node = _flat(_thinned(plan.node))
-    if not _is_decodable(node):
+    if not isinstance(plan.node, dict) or not is_taken(plan.node):
         return None
-    names = [f["name"] for f in node["fields"]]
-    wanted = [n for n in names if (n not in _STATISTICS if statistics is None else n in statistics)]
-    if not wanted:
-        return polars.DataFrame()
-    data = write_container(plain(node), {}, container.blocks, codec="null")
+    flat: list[dict[str, Any]] = []
+    for f in plan.node["fields"]:
+        inner = f["type"] if f["name"] == "f2" else None
+        flat += inner["fields"] if isinstance(inner, dict) else [f]
     try:
-        return polars.read_avro(io.BytesIO(data), columns=wanted)
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError):
+        return read_records(container.blocks, flat, "f100")
+    except NotTaken:
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from iceberg_ops.serde.avro_encoding import NULL, encode_optional_long
 from iceberg_ops.serde.manifest_columnar import EntryColumns
@@ -101,18 +100,8 @@ def _count(encoder: ManifestEncoder, rows: Rows) -> None:
 
 
 def first_of_partitions(columns: EntryColumns, rows: list[int]) -> list[int]:
-    """Of these rows, in their order, at least the first one of each partition (all where partitions are not told apart here)."""
+    """Of these rows, in their order, the first one of each partition."""
     import numpy
-    import pyarrow
 
-    codes = numpy.zeros(len(rows), dtype=numpy.int64)
-    for index in range(len(columns.partitions(rows[:1])[0]) if rows else 0):
-        values: Any = columns.partition(index)
-        if values is None:
-            continue
-        if pyarrow.types.is_floating(values.type):
-            return rows
-        encoded = values.take(pyarrow.array(rows, pyarrow.int64())).dictionary_encode().indices.fill_null(-1).to_numpy()
-        codes = numpy.unique(codes * (len(rows) + 1) + encoded + 1, return_inverse=True)[1]
-    _, firsts = numpy.unique(codes, return_index=True)
+    _, firsts = numpy.unique(columns.partition_codes()[rows], return_index=True)
     return [rows[at] for at in sorted(firsts.tolist())]

@@ -78,7 +78,7 @@ def _live(table: Table, manifest: ManifestFile) -> Iterator[tuple[str, int]]:
         for entry in entries_of(table, manifest, live_only=True):
             yield entry.data_file.file_path, entry.data_file.content
         return
-    for path, content, live in zip(columns.file_path.to_pylist(), columns.content.tolist(), columns.live.tolist(), strict=True):
+    for path, content, live in zip(columns.paths(), columns.content.tolist(), columns.live.tolist(), strict=True):
         if live:
             yield path, content
 

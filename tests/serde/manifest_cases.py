@@ -92,3 +92,8 @@ def decoded(
 ) -> list[ManifestEntry]:
     """Read a manifest as a list row with ``listed`` changes would."""
     return read_manifest(data, replace(manifest, **listed), layout[2])
+
+
+def in_one_bucket(found: list[ManifestEntry]) -> list[ManifestEntry]:
+    """The entries with paths that begin alike, as those of one table do."""
+    return [replace(e, data_file=replace(e.data_file, file_path=f"s3://bucket/{e.data_file.file_path}")) for e in found]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from iceberg_ops.serde.avro_column_values import values_of
 from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns, read_entries
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -21,7 +22,7 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import INT, NestedField, StructType
-from tests.serde.manifest_cases import decoded, encoded, entries, partition_layouts
+from tests.serde.manifest_cases import decoded, encoded, entries, in_one_bucket, partition_layouts
 
 BY_P = (
     Schema.of(NestedField(1, "p", INT)),
@@ -59,19 +60,31 @@ def listed(manifest: ManifestFile, **more: Any) -> ManifestFile:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_both_paths_agree(data: st.DataObject) -> None:
-    layout = data.draw(partition_layouts())
-    version = data.draw(st.sampled_from([1, 2, 3]))
-    content = data.draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
-    few = data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5))
-    raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
-    manifest = listed(manifest, first_row_id=1000 if version == 3 else None)
-    if version == 1:
-        manifest = replace(manifest, sequence_number=0)
+    raw, manifest, layout = _any_manifest(data, in_one_bucket)
     reference = decoded(raw, manifest, layout)
     assert list(read_entries(raw, manifest, layout[2])) == reference
     columns = read_columns(raw, manifest, layout[2])
     assert columns is not None
     assert columns.entries([3, 1]) == [reference[3], reference[1]]
+    columns.pack()
+    assert columns.entries() == reference
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_both_paths_agree_whatever_the_paths(data: st.DataObject) -> None:
+    raw, manifest, layout = _any_manifest(data, list)
+    assert list(read_entries(raw, manifest, layout[2])) == decoded(raw, manifest, layout)
+
+
+def _any_manifest(data: st.DataObject, place: Any) -> tuple[bytes, ManifestFile, Any]:
+    layout = data.draw(partition_layouts())
+    version = data.draw(st.sampled_from([1, 2, 3]))
+    content = data.draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
+    few = place(data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5)))
+    raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
+    manifest = listed(manifest, first_row_id=1000 if version == 3 else None)
+    return raw, replace(manifest, sequence_number=0) if version == 1 else manifest, layout
 
 
 def test_columns_are_what_entries_say() -> None:
@@ -81,12 +94,15 @@ def test_columns_are_what_entries_say() -> None:
     found = columns.entries()
     assert len(columns) == 100
     assert columns.live.tolist() == [e.is_live for e in found]
-    assert columns.file_path.to_pylist() == [e.data_file.file_path for e in found]
+    assert columns.paths() == [e.data_file.file_path for e in found]
     assert columns.record_count.tolist() == [e.data_file.record_count for e in found]
-    assert columns.partition(0).to_pylist() == [e.data_file.partition[0] for e in found]
-    assert columns.counts("value_counts", 2).to_pylist() == [(e.data_file.value_counts or {}).get(2) for e in found]
-    assert columns.bounds(1, upper=False).to_pylist() == [(e.data_file.lower_bounds or {}).get(1) for e in found]
-    assert columns.bounds(1, upper=True).null_count == 100
+    by_code: dict[int, Any] = {}
+    for code, e in zip(columns.partition_codes().tolist(), found, strict=True):
+        assert by_code.setdefault(code, e.data_file.partition) == e.data_file.partition
+    assert len(by_code) == len({e.data_file.partition for e in found}) == 6
+    assert columns.counts("value_counts", 2).tolist() == [(e.data_file.value_counts or {}).get(2, -1) for e in found]
+    assert values_of(*columns.bounds(1, upper=False)) == [(e.data_file.lower_bounds or {}).get(1) for e in found]
+    assert values_of(*columns.bounds(1, upper=True)) == [None] * 100
     assert columns.nbytes > 0
 
 
@@ -108,7 +124,7 @@ def test_a_manifest_without_any_statistics_column_reads() -> None:
     assert columns is not None
     f = columns.entries([0])[0].data_file
     assert (f.column_sizes, f.lower_bounds, f.partition) == (None, None, (None,))
-    assert columns.counts("value_counts", 1).null_count == 50
+    assert columns.counts("value_counts", 1).tolist() == [-1] * 50
 
 
 def _of_another_writer(sizes: Any) -> tuple[bytes, ManifestFile]:
@@ -145,8 +161,76 @@ def test_what_the_columnar_path_does_not_take_is_left_to_the_reference(case: Any
     assert len(read_entries(raw, manifest, partition_type)) > 0
 
 
-def test_without_polars_the_reference_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numpy_the_reference_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     raw, manifest = encoded(many(), BY_P, version=2)
-    monkeypatch.setitem(sys.modules, "polars", None)
+    monkeypatch.setitem(sys.modules, "iceberg_ops.serde.avro_columns", None)
     assert read_columns(raw, listed(manifest), BY_P[2]) is None
     assert list(read_entries(raw, listed(manifest), BY_P[2])) == decoded(raw, listed(manifest), BY_P)
+
+
+def _at(paths: list[str]) -> list[ManifestEntry]:
+    return [replace(e, data_file=replace(e.data_file, file_path=p)) for e, p in zip(many(len(paths)), paths, strict=True)]
+
+
+PATHS = {
+    "of one folder": [f"s3://b/t/{i}.parquet" for i in range(90)],
+    "of two stores": [f"{'s3' if i % 2 else 'hdfs'}://b/t/{i}.parquet" for i in range(90)],
+    "of a store from some file on": [f"{'s3' if i > 70 else 'hdfs'}://b/t/{i}.parquet" for i in range(90)],
+    "by hashes": [f"/t/{i * 2654435761 % 2**32:08x}/{i}" for i in range(90)],
+    "beyond ASCII": [f"s3://b/\u00fc\U0001f600/{i}" for i in range(90)],
+    "longer than 63 and 8191 bytes": [f"s3://b/{'x' * (60 if i % 2 else 5000)}/{i}" for i in range(90)],
+    "much longer one by one": [f"s3://b/{'x' * (5 if i == 70 else 900)}{i}" for i in range(90)],
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_records_are_found_by_their_paths(name: str, version: int) -> None:
+    raw, manifest = encoded(_at(PATHS[name]), BY_P, version=version)
+    manifest = replace(manifest, sequence_number=9 if version > 1 else 0)
+    columns = read_columns(raw, manifest, BY_P[2])
+    assert columns is not None
+    assert columns.entries() == decoded(raw, manifest, BY_P)
+
+
+def test_statistics_that_look_like_paths_do_not_mislead() -> None:
+    found = _at([f"s3://b/t/{i}.parquet" for i in range(90)])
+    found = [
+        replace(
+            e,
+            data_file=replace(
+                e.data_file, lower_bounds={1: b"s3://b/t/", 2: e.data_file.file_path.encode()}, key_metadata=b"s3://b/t/"
+            ),
+        )
+        for e in found
+    ]
+    raw, manifest = encoded(found, BY_P, version=2)
+    columns = read_columns(raw, listed(manifest), BY_P[2])
+    assert columns is not None
+    assert columns.entries() == decoded(raw, listed(manifest), BY_P)
+
+
+@pytest.mark.parametrize("width", [0, 1, 62, 63, 64, 200])
+def test_numbers_of_any_size_and_wide_tables_read(width: int) -> None:
+    numbers = [0, 1, 63, 64, 8191, 8192, 2**27 - 1, 2**27, 2**55 - 1, 2**55, 2**62, 2**63 - 1]
+    found = [
+        replace(
+            e,
+            snapshot_id=numbers[i % 12],
+            data_file=replace(
+                e.data_file,
+                record_count=numbers[-i % 12],
+                value_counts={j: numbers[(i + j) % 12] for j in range(1, width + 1)},
+                upper_bounds={j * 100: b"x" * (j % 90) for j in range(1, (width if i % 3 else 2) + 1)},
+                split_offsets=tuple(numbers[: i % 9]),
+            ),
+        )
+        for i, e in enumerate(many(60))
+    ]
+    raw, manifest = encoded(found, BY_P, version=2)
+    columns = read_columns(raw, listed(manifest), BY_P[2])
+    assert columns is not None
+    reference = decoded(raw, listed(manifest), BY_P)
+    assert columns.entries() == reference
+    assert columns.counts("value_counts", width).tolist() == [(e.data_file.value_counts or {}).get(width, -1) for e in reference]
+    assert values_of(*columns.bounds(200, upper=True)) == [(e.data_file.upper_bounds or {}).get(200) for e in reference]

@@ -1,0 +1,373 @@
+"""Records of Avro blocks decoded side by side: one numpy step per field for all records, not one record after another.
+
+A cursor is an array of positions, one per record; every step reads one field at all of them and moves them on. Where a position
+runs out of the bytes, or meets bytes that can not be, it goes to a place behind the end and stays there, so that whoever checks
+where records end finds out. Where records start is ``avro_record_starts``'s to say; what they mean is the caller's.
+
+Takes records, arrays, fixed and primitives, each alone or with null (no enum, no map, no wider union). Schemas are those of
+``avro_schema`` (inlined).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iceberg_ops.errors import CorruptTableError
+
+Positions = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Items = Callable[[Positions, Positions, Positions | None], Positions]
+"""``items(positions, counts, rows)``: reads so many items at each position and gives the positions behind them. ``rows`` says which
+of the cursor's rows these are (None: all)."""
+
+_PADDING = 32
+_BEHIND = 8
+_HIGH = np.uint64(0x8080808080808080)
+_ONES = np.uint64(0x0101010101010101)
+_ONE, _SEVEN, _TOP = np.uint64(1), np.uint64(7), np.uint64(56)
+_WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_WHOLE = frozenset({"int", "long"})
+_MOST_ITEMS = 20_000
+_MOST_BLOCKS = 16
+"""Arrays beyond these count as bytes that can not be, because one of them would make all others wait."""
+
+
+class NotTaken(Exception):
+    """These bytes are not for this decoder: whoever asked takes the record decoder."""
+
+
+@dataclass(slots=True)
+class Column:
+    """One field of all records; ``node`` is its type, without null. ``present`` tells values from null (None: all are there). Whole
+    numbers and booleans are in ``values``; of anything else ``starts`` and ``lengths`` say where its bytes lie (of an array only
+    where it starts)."""
+
+    node: Any
+    present: Mask | None
+    values: Positions | None = None
+    starts: Positions | None = None
+    lengths: Positions | None = None
+
+    def known(self, rows: int) -> Mask:
+        """``present`` as an array."""
+        return np.ones(rows, bool) if self.present is None else self.present
+
+
+def base_of(node: Any) -> Any:
+    """The type beside null."""
+    return next((n for n in node if n != "null"), "null") if isinstance(node, list) else node
+
+
+def _named(node: Any) -> Any:
+    """How a column names its type: an array by its schema, anything else by its kind alone."""
+    return node if kind_of(node) == "array" else kind_of(node)
+
+
+def is_taken(node: Any) -> bool:
+    """Whether this decoder takes the schema."""
+    if isinstance(node, list):
+        return len(node) == 2 and node.count("null") == 1 and not isinstance(base_of(node), list) and is_taken(base_of(node))
+    if isinstance(node, str):
+        return True
+    if node["type"] == "record":
+        return all(is_taken(f["type"]) for f in node["fields"])
+    if node["type"] == "array":
+        return is_taken(node["items"])
+    return node["type"] == "fixed" or (node["type"] in _WHOLE | _WIDTHS.keys() | {"bytes", "string"})
+
+
+def kind_of(node: Any) -> str:
+    """The name of a type that is alone."""
+    kind: str = node if isinstance(node, str) else node["type"]
+    return kind
+
+
+class Walk:
+    """Reads fields at many positions of one buffer."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.end = len(raw)
+        padded = raw + bytes(_PADDING)
+        self._bytes = np.frombuffer(padded, np.uint8)
+        self._words: npt.NDArray[np.uint64] = np.ndarray((len(raw) + _PADDING - 8,), "<u8", buffer=padded, strides=(1,))
+
+    def bytes_at(self, positions: Positions) -> npt.NDArray[np.uint8]:
+        """One byte at each position."""
+        return self._bytes.take(positions, mode="clip")
+
+    def words_at(self, positions: Positions) -> npt.NDArray[np.uint64]:
+        """Eight bytes at each position, the first the lowest."""
+        return self._words[np.minimum(positions, self.end + _BEHIND)]
+
+    def numbers(self, at: Positions) -> tuple[Positions, Positions]:
+        """The whole numbers there, and the positions behind them."""
+        first = self.bytes_at(at)
+        if not len(first) or first.max() < 0x80:
+            small = first.astype(np.int64)
+            return (small >> 1) ^ -(small & 1), at + 1
+        word = self.words_at(at)
+        stop = ~word & _HIGH
+        mask = stop ^ (stop - _ONE)
+        length = (((mask & _ONES) * _ONES) >> _TOP).astype(np.int64)
+        packed = _packed(word & mask)
+        long = stop == 0
+        if long.any():
+            packed, length = self._long_numbers(at, packed, length, long)
+        return (packed >> _ONE).astype(np.int64) ^ -(packed & _ONE).astype(np.int64), at + length
+
+    def _long_numbers(
+        self, at: Positions, packed: npt.NDArray[np.uint64], length: Positions, long: Mask
+    ) -> tuple[npt.NDArray[np.uint64], Positions]:
+        """The ninth and tenth byte of numbers that have them; a longer one can not be."""
+        ninth, tenth = self.bytes_at(at + 8).astype(np.uint64), self.bytes_at(at + 9).astype(np.uint64)
+        has_tenth = long & (ninth >= 0x80)
+        packed = np.where(long, packed | (ninth & np.uint64(0x7F)) << _TOP, packed)
+        packed = np.where(has_tenth, packed | tenth << np.uint64(63), packed)
+        length = np.where(long, 9 + has_tenth, length)
+        return packed, np.where(has_tenth & (tenth > 1), self.end + _PADDING, length)
+
+    def skip_numbers(self, at: Positions, counts: Positions) -> Positions:
+        """The positions behind so many whole numbers, found eight bytes at a time: each ends with its first byte under 128."""
+        at = at.copy()
+        left: npt.NDArray[np.uint64] = counts.astype(np.uint64)
+        while left.any():
+            stops = (~self.words_at(at) & _HIGH) >> _SEVEN
+            ended: npt.NDArray[np.uint64] = stops * _ONES
+            few: npt.NDArray[np.uint64] = np.minimum(left, np.uint64(9))
+            enough: npt.NDArray[np.uint64] = (((ended | _HIGH) - few * _ONES) & _HIGH) >> _SEVEN
+            reached: npt.NDArray[np.uint64] = (enough * _ONES) >> _TOP
+            found = reached > 0
+            step = np.where(found, 9 - reached.astype(np.int64), 8)
+            at += np.where(left == 0, 0, step)
+            left = np.where(found, np.uint64(0), left - (ended >> _TOP))
+            at = np.minimum(at, self.end + _BEHIND)
+        return at
+
+    def skip(self, node: Any, at: Positions) -> Positions:
+        """The positions behind a value of that type."""
+        if isinstance(node, list):
+            some, at = self._branches(node, at)
+            return _where(some, at, lambda p, _: self.skip(base_of(node), p))
+        kind = kind_of(node)
+        if kind == "record":
+            for f in node["fields"]:
+                at = self.skip(f["type"], at)
+            return at
+        if kind == "array":
+            return self.items(at, self._skipping(node["items"]))
+        return self.read(node, at)[1]
+
+    def read(self, node: Any, at: Positions) -> tuple[Column, Positions]:
+        """The values of that type (no record), and the positions behind them."""
+        if isinstance(node, list):
+            return self._optional(node, at)
+        kind = kind_of(node)
+        if kind in _WHOLE:
+            values, at = self.numbers(at)
+            return Column(_named(node), None, values), at
+        if kind == "boolean":
+            flags = self.bytes_at(at)
+            return Column(_named(node), None, flags.astype(np.int64)), np.where(flags > 1, self.end + _BEHIND, at + 1)
+        if kind == "array":
+            return Column(_named(node), None, starts=at), self.skip(node, at)
+        if kind in ("bytes", "string"):
+            lengths, at = self.numbers(at)
+            fits = (lengths >= 0) & (lengths <= self.end - at)
+            return Column(_named(node), None, starts=at, lengths=lengths), np.where(fits, at + lengths, self.end + _BEHIND)
+        width = node["size"] if kind == "fixed" else _WIDTHS[kind]
+        return Column(_named(node), None, starts=at, lengths=np.full(len(at), width, np.int64)), np.minimum(
+            at + width, self.end + _BEHIND
+        )
+
+    def _optional(self, node: Any, at: Positions) -> tuple[Column, Positions]:
+        some, behind = self._branches(node, at)
+        column = Column(_named(base_of(node)), some)
+
+        def read(positions: Positions, rows: Positions | None) -> Positions:
+            found, after = self.read(base_of(node), positions)
+            column.values, column.starts, column.lengths = (
+                _spread(part, rows, len(at)) for part in (found.values, found.starts, found.lengths)
+            )
+            return after
+
+        behind = _where(some, behind, read)
+        if some.all():
+            column.present = None
+        return column, behind
+
+    def _branches(self, node: Any, at: Positions) -> tuple[Mask, Positions]:
+        """Which values of a union with null are not null, and where they are."""
+        branch, behind = self.bytes_at(at), at + 1
+        some: Mask = branch == (0 if node[1] == "null" else 2)
+        wrong = (branch & 0xFD) != 0
+        return some, np.where(wrong, self.end + _BEHIND, behind) if wrong.any() else behind
+
+    def items(self, at: Positions, read: Items) -> Positions:
+        """The positions behind arrays, whose items ``read`` reads block by block."""
+        at, rows = at.copy(), None
+        for _ in range(_MOST_BLOCKS):
+            counts, behind = self.numbers(at if rows is None else at[rows])
+            if (counts < 0).any():
+                behind = np.where(counts < 0, self.numbers(behind)[1], behind)
+                counts = np.abs(counts)
+            wrong = (counts < 0) | (counts > np.minimum(self.end - behind, _MOST_ITEMS))
+            counts, behind = np.where(wrong, 0, counts), np.where(wrong, self.end + _BEHIND, behind)
+            if rows is None:
+                at = behind
+            else:
+                at[rows] = behind
+            more = np.flatnonzero(counts)
+            if not len(more):
+                return at
+            whole = rows is None and len(more) == len(at)
+            rows = more if rows is None else rows[more]
+            at[rows] = read(behind[more], counts[more], None if whole else rows)
+            rows = None if whole else rows
+        at[slice(None) if rows is None else rows] = self.end + _BEHIND
+        return at
+
+    def _skipping(self, item: Any) -> Items:
+        numbers = _whole_numbers(item)
+        if numbers:
+            return lambda at, counts, _: self.skip_numbers(at, counts * numbers)
+        if _is_bytes_by_number(item):
+            return lambda at, counts, _: each(at, counts, lambda p, _rows: self._skip_pair(item, p))
+        return lambda at, counts, _: each(at, counts, lambda p, _rows: self.skip(item, p))
+
+    def _skip_pair(self, item: Any, at: Positions) -> Positions:
+        """The positions behind a number and bytes, which mostly take one byte for the number and one for the length."""
+        key, size = self.bytes_at(at), self.bytes_at(at + 1)
+        if ((key | size) & 0x80).any() or (size & 1).any():
+            return self.skip(item, at)
+        return at + ((size >> 1) + np.int64(2))
+
+    def slices(self, column: Column, rows: Sequence[int] | Positions | None = None) -> list[bytes]:
+        """The bytes of each row's value (of null: none)."""
+        assert column.starts is not None
+        assert column.lengths is not None
+        starts, ends = column.starts, column.starts + column.lengths
+        if rows is not None:
+            starts, ends = starts[rows], ends[rows]
+        raw = self.raw
+        return [raw[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def each(at: Positions, counts: Positions, read: Callable[[Positions, Positions | None], Positions]) -> Positions:
+    """Reads the first item of every row, then the second of those that have one, and so on; ``read(positions, rows)``."""
+    at = at.copy()
+    fewest = int(counts.min())
+    for n in range(int(counts.max())):
+        if n < fewest:
+            at = read(at, None)
+        else:
+            rows = np.flatnonzero(counts > n)
+            at[rows] = read(at[rows], rows)
+    return at
+
+
+def value_at(node: Any, raw: bytes, at: int) -> tuple[Any, int]:
+    """One value (of an array: a list of them, of a record: of its fields), and the position behind it. Raises CorruptTableError."""
+    if isinstance(node, list):
+        branch, at = number_at(raw, at)
+        return value_at(node[branch], raw, at)
+    kind = kind_of(node)
+    if kind in _WHOLE:
+        return number_at(raw, at)
+    if kind == "array":
+        return _array_at(node["items"], raw, at)
+    if kind == "record":
+        values = []
+        for f in node["fields"]:
+            value, at = value_at(f["type"], raw, at)
+            values.append(value)
+        return values, at
+    if kind == "null":
+        return None, at
+    size, at = (node["size"], at) if kind == "fixed" else (_WIDTHS[kind], at) if kind in _WIDTHS else number_at(raw, at)
+    return raw[at : at + size], at + size
+
+
+def number_at(raw: bytes, at: int) -> tuple[int, int]:
+    """One whole number, and the position behind it. Raises CorruptTableError."""
+    value = shift = 0
+    while shift < 70 and at < len(raw):
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+    raise CorruptTableError(f"Avro number at byte {at} is longer than 64 bits or cut off")
+
+
+def _array_at(item: Any, raw: bytes, at: int) -> tuple[list[Any], int]:
+    found: list[Any] = []
+    while True:
+        count, at = number_at(raw, at)
+        if count == 0:
+            return found, at
+        if count < 0:
+            count, (_, at) = -count, number_at(raw, at)
+        for _ in range(count):
+            value, at = value_at(item, raw, at)
+            found.append(value)
+
+
+def _packed(word: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Eight bytes' lower seven bits next to each other."""
+    for low, high, by in _PACKING:
+        word = (word & low) | ((word & high) >> by)
+    return word
+
+
+_PACKING = tuple(
+    (np.uint64(low), np.uint64(high), np.uint64(by))
+    for low, high, by in (
+        (0x007F007F007F007F, 0x7F007F007F007F00, 1),
+        (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
+        (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
+    )
+)
+
+
+def _where(some: Mask, at: Positions, read: Callable[[Positions, Positions | None], Positions]) -> Positions:
+    """``read`` for the rows where ``some`` is true; the others stay."""
+    if some.all():
+        return read(at, None)
+    rows = np.flatnonzero(some)
+    if len(rows):
+        at[rows] = read(at[rows], rows)
+    return at
+
+
+def _spread(part: Positions | None, rows: Positions | None, count: int) -> Positions | None:
+    """Values of some rows at their places among all."""
+    if part is None or rows is None:
+        return part
+    full = np.zeros(count, np.int64)
+    full[rows] = part
+    return full
+
+
+def _is_bytes_by_number(node: Any) -> bool:
+    """Whether it is a record of a whole number and bytes."""
+    if isinstance(node, list) or kind_of(node) != "record":
+        return False
+    kinds = [kind_of(f["type"]) for f in node["fields"] if not isinstance(f["type"], list)]
+    return len(kinds) == len(node["fields"]) == 2 and kinds[0] in _WHOLE and kinds[1] in ("bytes", "string")
+
+
+def _whole_numbers(node: Any) -> int:
+    """How many whole numbers, and nothing else, a value of that type is; 0 where it is something else."""
+    if isinstance(node, list):
+        return 0
+    if kind_of(node) != "record":
+        return int(kind_of(node) in _WHOLE)
+    inner = [_whole_numbers(f["type"]) for f in node["fields"]]
+    return sum(inner) if all(inner) else 0
