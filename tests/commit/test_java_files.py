@@ -1,5 +1,5 @@
-"""Cases of Iceberg Java's own tests of overwrites, rewrites, replaced partitions and deletes of files that need more than a conflict:
-what is in the table afterwards, entry by entry.
+"""Cases of Iceberg Java's own tests of overwrites, rewrites, replaced partitions and deletes of files that need more than a
+conflict: what is in the table afterwards, entry by entry.
 
 Which Java case each belongs to stands in docs/conformance-commits.md.
 """
