@@ -1,7 +1,9 @@
 """Spark with Iceberg's own runtime, in a process of its own: one JSON command a line on standard input, one answer a line back.
 
 Its jars and SQL extensions must not reach the Spark session of other tests. A command is ``{"sql": ..., "to": path}``; the answer
-is ``{}``, with the statement's rows in an Arrow file at ``to`` where one was given, or ``{"error": text}``.
+is ``{}``, with the statement's rows in an Arrow file at ``to`` where one was given, or ``{"error": text}``. Or it is
+``{"generics": "read" | "append" | "delete", "table": ..., "arguments": [...]}`` (see ``java_generics``); a read answers
+``{"rows": [...]}``.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Any
 
+import java_generics
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
@@ -43,6 +47,27 @@ def session(jars: str, folder: str) -> SparkSession:
     return made
 
 
+def run_sql(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    found = spark.sql(command["sql"])
+    if command.get("to"):
+        rows = found.toArrow()
+        with pa.OSFile(command["to"], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
+            writer.write_table(rows)
+    return {}
+
+
+def run_generics(spark: SparkSession, command: dict[str, Any]) -> dict[str, Any]:
+    jvm = spark._jvm
+    table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, command["table"])
+    if command["generics"] == "read":
+        return {"rows": java_generics.read(jvm, table)}
+    if command["generics"] == "append":
+        java_generics.append(jvm, table, *command["arguments"])
+    else:
+        java_generics.delete(jvm, spark.sparkContext._gateway, table, *command["arguments"])
+    return {}
+
+
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the JVM prints must not mix with answers
@@ -51,11 +76,7 @@ def main() -> None:
         command = json.loads(line)
         answer = {}
         try:
-            found = spark.sql(command["sql"])
-            if command.get("to"):
-                rows = found.toArrow()
-                with pa.OSFile(command["to"], "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
-                    writer.write_table(rows)
+            answer = run_generics(spark, command) if "generics" in command else run_sql(spark, command)
         except Exception as e:  # noqa: BLE001 -- handed to the test that asked
             answer = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), file=answers, flush=True)

@@ -69,6 +69,11 @@ class Java:
         self._ask({"sql": sql, "to": str(path)})
         return pa.ipc.open_file(path.read_bytes()).read_all()
 
+    def generics(self, verb: str, table: str, *arguments: Any) -> list[str]:
+        """Iceberg Java without Spark (see ``java_generics``): a read's rows as texts."""
+        found: list[str] = self._ask({"generics": verb, "table": table, "arguments": list(arguments)}).get("rows", [])
+        return sorted(found)
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -78,21 +83,25 @@ class Java:
             self._process.kill()
         self._log.close()
 
-    def _ask(self, command: dict[str, str]) -> None:
+    def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(command), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
             raise JavaError(f"the Java side is gone: {(self._folder / 'java.log').read_text()[-2000:]}")
-        if error := json.loads(line).get("error"):
-            raise JavaError(f"{command['sql']}: {error}")
+        answer: dict[str, Any] = json.loads(line)
+        if error := answer.get("error"):
+            raise JavaError(f"{command.get('sql', command)}: {error}")
+        return answer
 
 
 def plain(value: Any) -> Any:
     """A value as both sides show it: maps without order, UUIDs (bytes here, text in Spark) and NaN as text."""
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
+    if isinstance(value, uuid.UUID):
+        return str(value)
     if isinstance(value, bytes) and len(value) == 16:
         return str(uuid.UUID(bytes=value))
     if isinstance(value, dict):
