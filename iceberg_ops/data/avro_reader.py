@@ -9,7 +9,7 @@ begin in it; Avro has no columns to leave unread.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import fastavro
@@ -35,7 +35,7 @@ _PLAIN = {
 class AvroFile:
     """One open Avro file (see ``formats.OpenFile``)."""
 
-    def __init__(self, io: FileIO, location: str, ids: ColumnIds, keep_dictionaries: bool = False) -> None:
+    def __init__(self, io: FileIO, location: str, ids: ColumnIds) -> None:
         self.location = location
         self._source = io.open_input(location)
         try:
@@ -61,7 +61,7 @@ class AvroFile:
 
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
-    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         picked = [c for c in self.columns if leaves.intersection(c.leaves)]
         schema = pa.schema([self._schema.field(c.index) for c in picked])
         columns = pruned(self.columns, schema)

@@ -5,7 +5,8 @@ NaN, 0.0 does not equal -0.0 (as Java compares). Values are compared after promo
 columns that have left the table are still found, by their ids in the schema history. Delete files with different ids act apart.
 
 Keys are matched column-wise: every column's values become their number among the distinct delete values (or none), the numbers of
-the columns so far become the number of that combination (or none), and so on. No row becomes a Python object.
+the columns so far become the number of that combination (or none), and so on, each time only for the rows that are left. No row
+becomes a Python object.
 """
 
 from __future__ import annotations
@@ -43,14 +44,32 @@ class EqualityKeys:
 
     def matches(self, columns: Columns) -> npt.NDArray[np.bool_]:
         """True for every row that equals a delete key."""
-        if len(self.steps) == 1 and (lookup := self.steps[0].lookup) is not None:
-            return _looked_up(columns(self.equality_ids[0]), lookup)
+        first = columns(self.equality_ids[0])
         codes: Codes | None = None
-        for field_id, step in zip(self.equality_ids, self.steps, strict=True):
-            found = _numbers(columns(field_id), step.values)
-            codes = found if codes is None or step.known is None else _combined(codes, found, step)
-        assert codes is not None
-        return codes >= 0
+        if (lookup := self.steps[0].lookup) is not None:
+            found = _looked_up(first, lookup)
+            if len(self.steps) == 1:
+                return found
+            rows = np.flatnonzero(found)
+        else:
+            codes = _numbers(first, self.steps[0].values)
+            rows = np.flatnonzero(codes >= 0)
+            codes = codes[rows]
+        return self._among(rows, codes, first, columns)
+
+    def _among(self, rows: npt.NDArray[np.intp], codes: Codes | None, first: pa.Array, columns: Columns) -> npt.NDArray[np.bool_]:
+        """``matches`` when only ``rows`` equal a delete value in the first column; ``codes`` are their numbers there, if known."""
+        matched = np.zeros(len(first), dtype=bool)
+        if codes is None and len(rows):
+            codes = _numbers(first.take(pa.array(rows)), self.steps[0].values)
+        for field_id, step in zip(self.equality_ids[1:], self.steps[1:], strict=True):
+            if not len(rows):
+                return matched
+            assert codes is not None
+            codes = _combined(codes, _numbers(columns(field_id).take(pa.array(rows)), step.values), step)
+            rows, codes = rows[codes >= 0], codes[codes >= 0]
+        matched[rows] = True
+        return matched
 
 
 def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Array]]) -> EqualityKeys | None:
@@ -66,7 +85,7 @@ def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Arr
         found = _numbers(column, values)
         if codes is None:
             codes = found
-            steps.append(_Step(values, None, _lookup(values) if len(columns) == 1 else None))
+            steps.append(_Step(values, None, _lookup(values)))
             continue
         paired = codes * len(values) + found
         known = np.unique(paired)

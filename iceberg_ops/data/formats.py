@@ -7,7 +7,7 @@ batches for some of the leaves, each with the position of its first row, counted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 import pyarrow as pa
@@ -26,32 +26,32 @@ BATCH_ROWS = 1 << 17
 
 class OpenFile(Protocol):
     """An open file. ``columns`` carry field ids; ``batches`` gives (position of the first row, batch, its columns), at least of all
-    rows for which the bound expression ``where`` is true."""
+    rows for which the bound expression ``where`` is true. Text may come as dictionaries."""
 
     @property
     def columns(self) -> tuple[FileColumn, ...]: ...
 
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
-    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]: ...
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]: ...
 
     def close(self) -> None: ...
 
 
-_OPENERS: dict[FileFormat, Callable[[FileIO, str, ColumnIds, bool], OpenFile]] = {
+_OPENERS: dict[FileFormat, Callable[[FileIO, str, ColumnIds], OpenFile]] = {
     FileFormat.PARQUET: ParquetDataFile,
     FileFormat.ORC: OrcDataFile,
     FileFormat.AVRO: AvroFile,
 }
 
 
-def open_file(io: FileIO, location: str, file_format: FileFormat, ids: ColumnIds, *, keep_dictionaries: bool = False) -> OpenFile:
+def open_file(io: FileIO, location: str, file_format: FileFormat, ids: ColumnIds) -> OpenFile:
     """Open a file. Raises CorruptTableError where it is missing or not of that format, UnsupportedError for a format of no rows."""
     opener = _OPENERS.get(file_format)
     if opener is None:
         raise UnsupportedError(f"not supported: rows of {location}, because {file_format.value} files hold none")
     try:
-        return opener(io, location, ids, keep_dictionaries)
+        return opener(io, location, ids)
     except FileNotFoundError:
         raise CorruptTableError(f"file {location} of the table does not exist") from None
     except (pa.ArrowInvalid, OSError) as e:

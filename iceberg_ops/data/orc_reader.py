@@ -6,7 +6,7 @@ nanoseconds; they are floored to the read schema's unit (ORC-02).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pyarrow as pa
 from pyarrow import orc
@@ -22,7 +22,7 @@ from iceberg_ops.io.file_io import FileIO
 class OrcDataFile:
     """One open ORC file (see ``formats.OpenFile``)."""
 
-    def __init__(self, io: FileIO, location: str, ids: ColumnIds, keep_dictionaries: bool = False) -> None:
+    def __init__(self, io: FileIO, location: str, ids: ColumnIds) -> None:
         self.location = location
         local = io.local_path(location)
         self._source = pa.memory_map(local) if local is not None else pa.PythonFile(io.open_input(location), "r")
@@ -34,7 +34,7 @@ class OrcDataFile:
 
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
-    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         names = [c.name for c in self.columns if leaves.intersection(c.leaves)]
         try:
             for stripe in self._stripes(start, length):

@@ -1,13 +1,14 @@
 """Parquet files as Arrow batches.
 
 Only the leaves asked for are decoded. A part of a file is the row groups whose first byte lies in it (spec: splits at row-group
-offsets), less those that a filter rules out by their statistics. INT96 timestamps are read in microseconds. Local files are
-memory-mapped; others are read through the FileIO.
+offsets), less those that a filter rules out by their statistics. Text that was stored in dictionaries stays in them: decoding it
+after deletes and filters took rows away is cheaper, and so is comparing a dictionary once. INT96 timestamps are read in
+microseconds. Local files are memory-mapped; others are read through the FileIO.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,12 +29,9 @@ _INDEX_BYTES, _PAGE_BYTES = 3, 512
 class ParquetDataFile:
     """One open Parquet file (see ``formats.OpenFile``)."""
 
-    def __init__(self, io: FileIO, location: str, ids: ColumnIds, keep_dictionaries: bool = False) -> None:
-        self.location = location
+    def __init__(self, io: FileIO, location: str, ids: ColumnIds) -> None:
+        self.location, self._io = location, io
         self._file = _opened(io, location)
-        if keep_dictionaries and (names := dictionary_columns(self._file.metadata)):
-            metadata = self._file.metadata
-            self._file = _open(io, location, names, metadata)
         self.columns: tuple[FileColumn, ...] = ids.columns(self._file.schema_arrow)
 
     @property
@@ -45,15 +43,18 @@ class ParquetDataFile:
 
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
-    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         metadata = self._file.metadata
         groups = groups_that_may_match(metadata, self.columns, row_groups_in(metadata, start, length), where)
+        if groups and (names := dictionary_columns(metadata, leaves, groups)):
+            self._file.close(force=True)
+            self._file = _open(self._io, self.location, names, metadata)
         for run in runs(groups):
             yield from self._run(run, leaves, batch_rows)
 
     def _run(
         self, groups: Sequence[int], leaves: set[int], batch_rows: int
-    ) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         """The rows of neighbouring row groups."""
         position = sum(self._file.metadata.row_group(g).num_rows for g in range(groups[0]))
         if not leaves:
@@ -110,17 +111,16 @@ def group_offset(group: pq.RowGroupMetaData) -> int:
     return int(dictionary if dictionary is not None and 0 < dictionary < column.data_page_offset else column.data_page_offset)
 
 
-def dictionary_columns(metadata: pq.FileMetaData) -> list[str]:
+def dictionary_columns(metadata: pq.FileMetaData, leaves: Iterable[int], groups: Sequence[int]) -> list[str]:
     """Top-level text columns whose every chunk has a dictionary: reading them as dictionaries keeps the work off their values."""
     found = []
-    for c in range(metadata.num_columns):
+    for c in sorted(leaves):
         column = metadata.schema.column(c)
-        if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level or "." in column.path or not metadata.num_row_groups:
+        if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level or "." in column.path:
             continue
         if str(column.logical_type.type) not in ("STRING", "NONE"):
             continue
-        chunks = (metadata.row_group(g).column(c) for g in range(metadata.num_row_groups))
-        if all(stayed_in_dictionary(chunk) for chunk in chunks):
+        if all(stayed_in_dictionary(metadata.row_group(g).column(c)) for g in groups):
             found.append(column.path)
     return found
 
@@ -138,7 +138,7 @@ def stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
 
 def _bare_rows(
     metadata: pq.FileMetaData, groups: Sequence[int], position: int, batch_rows: int
-) -> Iterator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
     """Rows without columns: the number of rows is all that is asked for."""
     left = sum(metadata.row_group(i).num_rows for i in groups)
     while left > 0:

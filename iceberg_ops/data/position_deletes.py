@@ -87,7 +87,7 @@ def read_positions(io: FileIO, file: DataFile) -> Positions:
 
 def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:
     """The (file_path, pos) rows of a position delete file in any format, as recorded."""
-    opened = open_file(io, file.file_path, file.file_format, ColumnIds(schema=DELETE_SCHEMA), keep_dictionaries=True)
+    opened = open_file(io, file.file_path, file.file_format, ColumnIds(schema=DELETE_SCHEMA))
     try:
         leaves = needed_leaves(DELETE_SCHEMA.fields, opened.columns)
         for _, batch, columns in opened.batches(leaves, 0, None, BATCH_ROWS):

@@ -2,7 +2,7 @@
 
 The order is the spec's (SCAN-16): physical rows get their positions; deletion vectors or position deletes, then equality deletes,
 then the residual take rows away; what is left is projected. Columns that only deletes or the residual need are read and dropped. A
-file is streamed: one batch is in memory at a time.
+file is streamed: one batch is in memory at a time, a few where the next are read ahead.
 
 Which files and deletes a scan has is planned in ``iceberg_ops.scan``.
 """
@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_schema
+from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.delete_keys import descend, keys_of
 from iceberg_ops.data.equality_deletes import EqualityKeys
 from iceberg_ops.data.file_columns import FileColumn
@@ -25,6 +26,7 @@ from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.data.metadata_values import lineage_fields, with_metadata_columns
 from iceberg_ops.data.position_deletes import deleted_positions, kept
 from iceberg_ops.data.projection import needed_leaves, project
+from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.row_filter import matching
 from iceberg_ops.expressions.binding import bind
@@ -34,6 +36,9 @@ from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.table import Table
+
+_AHEAD_BYTES = 8 << 20
+"""A scan reads the next batches of a task ahead where it has more bytes than this: below, a thread costs more than it wins."""
 
 
 @dataclass(slots=True)
@@ -54,24 +59,27 @@ def read_task(
     *,
     batch_rows: int = BATCH_ROWS,
     keep_dictionaries: bool = False,
+    read_ahead: bool = False,
     counts: ReadCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The task's live rows that match its residual, as ``context.projected``; empty batches are left out.
 
     ``keep_dictionaries`` hands dictionary-encoded text columns out as dictionaries (batches of one file may then differ in type).
-    Raises CorruptTableError, UnsupportedError, WhereError.
+    ``read_ahead``: a thread decodes the next batches meanwhile. Raises CorruptTableError, UnsupportedError, WhereError.
     """
     counts = counts if counts is not None else ReadCounts()
     reading = _Reading(task, context, io, keep_dictionaries)
-    opened = open_file(io, task.file_path, task.data_file.file_format, context.column_ids, keep_dictionaries=keep_dictionaries)
+    opened = open_file(io, task.file_path, task.data_file.file_format, context.column_ids)
+    decoded = opened.batches(reading.leaves(opened), task.start, task.length, batch_rows, reading.residual)
+    batches = ahead(decoded, depth=1) if read_ahead else decoded
     try:
-        wanted = reading.leaves(opened)
-        for position, batch, columns in opened.batches(wanted, task.start, task.length, batch_rows, reading.residual):
+        for position, batch, columns in batches:
             counts.physical += batch.num_rows
             out = reading.rows(position, batch, columns, counts)
             if out.num_rows:
                 yield out
     finally:
+        batches.close()
         opened.close()
 
 
@@ -136,7 +144,12 @@ def _filtered(
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
     if mask is None:
         return batch, positions
-    return batch.filter(pa.array(mask)), None if positions is None else positions[mask]
+    positions = None if positions is None else positions[mask]
+    if not batch.num_columns:
+        return bare_batch(int(mask.sum())), positions
+    # Column by column: filtering a whole batch turns the mask into indices first, which takes twice as long.
+    keep = pa.array(mask)
+    return pa.RecordBatch.from_arrays([column.filter(keep) for column in batch.columns], schema=batch.schema), positions
 
 
 def _bound(residual: Expression, context: ReadContext) -> Expression:
@@ -167,7 +180,7 @@ def scan_batches(table: Table, scan: Scan | None = None, columns: Sequence[str] 
     planned = plan(table, scan or Scan())
     context = ReadContext.for_table(table.metadata, schema=planned.schema, columns=columns)
     for task in planned.tasks:
-        yield from read_task(task, context, table.io)
+        yield from read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES)
 
 
 def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:
