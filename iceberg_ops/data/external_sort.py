@@ -11,7 +11,7 @@ and what a sort did can be found out later from its keys alone (``row_places``).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from iceberg_ops.data.parquet_writer import one_type
 from iceberg_ops.data.sort_keys import KeyMaker, sorted_indices
 
 BATCH_ROWS = 1 << 16
-_MERGED_ROWS = 1 << 21
+_MERGED_ROWS = 1 << 19
 """Rows that a merge of many runs loads of all of them together, about."""
 _FEWEST_ROWS = 1 << 10
 _WRITE = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -36,7 +36,7 @@ def sort_batches(
     memory_limit: int,
     *,
     spilled: list[int] | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """The rows in key order. Columns may be dictionaries; batches of the output have at most ``BATCH_ROWS`` rows or so.
 
     At most about three times ``memory_limit`` Arrow bytes are held at once (the rows, their copy in one piece and the keys).

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ import pyarrow as pa
 from iceberg_ops.data.encoding_hints import hints_for
 from iceberg_ops.data.external_sort import sort_batches
 from iceberg_ops.data.key_sample import KeySample, key_sample
+from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
 from iceberg_ops.data.sort_keys import KeyMaker, order_keys
@@ -38,6 +39,8 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField, StructType
 
+_AHEAD_BYTES = 8 << 20
+"""Input below this many bytes is read by the thread that writes."""
 READ_ROWS = 1 << 18
 """Rows of a batch between reader and writer: large enough that per-batch work vanishes, small enough for wide rows."""
 
@@ -140,13 +143,17 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     read = ReadContext.from_json(work.read)
     tasks = [task_from_json(task) for task in work.tasks]
     tally = Tally(read.projected)
-    writer = writer_of(work, io)
     spilled: list[int] = []
+    rows = ordered(work, read.projected, tally.counted(rows_of(tasks, read, io, tally.read)), io, spilled=spilled)
+    if sum(task.data_bytes for task in tasks) > _AHEAD_BYTES:
+        rows = ahead(rows)
+    writer = writer_of(work, io)
     try:
-        for batch in ordered(work, read.projected, tally.counted(rows_of(tasks, read, io, tally.read)), io, spilled=spilled):
+        for batch in rows:
             writer.write_canonical(batch)
         added = writer.close()
     except BaseException:
+        rows.close()
         writer.abort()
         raise
     return verified(work, io, tally, added, round((time.monotonic() - begun) * 1000), spilled)
@@ -166,7 +173,7 @@ def verified(
     return result
 
 
-def rows_of(tasks: Sequence[FileScanTask], read: ReadContext, io: FileIO, counts: ReadCounts) -> Iterator[pa.RecordBatch]:
+def rows_of(tasks: Sequence[FileScanTask], read: ReadContext, io: FileIO, counts: ReadCounts) -> Generator[pa.RecordBatch]:
     """The live rows of the tasks, in order."""
     for task in tasks:
         yield from read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts)
@@ -191,13 +198,14 @@ def writer_of(work: GroupWork, io: FileIO) -> RollingWriter | PartitionedWriter:
 
 
 def ordered(
-    work: GroupWork, schema: Schema, batches: Iterator[pa.RecordBatch], io: FileIO, *, spilled: list[int] | None = None
-) -> Iterator[pa.RecordBatch]:
+    work: GroupWork, schema: Schema, batches: Iterable[pa.RecordBatch], io: FileIO, *, spilled: list[int] | None = None
+) -> Generator[pa.RecordBatch]:
     """Batches of ``schema`` (columns after those are carried along) in the order the work asks for; see ``sort_batches``."""
     if not work.is_sorted:
-        return batches
+        yield from batches
+        return
     sample = key_sample_of(work, io) if work.zorder_columns else None
-    return sort_batches(batches, key_maker(work, schema, sample), work.memory_limit_bytes, spilled=spilled)
+    yield from sort_batches(batches, key_maker(work, schema, sample), work.memory_limit_bytes, spilled=spilled)
 
 
 def key_sample_of(work: GroupWork, io: FileIO) -> KeySample:
@@ -238,7 +246,7 @@ class Tally:
         self.read = ReadCounts()
         self.nulls: dict[int, int] = dict(nulls or {})
 
-    def counted(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def counted(self, rows: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """The same rows, counted as they pass."""
         for batch in rows:
             self.rows += batch.num_rows

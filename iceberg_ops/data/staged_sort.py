@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.external_sort import Run, in_one, in_pieces, merged, slices_of
 from iceberg_ops.data.key_sample import KeySample, key_columns
+from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.rewrite import (
     GroupResult,
@@ -166,12 +167,14 @@ def write_range(text: str) -> str:
     work = GroupWork.from_json(work_text)
     io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
     make = key_maker(work, read.projected, _sample(work, read, io, folder))
+    rows = ahead(merged([Run(_opened(io, location), first, end) for location, first, end in shares], make))
     writer = writer_of(work, io)
     try:
-        for batch in merged([Run(_opened(io, location), first, end) for location, first, end in shares], make):
+        for batch in rows:
             writer.write_canonical(batch)
         return json.dumps([data_file_to_dict(f) for f in writer.close()])
     except BaseException:
+        rows.close()
         writer.abort()
         raise
 
