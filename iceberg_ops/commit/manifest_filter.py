@@ -10,19 +10,34 @@ id since (a table upgraded to v3) counts as another one.
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Protocol
 
 from iceberg_ops.commit.manifest_writing import ManifestFolder, deleted, existing
 from iceberg_ops.commit.removals import FileKey, PartitionPruning, Removals, RowFilter, file_key
+from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles, RemovedRows
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.expressions.predicates import AlwaysFalse
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.delete_index import partition_key, scoped_path
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.serde.manifest_columnar import EntryColumns
+from iceberg_ops.serde.manifest_encoding import ManifestEncoder
+from iceberg_ops.serde.manifest_rewriting import Rows, add_rows
+from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.table.manifests import opened
 from iceberg_ops.table.table import Table
 
+_THREADS = max(1, min(4, os.cpu_count() or 1))
+_FEWEST_FOR_THREADS = 4000
+"""Entries to be looked through, below which threads cost more than they bring."""
+
+_Opened = Callable[[], EntryColumns | Sequence[ManifestEntry]]
 _Cached = tuple[str, int | None]
 
 
@@ -31,13 +46,39 @@ class Filtered:
     """What became of one manifest: ``manifest`` is the same one where nothing was removed."""
 
     manifest: ManifestFile
-    removed: tuple[ManifestEntry, ...] = ()
+    removed: RemovedFiles = NOTHING_REMOVED
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A manifest that is yet to be stored."""
+
+    encoder: ManifestEncoder
+    rows: Rows
+    removed: RemovedRows
+
+
+class Judge(Protocol):
+    """Says what a commit removes."""
+
+    def concerns(self, manifest: ManifestFile) -> bool:
+        """Whether a manifest must be read."""
+        ...
+
+    def goes(self, entry: ManifestEntry) -> bool:
+        """Whether a live entry is removed."""
+        ...
+
+    def gone(self, columns: EntryColumns) -> RemovedRows | None:
+        """The live rows that are removed; None: each entry must be asked for."""
+        ...
 
 
 class ManifestFilter:
     """Removes files of one kind (data or deletes) and remembers what it did by manifest.
 
-    ``concerns`` tells whether a manifest must be read, ``goes`` whether an entry is removed.
+    Storage is read and written by the caller's thread, in the manifests' order; decoding, encoding and compression, which mostly
+    leave the interpreter's lock alone, are done by others where there is much to do. A few manifests are in memory at a time.
     """
 
     def __init__(self, folder: ManifestFolder) -> None:
@@ -48,26 +89,64 @@ class ManifestFilter:
     def apply(
         self,
         table: Table,
-        manifests: Iterable[ManifestFile],
-        concerns: Callable[[ManifestFile], bool],
-        goes: Callable[[ManifestEntry], bool],
+        manifests: Sequence[ManifestFile],
+        judge: Judge,
         criteria: Hashable,
     ) -> list[Filtered]:
-        """``criteria`` stands for all that ``goes`` depends on: when it changes, nothing of earlier attempts is used. (A delete
+        """``criteria`` stands for all that ``judge`` depends on: when it changes, nothing of earlier attempts is used. (A delete
         that was older than all data once may be needed again after a rollback.)"""
         if criteria != self._criteria:
             self._known.clear()
             self._criteria = criteria
-        return [self._one(table, m, goes) if concerns(m) else Filtered(m) for m in manifests]
+        concerned = [m for m in manifests if judge.concerns(m)]
+        self._filter_all(table, [m for m in concerned if _key(m) not in self._known], judge)
+        found = {_key(m): self._known[_key(m)] for m in concerned}
+        return [found.get(_key(m)) or Filtered(m) for m in manifests]
 
-    def _one(self, table: Table, manifest: ManifestFile, goes: Callable[[ManifestEntry], bool]) -> Filtered:
-        key = (manifest.manifest_path, manifest.first_row_id)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._filter(table, manifest, goes)
-        return found
+    def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: Judge) -> None:
+        count = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
+        if len(manifests) < 2 or count < _FEWEST_FOR_THREADS:
+            for m in manifests:
+                self._store(table, m, self._encoded(table, m, self._opened(table, m), judge), judge)
+            return
+        under_way: deque[tuple[ManifestFile, Future[_Encoded | Filtered | None]]] = deque()
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="manifests") as pool:
+            for m in manifests:
+                if len(under_way) > _THREADS:
+                    first, future = under_way.popleft()
+                    self._store(table, first, future.result(), judge)
+                under_way.append((m, pool.submit(self._encoded, table, m, self._opened(table, m), judge)))
+            for m, future in under_way:
+                self._store(table, m, future.result(), judge)
 
-    def _filter(self, table: Table, manifest: ManifestFile, goes: Callable[[ManifestEntry], bool]) -> Filtered:
+    def _opened(self, table: Table, manifest: ManifestFile) -> _Opened:
+        if self._folder.is_new(manifest):
+            return partial(self._folder.entries, table, manifest)
+        return opened(table.metadata, table.io, manifest)
+
+    def _encoded(self, table: Table, manifest: ManifestFile, opened: _Opened, judge: Judge) -> _Encoded | Filtered | None:
+        """The manifest written again by columns; None where that can not be done. Storage is not touched."""
+        columns = opened()
+        removed = judge.gone(columns) if isinstance(columns, EntryColumns) else None
+        if removed is None:
+            return None
+        if not removed.rows:
+            return Filtered(manifest)
+        encoder = self._folder.encoder(table.metadata, manifest.partition_spec_id, manifest.content)
+        rows = Rows.of(removed.columns, removed.rows)
+        if not add_rows(encoder, rows):
+            return None
+        encoder.flush()
+        return _Encoded(encoder, rows, removed)
+
+    def _store(self, table: Table, manifest: ManifestFile, made: _Encoded | Filtered | None, judge: Judge) -> None:
+        if made is None:
+            made = self._by_entries(table, manifest, judge.goes)
+        elif isinstance(made, _Encoded):
+            made = Filtered(self._folder.write_encoded(table, made.encoder, made.rows), RemovedFiles(rows=(made.removed,)))
+        self._known[_key(manifest)] = made
+
+    def _by_entries(self, table: Table, manifest: ManifestFile, goes: Callable[[ManifestEntry], bool]) -> Filtered:
         live = [e for e in self._folder.entries(table, manifest) if e.is_live]
         gone = {id(e) for e in live if goes(e)}
         if not gone:
@@ -78,7 +157,11 @@ class ManifestFilter:
             manifest.content,
             [deleted(e, self._folder.snapshot_id) if id(e) in gone else existing(e) for e in live],
         )
-        return Filtered(rewritten, tuple(e for e in live if id(e) in gone))
+        return Filtered(rewritten, RemovedFiles(entries=tuple(e for e in live if id(e) in gone)))
+
+
+def _key(manifest: ManifestFile) -> _Cached:
+    return manifest.manifest_path, manifest.first_row_id
 
 
 class DataRemoval:
@@ -86,7 +169,8 @@ class DataRemoval:
 
     def __init__(self, table: Table, removals: Removals) -> None:
         self._removals = removals
-        self._named = {file_key(f) for f in removals.files} | {(location_identity(p), None) for p in removals.paths}
+        self._named: set[FileKey] = {file_key(f) for f in removals.files} | {(location_identity(p), None) for p in removals.paths}
+        self._locations = {location for location, offset in self._named if offset is None}
         self._pruning = PartitionPruning(table.metadata, removals.files, removals.partitions)
         self._filter = RowFilter(table, removals.matching, case_sensitive=removals.case_sensitive)
         self._filters = not isinstance(removals.matching, AlwaysFalse)
@@ -110,19 +194,32 @@ class DataRemoval:
             )
         return True
 
-    def forbid_missing(self, removed: Iterable[ManifestEntry]) -> None:
+    def gone(self, columns: EntryColumns) -> RemovedRows | None:
+        if self._filters or self._removals.must_be_empty or (columns.content != int(FileContent.DATA)).any():
+            return None
+        locations, live = list(map(location_identity, columns.paths())), columns.live.tolist()
+        rows = [row for row, location in enumerate(locations) if location in self._locations and live[row]]
+        if self._removals.partitions:
+            every, spec_id = [row for row, is_live in enumerate(live) if is_live], columns.manifest.partition_spec_id
+            partitions = zip(every, columns.partitions(every), strict=True)
+            of_partitions = {row for row, p in partitions if partition_key(spec_id, p) in self._removals.partitions}
+            rows = sorted(of_partitions.union(rows))
+        return RemovedRows(columns, rows, [(locations[row], None) for row in rows])
+
+    def forbid_missing(self, removed: RemovedFiles) -> None:
         """Prevents replacing rows that are no longer there (Java: failMissingDeletePaths). Raises ValidationError."""
-        forbid_missing(self._removals.files, self._removals.paths, (e.data_file for e in removed))
+        if not self._named <= (found := set(removed.keys)):
+            forbid_missing(self._removals.files, self._removals.paths, found)
 
 
 class DeleteRemoval:
     """Which delete manifests and entries go: named ones, those of removed data files, and those older than all data."""
 
-    def __init__(self, table: Table, removals: Removals, removed_data: Sequence[DataFile], oldest_data: int) -> None:
+    def __init__(self, table: Table, removals: Removals, removed_data: RemovedFiles, oldest_data: int) -> None:
         self._removals = removals
+        self._metadata = table.metadata
+        self._removed_data = removed_data
         self._named = {file_key(f) for f in removals.deletes}
-        self._data = {location_identity(f.file_path) for f in removed_data}
-        self._pruning = PartitionPruning(table.metadata, [*removals.deletes, *removed_data], removals.partitions)
         self._filter = RowFilter(table, removals.matching, case_sensitive=removals.case_sensitive)
         self._oldest_data = oldest_data
 
@@ -143,14 +240,25 @@ class DeleteRemoval:
             return True
         return self._filter.matches_partition(f)
 
-    def forbid_missing(self, removed: Iterable[ManifestEntry]) -> None:
+    def gone(self, columns: EntryColumns) -> RemovedRows | None:
+        return None
+
+    @cached_property
+    def _data(self) -> set[str]:
+        return {location for location, _ in self._removed_data.keys}
+
+    @cached_property
+    def _pruning(self) -> PartitionPruning:
+        removals = self._removals
+        return PartitionPruning(self._metadata, [*removals.deletes, *self._removed_data.of_each_partition()], removals.partitions)
+
+    def forbid_missing(self, removed: RemovedFiles) -> None:
         """Prevents bringing back rows whose deletes someone else rewrote meanwhile. Raises ValidationError."""
-        forbid_missing(self._removals.deletes, (), (e.data_file for e in removed))
+        forbid_missing(self._removals.deletes, (), set(removed.keys))
 
 
-def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], removed: Iterable[DataFile]) -> None:
+def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], found: set[FileKey]) -> None:
     """Raises ValidationError that names the files that were to be removed and are not live."""
-    found: set[FileKey] = {file_key(f) for f in removed}
     missing = [f.file_path for f in files if file_key(f) not in found]
     missing += [p for p in paths if (location_identity(p), None) not in found]
     if missing:
@@ -167,8 +275,8 @@ def rewrites_of(filtered: Sequence[Filtered]) -> int:
     return sum(1 for f in filtered if f.removed)
 
 
-def removed_of(filtered: Sequence[Filtered]) -> list[ManifestEntry]:
-    return [e for f in filtered for e in f.removed]
+def removed_of(filtered: Sequence[Filtered]) -> RemovedFiles:
+    return RemovedFiles.together(f.removed for f in filtered)
 
 
 def split_content(manifests: Iterable[ManifestFile]) -> tuple[list[ManifestFile], list[ManifestFile]]:

@@ -14,6 +14,7 @@ from iceberg_ops.config.properties import MANIFEST_COMPRESSION, MANIFEST_TARGET_
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.avro_container import codec_of_property
 from iceberg_ops.serde.manifest_avro import ManifestEncoder
+from iceberg_ops.serde.manifest_rewriting import Rows
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -31,11 +32,13 @@ class ManifestFolder:
         self.written: list[str] = []
         self._manifests = 0
         self._lists = 0
-        self._entries: dict[str, tuple[ManifestEntry, ...]] = {}
+        self._entries: dict[str, tuple[ManifestEntry, ...] | Rows] = {}
 
     def entries(self, table: Table, manifest: ManifestFile) -> Sequence[ManifestEntry]:
         """All entries of a manifest, whether it is committed or was written here."""
         known = self._entries.get(manifest.manifest_path)
+        if isinstance(known, Rows):
+            return known.entries(self.snapshot_id)
         return entries_of(table, manifest) if known is None else known
 
     def is_new(self, manifest: ManifestFile) -> bool:
@@ -52,23 +55,27 @@ class ManifestFolder:
         """Manifests of about ``commit.manifest.target-size-bytes`` that hold the entries in order; none for none."""
         target = MANIFEST_TARGET_SIZE_BYTES.of(table.properties)
         done: list[ManifestFile] = []
-        encoder, held = self._encoder(table.metadata, spec_id, content), list[ManifestEntry]()
+        encoder, held = self.encoder(table.metadata, spec_id, content), list[ManifestEntry]()
         for entry in entries:
             encoder.add(entry)
             held.append(entry)
             if encoder.size >= target:
                 done.append(self._finish(table, encoder, held))
-                encoder, held = self._encoder(table.metadata, spec_id, content), []
+                encoder, held = self.encoder(table.metadata, spec_id, content), []
         if held:
             done.append(self._finish(table, encoder, held))
         return done
 
     def write_one(self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]) -> ManifestFile:
         """One manifest, however large."""
-        encoder, held = self._encoder(table.metadata, spec_id, content), list(entries)
+        encoder, held = self.encoder(table.metadata, spec_id, content), list(entries)
         for entry in held:
             encoder.add(entry)
         return self._finish(table, encoder, held)
+
+    def write_encoded(self, table: Table, encoder: ManifestEncoder, rows: Rows) -> ManifestFile:
+        """A manifest that holds ``rows`` already."""
+        return self._finish(table, encoder, rows)
 
     def write_list(
         self, table: Table, manifests: Sequence[ManifestFile], parent: Snapshot | None, sequence_number: int
@@ -87,7 +94,7 @@ class ManifestFolder:
         self.written.append(written.location)
         return written
 
-    def _encoder(self, metadata: TableMetadata, spec_id: int, content: ManifestContent) -> ManifestEncoder:
+    def encoder(self, metadata: TableMetadata, spec_id: int, content: ManifestContent) -> ManifestEncoder:
         spec = metadata.specs_by_id.get(spec_id)
         if spec is None:
             raise ValidationError(f"partition spec {spec_id} of a file to be committed is not in table {metadata.location}")
@@ -101,12 +108,12 @@ class ManifestFolder:
             compression=codec_of_property(MANIFEST_COMPRESSION.of(metadata.properties)),
         )
 
-    def _finish(self, table: Table, encoder: ManifestEncoder, held: list[ManifestEntry]) -> ManifestFile:
+    def _finish(self, table: Table, encoder: ManifestEncoder, held: list[ManifestEntry] | Rows) -> ManifestFile:
         location = f"{metadata_folder(table.metadata)}/{self.commit_uuid}-m{self._manifests}.avro"
         self._manifests += 1
         data, manifest = encoder.finish(location)
         self._write(table, location, data)
-        self._entries[location] = tuple(held)
+        self._entries[location] = held if isinstance(held, Rows) else tuple(held)
         return manifest
 
     def _write(self, table: Table, location: str, data: bytes) -> None:

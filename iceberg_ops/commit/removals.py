@@ -121,13 +121,17 @@ class PartitionPruning:
         self._metadata = metadata
         self._wanted: dict[int, set[PartitionKey]] = {}
         self._values: dict[PartitionKey, tuple[Any, ...]] = {}
-        for f in files:
+        for f in _one_of_each_partition(files):
             key = partition_key(f.spec_id, f.partition)
-            if key not in self._values:
-                self._values[key] = f.partition
-                self._wanted.setdefault(f.spec_id, set()).add(key)
+            self._values[key] = f.partition
+            self._wanted.setdefault(f.spec_id, set()).add(key)
         for key in extra:
             self._wanted.setdefault(key[0], set()).add(key)
+
+    @property
+    def partitions(self) -> frozenset[PartitionKey]:
+        """All partitions asked for."""
+        return frozenset(key for keys in self._wanted.values() for key in keys)
 
     def may_hold(self, manifest: ManifestFile) -> bool:
         wanted = self._wanted.get(manifest.partition_spec_id)
@@ -142,6 +146,19 @@ class PartitionPruning:
             )
         ranges = _ranges(manifest, spec.partition_type(self._metadata.all_fields_by_id))
         return any(key not in self._values or _within(self._values[key], ranges) for key in wanted)
+
+
+def _one_of_each_partition(files: Iterable[DataFile]) -> list[DataFile]:
+    """At least one: all where there are floats, of which Python takes some for equal that Iceberg does not."""
+    found: list[DataFile] = []
+    seen: set[tuple[int, tuple[Any, ...]]] = set()
+    for f in files:
+        key = (f.spec_id, f.partition)
+        if key not in seen:
+            found.append(f)
+            if not any(isinstance(v, float) for v in f.partition):
+                seen.add(key)
+    return found
 
 
 _Range = tuple[Any, bool, Any, Any]

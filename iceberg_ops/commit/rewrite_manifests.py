@@ -78,7 +78,7 @@ class RewriteManifests(SnapshotOperationFields):
         if not replaced:
             return StagedCommit()
         counters = {"entries-processed": str(processed)}
-        made = Made(manifests, Changes(operation=SnapshotOperation.REPLACE), (), replaced, counters)
+        made = Made(manifests, Changes(operation=SnapshotOperation.REPLACE), replaced=replaced, counters=counters)
         return prepared.draft.finish(table, self.target, parent, made)
 
     def _is_chosen(self, manifest: ManifestFile, spec_id: int) -> bool:

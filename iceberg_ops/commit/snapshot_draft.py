@@ -29,7 +29,8 @@ from iceberg_ops.commit.manifest_filter import (
 from iceberg_ops.commit.manifest_merge import ManifestMerge
 from iceberg_ops.commit.manifest_writing import ManifestFolder
 from iceberg_ops.commit.operation import StagedCommit
-from iceberg_ops.commit.removals import FileKey, PartitionPruning, Removals, file_key
+from iceberg_ops.commit.removals import PartitionPruning, Removals
+from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles
 from iceberg_ops.commit.run_keys import ACTION, RUN_KEY
 from iceberg_ops.commit.snapshot_summary import changes_summary, totals
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
@@ -126,18 +127,15 @@ class SnapshotDraft:
             return Made([*added_data, *data, *added_deletes, *deletes], changes)
         basis = (metadata.format_version, metadata.current_schema_id)
         removal = DataRemoval(table, removals)
-        filtered = self._filters[ManifestContent.DATA].apply(table, data, removal.concerns, removal.goes, basis)
+        filtered = self._filters[ManifestContent.DATA].apply(table, data, removal, basis)
         gone = removed_of(filtered)
         if removals.must_exist:
             removal.forbid_missing(gone)
         kept = self._kept(filtered)
         oldest = _oldest_data(kept, changes.data, metadata.last_sequence_number)
-        removed_files = [e.data_file for e in gone]
-        of_deletes = DeleteRemoval(table, removals, removed_files, oldest)
-        criteria = (basis, oldest, frozenset(file_key(f) for f in removed_files))
-        filtered_deletes = self._filters[ManifestContent.DELETES].apply(
-            table, deletes, of_deletes.concerns, of_deletes.goes, criteria
-        )
+        of_deletes = DeleteRemoval(table, removals, gone, oldest)
+        criteria = (basis, oldest, frozenset(gone.keys))
+        filtered_deletes = self._filters[ManifestContent.DELETES].apply(table, deletes, of_deletes, criteria)
         gone_deletes = removed_of(filtered_deletes)
         if removals.must_exist:
             of_deletes.forbid_missing(gone_deletes)
@@ -149,7 +147,7 @@ class SnapshotDraft:
             merge = self._merges[content]
             manifests += merge.apply(table, [*new, *old]) if changes.merge else [*new, *old]
             replaced += merge.replaced
-        return Made(manifests, changes, [*gone, *gone_deletes], replaced)
+        return Made(manifests, changes, RemovedFiles.together((gone, gone_deletes)), replaced)
 
     def _kept(self, filtered: Sequence[Filtered]) -> list[ManifestFile]:
         return [f.manifest for f in filtered if f.manifest.has_live_files or f.manifest.added_snapshot_id == self.snapshot_id]
@@ -235,7 +233,7 @@ class SnapshotDraft:
 
     def _summary(self, table: Table, target: Target, parent: Snapshot | None, made: Made) -> dict[str, str]:
         changes = made.changes
-        removed, duplicates = _without_duplicates(made.removed)
+        removed, duplicates = made.removed.without_duplicates()
         counts = changes_summary(
             table.metadata,
             [*(n.data_file for n in (*changes.data, *changes.deletes)), *(self._taken[2] if self._taken is not None else ())],
@@ -269,7 +267,7 @@ class Made:
 
     manifests: Sequence[ManifestFile]
     changes: Changes
-    removed: Sequence[ManifestEntry] = ()
+    removed: RemovedFiles = NOTHING_REMOVED
     replaced: int = 0
     counters: Mapping[str, str] = field(default_factory=dict)
 
@@ -306,18 +304,11 @@ def _oldest_data(kept: Sequence[ManifestFile], added: Sequence[NewFile], last_se
     return min(numbers)
 
 
-def _operation_of(changes: Changes, removed: Sequence[ManifestEntry]) -> SnapshotOperation:
+def _operation_of(changes: Changes, removed: RemovedFiles) -> SnapshotOperation:
     removals = changes.removals
     if changes.deletes or removals.deletes or removals.concerns_data:
         return SnapshotOperation.OVERWRITE if changes.data else SnapshotOperation.DELETE
     return SnapshotOperation.APPEND if changes.data or not removed else SnapshotOperation.DELETE
-
-
-def _without_duplicates(removed: Sequence[ManifestEntry]) -> tuple[list[DataFile], int]:
-    seen: dict[FileKey, DataFile] = {}
-    for entry in removed:
-        seen.setdefault(file_key(entry.data_file), entry.data_file)
-    return list(seen.values()), len(removed) - len(seen)
 
 
 def _forbid_new_rows(counts: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from iceberg_ops.commit.removed_files import RemovedFiles, RemovedRows
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.partition_paths import partition_path
@@ -46,6 +47,11 @@ class _Counts:
             self._bump(f"{verb}-dvs" if f.is_deletion_vector else f"{verb}-position-delete-files", 1)
             self._bump(f"{verb}-position-deletes", f.record_count)
 
+    def count_rows(self, removed: RemovedRows) -> None:
+        self._bump("removed-files-size", removed.stored_bytes)
+        self._bump("deleted-data-files", len(removed))
+        self._bump("deleted-records", removed.records)
+
     def add(self, other: _Counts) -> None:
         for key, value in other.found.items():
             self._bump(key, value)
@@ -60,7 +66,7 @@ class _Counts:
 def changes_summary(
     metadata: TableMetadata,
     added: Iterable[DataFile],
-    removed: Iterable[DataFile],
+    removed: RemovedFiles,
     *,
     duplicates: int = 0,
     partition_limit: int = 0,
@@ -68,7 +74,13 @@ def changes_summary(
     """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed."""
     counts, in_partitions = _Counts(), dict[PartitionKey, _Counts]()
     examples: dict[PartitionKey, DataFile] = {}
-    for files, is_added in ((added, True), (removed, False)):
+    rows = () if partition_limit else removed.rows
+    for part in rows:
+        counts.count_rows(part)
+        for f in part.of_each_partition():
+            examples.setdefault(partition_key(f.spec_id, f.partition), f)
+    removed_files = [e.data_file for e in removed.entries] if rows else removed.files
+    for files, is_added in ((added, True), (removed_files, False)):
         for f in files:
             counts.count(f, added=is_added)
             key = partition_key(f.spec_id, f.partition)

@@ -150,6 +150,8 @@ def new_deletes_for(
     if not replaced or table.metadata.format_version < 2:
         return []
     vectors, others = _relevant_deletes(table, history, replaced, ignore_equality_deletes)
+    if not vectors and not others:
+        return []
     index = DeleteIndex(
         (DeleteFile(f, number) for _, f, number in others),
         specs_by_id=table.metadata.specs_by_id,
@@ -174,9 +176,9 @@ def _relevant_deletes(
 ) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
     """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
     is no error: the last one stands."""
-    names = {location_identity(f.file_path) for f in replaced}
-    partitions = {partition_key(f.spec_id, f.partition) for f in replaced}
+    names: set[str] = set()
     pruning = PartitionPruning(table.metadata, replaced)
+    partitions = pruning.partitions
     vectors: dict[str, NewDelete] = {}
     others: list[tuple[Snapshot, DataFile, int]] = []
     for snapshot, entry in history.added_deletes(ANY_OPERATION, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
@@ -184,6 +186,7 @@ def _relevant_deletes(
         if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
             continue
         if f.is_deletion_vector:
+            names = names or {location_identity(r.file_path) for r in replaced}
             if (name := location_identity(f.referenced_data_file or "")) in names:
                 vectors[name] = (snapshot, f)
         elif f.content is FileContent.EQUALITY_DELETES and ignore_equality_deletes:

@@ -1,0 +1,87 @@
+"""What a commit takes out of manifests, counted without making an entry of each.
+
+Where a manifest is read as columns, the removed entries stay rows of it: their keys tell whether all named files were found, and
+the summary adds up columns. Entries are made only for who needs them (deletes to be dropped with their data, partition summaries,
+duplicates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from iceberg_ops.commit.removals import FileKey, file_key
+from iceberg_ops.serde.manifest_columnar import EntryColumns
+from iceberg_ops.serde.manifest_rewriting import first_of_partitions
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import ManifestEntry
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedRows:
+    """Rows of a manifest of data files, with their keys."""
+
+    columns: EntryColumns
+    rows: list[int]
+    keys: list[FileKey]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def records(self) -> int:
+        return sum(self.columns.record_count[self.rows].tolist())
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(self.columns.file_size_in_bytes[self.rows].tolist())
+
+    def files(self) -> list[DataFile]:
+        return [e.data_file for e in self.columns.entries(self.rows)]
+
+    def of_each_partition(self) -> list[DataFile]:
+        """At least one of each partition."""
+        return [e.data_file for e in self.columns.entries(first_of_partitions(self.columns, self.rows))]
+
+
+@dataclass(frozen=True)
+class RemovedFiles:
+    """Everything that one attempt removes: rows of manifests and single files."""
+
+    rows: tuple[RemovedRows, ...] = ()
+    entries: tuple[ManifestEntry, ...] = ()
+
+    @classmethod
+    def together(cls, parts: Iterable[RemovedFiles]) -> RemovedFiles:
+        found = list(parts)
+        return cls(tuple(r for p in found for r in p.rows), tuple(e for p in found for e in p.entries))
+
+    def __bool__(self) -> bool:
+        return bool(self.entries) or any(self.rows)
+
+    @cached_property
+    def keys(self) -> list[FileKey]:
+        return [key for part in self.rows for key in part.keys] + [file_key(e.data_file) for e in self.entries]
+
+    @cached_property
+    def files(self) -> list[DataFile]:
+        """All of them as values."""
+        return [f for part in self.rows for f in part.files()] + [e.data_file for e in self.entries]
+
+    def of_each_partition(self) -> list[DataFile]:
+        """At least one file of each partition."""
+        return [f for part in self.rows for f in part.of_each_partition()] + [e.data_file for e in self.entries]
+
+    def without_duplicates(self) -> tuple[RemovedFiles, int]:
+        """Each file once, and how many entries are left out."""
+        if len(set(self.keys)) == len(self.keys):
+            return self, 0
+        everything = [e for part in self.rows for e in part.columns.entries(part.rows)] + list(self.entries)
+        first: dict[FileKey, ManifestEntry] = {}
+        for entry in everything:
+            first.setdefault(file_key(entry.data_file), entry)
+        return RemovedFiles(entries=tuple(first.values())), len(everything) - len(first)
+
+
+NOTHING_REMOVED = RemovedFiles()
