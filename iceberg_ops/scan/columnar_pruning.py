@@ -39,9 +39,14 @@ _WIDEST_WHOLE = 2**63
 
 def kept_entries(columns: EntryColumns, judge: SpecFilter) -> list[ManifestEntry]:
     """The live entries that ``judge`` keeps, in file order; of deletes those whose partition it keeps."""
+    return columns.entries(kept_rows(columns, judge))
+
+
+def kept_rows(columns: EntryColumns, judge: SpecFilter) -> list[int] | None:
+    """The rows of these entries; None: all."""
     kept: Mask = columns.live
     if judge.is_trivial:
-        return columns.entries(None if kept.all() else np.flatnonzero(kept).tolist())
+        return None if kept.all() else np.flatnonzero(kept).tolist()
     is_data = columns.manifest.content is ManifestContent.DATA
     found = None
     if is_data:
@@ -49,12 +54,10 @@ def kept_entries(columns: EntryColumns, judge: SpecFilter) -> list[ManifestEntry
         kept = kept & (columns.record_count != 0) & (found != NO)
     if kept.any():
         kept = kept & keeps_partitions(columns, judge, kept, with_residual=is_data)
-    rows = np.flatnonzero(kept)
-    entries = columns.entries(rows.tolist())
-    if found is None or not (found[rows] == UNDECIDED).any():
-        return entries
-    undecided = (found[rows] == UNDECIDED).tolist()
-    return [e for e, ask in zip(entries, undecided, strict=True) if not ask or judge.keeps_metrics(e.data_file)]
+    if found is not None:
+        undecided = np.flatnonzero(kept & (found == UNDECIDED)).tolist()
+        kept[undecided] = [judge.keeps_metrics(f) for f in columns.data_files(undecided)]
+    return np.flatnonzero(kept).tolist()
 
 
 def verdicts(columns: EntryColumns, bound: Expression) -> Verdicts:

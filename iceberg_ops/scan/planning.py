@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import attrgetter
+from typing import TypeVar
 
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, AlwaysTrue, Expression
@@ -29,6 +30,8 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
 from iceberg_ops.table.table import Table
+
+T = TypeVar("T")
 
 DECODING_THREADS = min(8, os.cpu_count() or 1)
 
@@ -78,23 +81,50 @@ def plan(table: Table, scan: Scan) -> ScanPlan:
 
 
 def _tasks(table: Table, manifests: list[ManifestFile], filters: SpecFilters, ignore_residuals: bool) -> list[FileScanTask]:
-    entries = list(matching_entries(table, manifests, ManifestContent.DATA, filters))
-    index = delete_index(table, manifests, filters) if entries else None
-    files = [e.data_file for e in entries]
-    numbers = [e.sequence_number or 0 for e in entries]
+    files: list[DataFile] = []
+    numbers: list[int | None] = []
+    file_numbers: list[int | None] = []
+    for kept in _of_each(manifests, ManifestContent.DATA, filters, lambda m, judge: _kept_files(table, m, judge)):
+        files += kept.files
+        numbers += kept.sequence_numbers
+        file_numbers += kept.file_sequence_numbers
+    index = delete_index(table, manifests, filters) if files else None
     left: Iterable[Expression] = repeat(ALWAYS_TRUE)
     if not ignore_residuals and not isinstance(filters.bound, AlwaysTrue):
         left = _residuals(files, filters)
     columns: dict[str, Iterable[object]] = {
         "data_file": files,
         "sequence_number": numbers,
-        "file_sequence_number": [e.file_sequence_number for e in entries],
-        "deletes": repeat(()) if index is None or index.is_empty else map(index.for_data_file, files, numbers),
+        "file_sequence_number": file_numbers,
+        "deletes": repeat(()) if index is None or index.is_empty else map(index.for_data_file, files, (n or 0 for n in numbers)),
         "residual": left,
         "start": repeat(0),
         "length": repeat(None),
     }
-    return made_from_columns(FileScanTask, len(entries), columns)
+    return made_from_columns(FileScanTask, len(files), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Data files with their sequence numbers."""
+
+    files: Sequence[DataFile]
+    sequence_numbers: Sequence[int | None]
+    file_sequence_numbers: Sequence[int | None]
+
+
+def _kept_files(table: Table, manifest: ManifestFile, judge: SpecFilter) -> _Kept:
+    columns = columns_of(table, manifest)
+    if columns is None:
+        entries = manifest_entries(table, manifest, judge)
+        return _Kept(
+            [e.data_file for e in entries], [e.sequence_number or 0 for e in entries], [e.file_sequence_number for e in entries]
+        )
+    from iceberg_ops.scan.columnar_pruning import kept_rows
+
+    rows = kept_rows(columns, judge)
+    columns.pack()
+    return _Kept(columns.data_files(rows), *columns.sequence_numbers(rows))
 
 
 def _residuals(files: list[DataFile], filters: SpecFilters) -> Iterator[Expression]:
@@ -121,17 +151,25 @@ def matching_entries(
 ) -> Iterator[ManifestEntry]:
     """Live entries of one content that may hold (or delete) matching rows, in manifest order. Deletes are judged by partition
     only."""
+    for found in _of_each(manifests, content, filters, lambda m, judge: manifest_entries(table, m, judge)):
+        yield from found
+
+
+def _of_each(
+    manifests: Iterable[ManifestFile], content: ManifestContent, filters: SpecFilters, read: Callable[[ManifestFile, SpecFilter], T]
+) -> Iterator[T]:
+    """What ``read`` gives for each manifest of that content that the filters keep, in the manifests' order."""
     chosen = [
-        m for m in manifests if m.content is content and m.has_live_files and filters.of(m.partition_spec_id).keeps_manifest(m)
+        (m, filters.of(m.partition_spec_id))
+        for m in manifests
+        if m.content is content and m.has_live_files and filters.of(m.partition_spec_id).keeps_manifest(m)
     ]
     if len(chosen) < 2:
-        for manifest in chosen:
-            yield from manifest_entries(table, manifest, filters.of(manifest.partition_spec_id))
+        yield from (read(m, judge) for m, judge in chosen)
         return
-    # Decoding leaves the interpreter's lock alone, so threads help; entries are handed out in the manifests' order.
+    # Decompressing and most of decoding leave the interpreter's lock alone, so threads help.
     with ThreadPoolExecutor(DECODING_THREADS) as pool:
-        for found in pool.map(lambda m: manifest_entries(table, m, filters.of(m.partition_spec_id)), chosen):
-            yield from found
+        yield from pool.map(lambda pair: read(*pair), chosen)
 
 
 def manifest_entries(table: Table, manifest: ManifestFile, judge: SpecFilter) -> list[ManifestEntry]:

@@ -56,6 +56,7 @@ _PLAIN = {
     "content_size_in_bytes": "f145",
 }
 _PARTITION = "f102"
+_FEW = 20
 _BYTES_PER_ROW = 500
 """What one entry takes in columns, about: twenty numbers, and its path."""
 
@@ -96,7 +97,7 @@ class LazyMap(Mapping[int, Any]):
         source = self._source
         if isinstance(source, dict):
             return source
-        self._source = found = {k: v for k, v in source.array(*self._place) if v is not None}
+        self._source = found = source.map(*self._place)
         return found
 
     def __getitem__(self, key: int) -> Any:
@@ -133,6 +134,8 @@ class EntryColumns:
         self._decoding = threading.Lock()
         self._assigned_row_ids: list[int | None] | None = None
         self._cuts: dict[str, EncodedFiles | None] = {}
+        self._looked_at: dict[str, int] = {}
+        self._maps: dict[str, list[dict[int, Any]]] = {}
         self._values = {
             k: values_of(records.walk, c)
             for k, c in records.columns.items()
@@ -145,7 +148,8 @@ class EntryColumns:
         self._paths: list[str] = self._values["f100"]
         self._formats = self._file_formats(records.walk)
         self._check()
-        _sequence_numbers(self._list("f3", None), self.status.tolist(), manifest, required=True)
+        if None in self._numbers("f3", None):
+            raise ValueError("entry without a data sequence number")
 
     def __len__(self) -> int:
         return self._rows
@@ -200,10 +204,27 @@ class EntryColumns:
 
     def numbers(self, rows: list[int] | None = None) -> tuple[list[int | None], list[int | None], list[int | None]]:
         """Snapshot ids, data sequence numbers and file sequence numbers of these rows (None: all)."""
-        manifest, status = self.manifest, self._pick(self.status, rows)
-        ids = [manifest.added_snapshot_id if s is None else s for s in self._list("f1", rows)]
-        data = _sequence_numbers(self._list("f3", rows), status, manifest, required=True)
-        return ids, data, _sequence_numbers(self._list("f4", rows), status, manifest, required=False)
+        ids = [self.manifest.added_snapshot_id if s is None else s for s in self._list("f1", rows)]
+        return ids, *self.sequence_numbers(rows)
+
+    def sequence_numbers(self, rows: list[int] | None = None) -> tuple[list[int | None], list[int | None]]:
+        """Data sequence numbers and file sequence numbers of these rows (None: all)."""
+        return self._numbers("f3", rows), self._numbers("f4", rows)
+
+    def _numbers(self, key: str, rows: list[int] | None) -> list[int | None]:
+        """Sequence numbers, inherited where they are left out (SEQ-02, SEQ-04)."""
+        import numpy
+
+        column, inherited = self._columns.get(key), self.manifest.sequence_number
+        if column is None or column.values is None:
+            written, known = numpy.zeros(self._rows, numpy.int64), numpy.zeros(self._rows, bool)
+        else:
+            written, known = column.values, column.known(self._rows)
+        found: list[int | None] = list(self._pick(numpy.where(known, written, inherited), rows))
+        unknown = ~known & (self.status != int(EntryStatus.ADDED)) if inherited else numpy.zeros(1, bool)
+        if unknown.any():
+            found = [None if u else n for n, u in zip(found, self._pick(unknown, rows), strict=True)]
+        return found
 
     def first_row_ids(self, rows: list[int]) -> list[int | None]:
         """The first row ids of these rows, None where there is none."""
@@ -217,7 +238,7 @@ class EntryColumns:
         """The data files of these rows (None: all)."""
         count = self._rows if rows is None else len(rows)
         columns: dict[str, Iterable[Any]] = {
-            "content": [_CONTENTS[c] for c in self._pick(self.content, rows)],
+            "content": self._contents(rows),
             "file_path": self._list("f100", rows),
             "file_format": self._formats if rows is None or isinstance(self._formats, repeat) else [self._formats[r] for r in rows],
             "spec_id": repeat(self.manifest.partition_spec_id),
@@ -228,6 +249,10 @@ class EntryColumns:
             "row": range(self._rows) if rows is None else rows,
         }
         return made_from_columns(LazyDataFile, count, columns)
+
+    def _contents(self, rows: list[int] | None) -> Iterable[FileContent]:
+        first, last = int(self.content.min()), int(self.content.max())
+        return repeat(_CONTENTS[first]) if first == last else [_CONTENTS[c] for c in self._pick(self.content, rows)]
 
     def partitions(self, rows: list[int]) -> list[tuple[Any, ...]]:
         """The partition tuples of these rows, as canonical values."""
@@ -244,6 +269,18 @@ class EntryColumns:
         if name in _MAPS:
             return LazyMap(self, key, row)
         return tuple(self.array(key, row)) if name in _TUPLES else self._list(key, [row])[0]
+
+    def map(self, key: str, row: int) -> dict[int, Any]:
+        """One row's statistic. Who has looked at a few is taken to look at all: then all are decoded together."""
+        from iceberg_ops.serde.avro_column_values import maps_of
+
+        self._looked_at[key] = looked_at = self._looked_at.get(key, 0) + 1
+        if looked_at < _FEW:
+            return {k: v for k, v in self.array(key, row) if v is not None}
+        maps = self._maps.get(key)
+        if maps is None:
+            self._maps[key] = maps = maps_of(self._opened(), self._columns[key], self._rows)
+        return maps[row]
 
     def array(self, key: str, row: int) -> list[Any]:
         """The items of one row's array. Raises CorruptTableError."""
@@ -424,17 +461,6 @@ def made_from_columns(kind: type[T], rows: int, columns: Mapping[str, Iterable[A
     for name, values in columns.items():
         deque(map(getattr(kind, name).__set__, made, values), maxlen=0)
     return made
-
-
-def _sequence_numbers(
-    written: Iterable[int | None], status: Iterable[int], manifest: ManifestFile, *, required: bool
-) -> list[int | None]:
-    """Inheritance (SEQ-02, SEQ-04). Raises ValueError where an entry must have a number and has none."""
-    inherited, added = manifest.sequence_number, int(EntryStatus.ADDED)
-    found = [inherited if n is None and (s == added or inherited == 0) else n for n, s in zip(written, status, strict=True)]
-    if required and None in found:
-        raise ValueError("entry without a data sequence number")
-    return found
 
 
 def _converted(values: Iterable[Any], convert: Convert | None) -> Iterable[Any]:

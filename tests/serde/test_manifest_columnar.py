@@ -234,3 +234,19 @@ def test_numbers_of_any_size_and_wide_tables_read(width: int) -> None:
     assert columns.entries() == reference
     assert columns.counts("value_counts", width).tolist() == [(e.data_file.value_counts or {}).get(width, -1) for e in reference]
     assert values_of(*columns.bounds(200, upper=True)) == [(e.data_file.upper_bounds or {}).get(200) for e in reference]
+
+
+@pytest.mark.parametrize("keys", [(), (1, 2, 3)], ids=["no map or other keys here and there", "the same keys everywhere"])
+def test_statistics_looked_at_one_by_one_or_all_together_are_the_same(keys: tuple[int, ...]) -> None:
+    found = many(90)
+    if keys:
+        same = {"value_counts": dict.fromkeys(keys, 7), "lower_bounds": dict.fromkeys(keys, b"x")}
+        found = [replace(e, data_file=replace(e.data_file, **same)) for e in found]
+    raw, manifest = encoded(found, BY_P, version=2)
+    columns = read_columns(raw, listed(manifest), BY_P[2])
+    assert columns is not None
+    for e, expected in zip(columns.entries(), decoded(raw, listed(manifest), BY_P), strict=True):
+        for name in ("value_counts", "lower_bounds", "upper_bounds"):
+            assert getattr(e.data_file, name) == getattr(expected.data_file, name)
+            wanted = getattr(expected.data_file, name)
+            assert wanted is None or list(getattr(e.data_file, name)) == list(wanted)
