@@ -32,7 +32,7 @@ from iceberg_ops.config.properties import (
     MAX_SNAPSHOT_AGE_MS,
     TARGET_FILE_SIZE_BYTES,
 )
-from iceberg_ops.config.table_options import TABLE_OPTIONS
+from iceberg_ops.config.table_options import TABLE_OPTIONS, add_files_options, compute_stats_options
 from iceberg_ops.errors import OptionError
 
 NO_LIMIT = 2**63 - 1
@@ -318,6 +318,10 @@ def check_options(action: str, options: Mapping[str, str], properties: Mapping[s
         rewrite_manifests_options(options, properties)
     elif action == "expire_snapshots":
         expire_snapshots_options(options, properties, now_ms=now_ms)
+    elif action == "add_files":
+        add_files_options(options)
+    elif action in TABLE_OPTIONS:
+        compute_stats_options(action, options)
     else:
         remove_orphan_files_options(options, now_ms=now_ms)
 

@@ -52,7 +52,7 @@ def source_rows(
 
 def _is_untyped(options: Mapping[str, str]) -> bool:
     """The reader was told how to treat types or bad rows; it is left to that."""
-    return any(key.lower() in ("inferschema", "mode", "multiline", "primitivesasstring") for key in options)
+    return any(key.lower() in ("mode", "primitivesasstring") for key in options)
 
 
 def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFrame:

@@ -59,7 +59,7 @@ class WriteOptions:
     @classmethod
     def parse(cls, operation: str, options: Mapping[str, str], table: Table) -> WriteOptions:
         """Raises OptionError for an unknown key or a bad value."""
-        known = (*_KNOWN, *_ALSO_KNOWN.get(operation, ()))
+        known = known_options(operation)
         for key in options:
             if key not in known:
                 raise OptionError(f"{operation}: unknown option {key!r}: must be one of {', '.join(known)}")
@@ -78,6 +78,11 @@ class WriteOptions:
             delete_when=read("delete-when", text, None),
             source_only_columns=read("source-only-columns", names, ()),
         )
+
+
+def known_options(operation: str) -> tuple[str, ...]:
+    """Names of the options that a row operation takes."""
+    return (*_KNOWN, *_ALSO_KNOWN.get(operation, ()))
 
 
 def _quarantine(read: OptionReader) -> str | None:

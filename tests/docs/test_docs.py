@@ -17,9 +17,10 @@ from iceberg_ops.catalog.configuration import CatalogFile
 from iceberg_ops.cli.main import COMMANDS, cli
 from iceberg_ops.cli.maintenance import parse_options
 from iceberg_ops.config.document import from_json, from_yaml
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, JobSpec
-from iceberg_ops.config.options import OPTIONS, check_options
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, JobSpec
+from iceberg_ops.config.options import OPTIONS, check_option_names, check_options
 from iceberg_ops.config.policy import MaintenanceStep, Settings, load_policy
+from iceberg_ops.config.table_options import TABLE_OPTIONS
 from spark_jobs.jobs.dispatch import check_fields
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section
 
@@ -68,11 +69,18 @@ def test_an_option_without_effect_is_said_to_have_none(action: str) -> None:
 
 def test_every_option_of_row_operations_is_documented() -> None:
     options = importlib.import_module("spark_jobs.jobs.write_options")
-    assert set(option_rows(section(OPERATIONS, "Row operations"))) == set(options._KNOWN)
+    known = {name for operation in ROW_OPERATIONS for name in options.known_options(operation)}
+    assert set(option_rows(section(OPERATIONS, "Row operations"))) == known
+
+
+@pytest.mark.parametrize("action", TABLE_OPTIONS)
+def test_every_option_of_an_action_that_is_only_asked_for_is_documented(action: str) -> None:
+    documented = {name: default for name, (default, _) in option_rows(section(OPERATIONS, action)).items()}
+    assert documented == {o.name: o.default for o in TABLE_OPTIONS[action]}
 
 
 def test_every_job_has_a_section() -> None:
-    assert {*MAINTENANCE_ACTIONS, *ROW_OPERATIONS} <= set(headings(OPERATIONS))
+    assert {*TABLE_ACTIONS, *ROW_OPERATIONS} <= set(headings(OPERATIONS))
 
 
 @pytest.mark.parametrize("action", MAINTENANCE_ACTIONS)
@@ -172,7 +180,10 @@ def test_a_command_line_in_the_docs_parses(command: Command) -> None:
         if not rest:
             return
     action, options = context.params.get("action"), context.params.get("options")
-    if name in ("plan", "run") and action and action != "ACTION" and not command.refused:
+    if action in ROW_OPERATIONS:
+        known = importlib.import_module("spark_jobs.jobs.write_options").known_options(action)
+        assert set(parse_options(options or ())) <= set(known)
+    elif name in ("plan", "run") and action and action != "ACTION" and not command.refused:
         check_options(action, parse_options(options or ()), {}, now_ms=NOW_MS)
 
 
@@ -186,11 +197,14 @@ def _json_jobs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "body"), _json_jobs())
 def test_a_job_spec_in_the_docs_parses(page: str, body: str) -> None:
     job = from_json(body, JobSpec, page)
+    if job.job in TABLE_ACTIONS and job.job not in MAINTENANCE_ACTIONS:
+        check_option_names(job.job, job.options)
+        return
     if job.job in MAINTENANCE_ACTIONS:
         check_options(job.job, job.options, {}, now_ms=NOW_MS)
         return
     check_fields(job)
-    assert set(job.options) <= set(importlib.import_module("spark_jobs.jobs.write_options")._KNOWN)
+    assert set(job.options) <= set(importlib.import_module("spark_jobs.jobs.write_options").known_options(job.job))
 
 
 def test_every_row_operation_has_an_example_that_can_be_run() -> None:

@@ -1,0 +1,133 @@
+"""A driver that ``spark-submit`` starts on the test's cluster: python cluster_driver.py FOLDER CASE, answer in FOLDER/answer.json.
+
+The packages come from the archive of ``--py-files``; FOLDER/shared is the storage that executors share with the driver, and the
+catalog is a file of the driver's alone. ``fail`` and ``twin`` wrap the writing task: the first attempt of one partition is killed
+after its files are written, or is so slow that Spark starts it once more.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, STRING, NestedField
+from iceberg_ops.table.reachable import reachable_files
+from spark_jobs.jobs.dispatch import run
+from spark_jobs.runners import changes
+from spark_jobs.session import spark_session
+
+Writer = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "name", STRING))
+
+
+def wrapped(case: str) -> Callable[[Any], Writer]:
+    """``changes._writer`` with a first attempt that dies, or dawdles, when it has written its files."""
+    real = changes._writer
+
+    def make(told: Any) -> Writer:
+        write = real(told)
+
+        def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import os
+            import time
+
+            for answer in write(batches):
+                task = TaskContext.get()
+                if task is not None and task.partitionId() == 0 and task.attemptNumber() == 0:
+                    if case == "fail":
+                        os._exit(3)
+                    time.sleep(20)
+                yield answer
+
+        return attempt
+
+    return make
+
+
+def where_from(_: Any) -> str:
+    import iceberg_ops
+
+    return str(iceberg_ops.__file__)
+
+
+class Cluster:
+    """Jobs on one table, and what is left of them."""
+
+    def __init__(self, session: SparkSession, folder: Path) -> None:
+        self.session, self.shared = session, folder / "shared"
+        properties = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": str(self.shared / "warehouse")}
+        self.config = CatalogConfig(name="c", type="sql", properties=properties)
+        self.catalog = load_catalog(self.config)
+        self.catalog.create_namespace(("db",))
+        self.catalog.create_table(("db", "t"), SCHEMA)
+
+    def source(self, name: str, ids: range, text: str) -> Source:
+        self.shared.mkdir(exist_ok=True)
+        path = self.shared / f"{name}.parquet"
+        pq.write_table(pa.table({"id": list(ids), "name": [text] * len(ids)}), path, row_group_size=500)
+        return Source(format="parquet", paths=[str(path)])
+
+    def job(self, job: str, **parts: Any) -> str:
+        return str(run(self.session, JobSpec(job=job, table="c.db.t", catalog=self.config, **parts)).status)
+
+    def state(self) -> dict[str, Any]:
+        table = self.catalog.load_table(("db", "t"))
+        rows = scan_table(table).to_pylist()
+        owned = reachable_files(table, table.metadata.snapshots)
+        known = {*owned.data, *owned.deletes}
+        found = {str(p) for p in Path(table.location).glob("data/**/*") if p.is_file() and not p.name.startswith(".")}
+        return {
+            "rows": sorted((r["id"], r["name"]) for r in rows),
+            "leaked": sorted(found - known),
+            "missing": sorted(known - found),
+        }
+
+
+def main(folder: Path, case: str) -> dict[str, Any]:
+    session = spark_session("cluster test")
+    cluster = Cluster(session, folder)
+    statuses = []
+    if case != "jobs":
+        changes._writer = wrapped(case)  # type: ignore[attr-defined]
+        statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options={"write-tasks": "4"}))
+    else:
+        statuses += [
+            cluster.job("append", source=cluster.source("a", range(1000), "a"), options={"write-tasks": "4"}),
+            cluster.job("append", source=cluster.source("b", range(1000, 2000), "b"), options={"write-tasks": "4"}),
+            cluster.job(
+                "merge",
+                source=cluster.source("m", range(900, 2100), "m"),
+                change=RowChange(
+                    mode="merge-on-read",
+                    on="target.id = source.id",
+                    clauses=[MergeClause(when="matched", action="update"), MergeClause(when="not-matched", action="insert")],
+                ),
+            ),
+            cluster.job("rewrite_data_files", options={"rewrite-all": "true", "remove-dangling-deletes": "true"}),
+        ]
+    started = time.monotonic()
+    state = cluster.state()
+    while case == "twin" and state["leaked"] and time.monotonic() - started < 30:
+        time.sleep(0.5)
+        state = cluster.state()
+    places = session.sparkContext.parallelize(range(8), 8).map(where_from).collect()
+    session.stop()
+    return {"statuses": statuses, "places": sorted(set(places)), **state}
+
+
+if __name__ == "__main__":
+    answer = main(Path(sys.argv[1]), sys.argv[2])
+    (Path(sys.argv[1]) / "answer.json").write_text(json.dumps(answer))
