@@ -19,7 +19,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.types import NestedField, StructType
 
 _CACHED = 32
 
@@ -36,7 +36,7 @@ def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> 
     for ids, files in by_ids.items():
         paths = tuple(context.path_to(i) for i in ids)
         key = (ids, tuple(str(p) for p in paths), tuple(f.file_path for f in files), tuple(sorted(io.properties.items())))
-        keys = _cached(key, _Load(io, files, paths, context))
+        keys = _cached(key, _Load(io, files, ids, paths, context))
         if keys is not None:
             found.append(keys)
     return tuple(found)
@@ -45,8 +45,10 @@ def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> 
 class _Load:
     """How to read the keys; not part of the cache's key."""
 
-    def __init__(self, io: FileIO, files: Sequence[DataFile], paths: Sequence[NestedField], context: ReadContext) -> None:
-        self.io, self.files, self.paths, self.context = io, files, paths, context
+    def __init__(
+        self, io: FileIO, files: Sequence[DataFile], ids: Sequence[int], paths: Sequence[NestedField], context: ReadContext
+    ) -> None:
+        self.io, self.files, self.ids, self.paths, self.context = io, files, ids, paths, context
 
     def __hash__(self) -> int:
         return 0
@@ -69,13 +71,15 @@ def _columns(load: _Load, file: DataFile) -> Iterator[list[pa.Array]]:
         if missing:
             raise CorruptTableError(f"equality delete file {file.file_path} lacks column {', '.join(missing)} of its equality_ids")
         for _, batch, columns in opened.batches(needed_leaves(load.paths, opened.columns), 0, None, BATCH_ROWS):
-            yield [descend(project(batch, columns, (p,), {}).column(0)) for p in load.paths]
+            yield [descend(project(batch, columns, (p,), {}).column(0), p, i) for p, i in zip(load.paths, load.ids, strict=True)]
     finally:
         opened.close()
 
 
-def descend(array: pa.Array) -> pa.Array:
-    """The leaf of a path's column; a null struct on the way is a null value."""
-    while pa.types.is_struct(array.type):
-        array = array.flatten()[0]
+def descend(array: pa.Array, path: NestedField, field_id: int) -> pa.Array:
+    """The values of the field at the end of a path (see ``ReadContext.path_to``); a null struct on the way is a null value. The
+    field itself may be a struct, which is null only where it is null, not where its first part is."""
+    while path.field_id != field_id:
+        assert isinstance(path.type, StructType)
+        array, path = array.flatten()[0], path.type.fields[0]
     return array

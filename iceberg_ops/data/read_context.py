@@ -54,7 +54,10 @@ class ReadContext:
 
     def select(self, columns: Sequence[str]) -> ReadContext:
         """The same with other columns, by top-level or metadata column name, without regard to case. Raises SchemaError."""
-        return replace(self, projected=Schema(StructType(tuple(self._column(c) for c in columns)), self.table_schema.schema_id))
+        chosen = tuple(self._column(c) for c in columns)
+        if twice := [f.name for i, f in enumerate(chosen) if f in chosen[:i]]:
+            raise SchemaError(f"column {twice[0]!r} is chosen twice: a column can be shown once")
+        return replace(self, projected=Schema(StructType(chosen), self.table_schema.schema_id))
 
     def _column(self, name: str) -> NestedField:
         found = self.table_schema.find(name, case_sensitive=False)

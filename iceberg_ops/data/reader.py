@@ -111,22 +111,22 @@ class _Reading:
         for keys in self.keys:
             if not batch.num_rows:
                 break
-            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i]))  # noqa: B023
+            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023
             counts.deleted_by_equality += int(found.sum())
             batch, positions = _filtered(batch, positions, ~found if found.any() else None)
         counts.deleted += before - batch.num_rows
         before = batch.num_rows
         if self.residual != ALWAYS_TRUE and batch.num_rows:
-            arrays = {i: self._leaf(batch, columns, f) for i, f in self.filter_paths.items()}
+            arrays = {i: self._leaf(batch, columns, f, i) for i, f in self.filter_paths.items()}
             found = np.asarray(matching(self.residual, arrays, batch.num_rows))
             batch, positions = _filtered(batch, positions, None if found.all() else found)
         counts.filtered += before - batch.num_rows
         return self._projected(batch, columns, positions)
 
-    def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField) -> pa.Array:
+    def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField, field_id: int) -> pa.Array:
         """The values of the field at the end of a path; a null struct on the way is a null value."""
         array = project(batch, columns, (path,), self.constants, keep_dictionaries=True).column(0)
-        return descend(array)
+        return descend(array, path, field_id)
 
     def _projected(
         self, batch: pa.RecordBatch, columns: Sequence[FileColumn], positions: npt.NDArray[np.int64] | None

@@ -64,6 +64,8 @@ def snapshots_between(table: Table, from_snapshot_id: int | None, to_snapshot_id
     # A start that has been expired itself is fine as long as everything after it is there.
     if (found and found[-1].parent_snapshot_id == from_snapshot_id) or from_snapshot_id is None:
         return found[::-1]
+    if to is None:
+        raise NoSuchSnapshotError(f"table {metadata.location} has no snapshot {from_snapshot_id}: it has no snapshot yet")
     raise NoSuchSnapshotError(
         f"snapshot {from_snapshot_id} is not an ancestor of {to} in table {metadata.location}, or has been expired"
     )

@@ -52,6 +52,17 @@ def test_changes_are_rows_with_what_became_of_them(cli: Cli, ids: list[int]) -> 
     assert cli("scan", T, "--changes-to", str(ids[1]), "--limit", "1").rows[0]["id"] == 1
 
 
+def test_a_column_is_shown_once_whatever_its_case(cli: Cli, ids: list[int]) -> None:
+    ran = cli("scan", T, "--columns", "ID,id")
+    assert (ran.code, ran.out) == (1, "")
+    assert "column 'id' is chosen twice" in ran.err
+
+
+def test_a_range_of_a_table_without_snapshots_is_named(cli: Cli) -> None:
+    assert cli("create", T, "id bigint").code == 0
+    assert cli("scan", T, "--changes-from", "7").err.endswith("has no snapshot 7: it has no snapshot yet\n")
+
+
 def test_a_range_and_another_choice_of_snapshot_exclude_each_other(cli: Cli, ids: list[int]) -> None:
     ran = cli("scan", T, "--changes-from", str(ids[0]), "--ref", "main")
     assert (ran.code, ran.out) == (1, "")

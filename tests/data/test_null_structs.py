@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import BOOLEAN, NestedField, StructType, list_of
+from iceberg_ops.spec.types import BOOLEAN, LONG, STRING, NestedField, StructType, list_of
 from tests.data.files import new_io, read, write, write_context
 
 PART = NestedField(3, "part", StructType((NestedField(4, "flags", list_of(5, BOOLEAN)),)), required=True)
@@ -18,3 +22,30 @@ def test_a_null_struct_with_a_required_part_comes_back_null(form: str) -> None:
     rows = [(None,), ((True, ([False, None],)),), (None,)]
     files = write(write_context(SCHEMA, properties={"write.format.default": form}), io, rows)
     assert read(files, SCHEMA, io) == rows
+
+
+INNER = StructType((NestedField(3, "c", STRING),))
+FILTERED = Schema.of(
+    NestedField(9, "id", LONG), NestedField(1, "st", StructType((NestedField(2, "b", INNER), NestedField(4, "a", LONG))))
+)
+PRESENT: list[tuple[int, Any]] = [(1, None), (2, (None, None)), (3, ((None,), None)), (4, ((None,), 4)), (5, (("x",), None))]
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("st IS NULL", [1]),
+        ("st IS NOT NULL", [2, 3, 4, 5]),
+        ("st.b IS NULL", [1, 2]),
+        ("st.b IS NOT NULL", [3, 4, 5]),
+        ("st.b.c IS NULL", [1, 2, 3, 4]),
+        ("st.a IS NOT NULL", [4]),
+        ("NOT (st IS NULL OR st.b IS NULL)", [3, 4, 5]),
+    ],
+)
+def test_a_filter_tells_a_null_struct_from_one_with_null_parts(form: str, where: str, ids: list[int]) -> None:
+    io = new_io()
+    files = write(write_context(FILTERED, properties={"write.format.default": form}), io, PRESENT)
+    found = read(files, FILTERED, io, where=bind(FILTERED, parse_where(where)))
+    assert [row[0] for row in found] == ids
