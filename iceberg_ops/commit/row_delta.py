@@ -63,6 +63,8 @@ class RowDelta(SnapshotOperationFields):
         validation.no_wrong_delete_format(table.metadata.format_version, self.added_deletes)
         validation.no_unknown_columns(table, self.added_deletes)
         validation.no_deletes_for_own_removals(self.removed_data, self.added_deletes)
+        if self.removed_deletes:
+            history.no_other_line()
         if not self.merges_vectors:
             validation.no_second_deletion_vector(history, self.added_deletes, rows)
         validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
