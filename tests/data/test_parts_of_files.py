@@ -232,3 +232,35 @@ def test_a_column_that_the_file_lacks_rules_nothing_out() -> None:
     schema = Schema.of(NestedField(1, "v", LONG), NestedField(2, "w", LONG, initial_default=5))
     found, _ = _task_rows(store, file, schema, ["_pos"], where=Predicate(Op.EQ, Reference("w"), (5,)))
     assert [row["_pos"] for row in found] == [0, 1]
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["plain", "dictionaries kept"])
+def test_text_in_dictionaries_is_filtered_there_and_comes_out_as_asked(keep: bool) -> None:
+    """Chunks with and without a dictionary in one file, nulls and an equal filter besides."""
+    schema = Schema.of(NestedField(1, "v", STRING))
+    for dictionary in (True, False, ["v"]):
+        store = new_io()
+        sink = pa.BufferOutputStream()
+        rows = [None if i % 7 == 0 else f"text {i % 5}" for i in range(600)]
+        table = pa.Table.from_batches([batch_of(schema, [(v,) for v in rows])]).cast(stored_schema(schema))
+        pq.write_table(table, sink, row_group_size=250, use_dictionary=dictionary, store_schema=False)
+        file = _file(store, sink.getvalue().to_pybytes(), FileFormat.PARQUET, len(rows))
+        context = ReadContext(table_schema=schema, projected=schema)
+        task = FileScanTask(file, 1, residual=_where(Op.IN, "text 1", "text 3", "text 9"), deletes=_deletes(store, {1, 3}))
+        batches = list(read_task(task, context, store, batch_rows=100, keep_dictionaries=keep, read_ahead=keep))
+        found = [v for batch in batches for v in batch.column(0).to_pylist()]
+        assert found == [v for i, v in enumerate(rows) if v in ("text 1", "text 3") and i not in (1, 3)]
+        if not keep:
+            assert {batch.schema.field(0).type for batch in batches} == {pa.string()}
+        if keep:
+            assert pa.types.is_dictionary(batches[0].schema.field(0).type) is (dictionary is not False)
+
+
+def test_a_scan_given_up_early_closes_its_file() -> None:
+    store = new_io()
+    file = _file(store, FILES[FileFormat.PARQUET], FileFormat.PARQUET, ROWS)
+    context = ReadContext(table_schema=IDS, projected=IDS)
+    batches = read_task(FileScanTask(file, 1), context, store, batch_rows=10, read_ahead=True)
+    assert next(batches).num_rows == 10
+    batches.close()
+    assert list(batches) == []
