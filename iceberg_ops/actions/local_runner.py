@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.runner import GroupFailure, Progress, ProgressCallback, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
+from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError
@@ -114,7 +115,8 @@ def attempt(work: GroupWork) -> GroupResult | GroupFailure:
 
 
 def one_arrow_thread() -> None:
-    """Workers share the CPUs by processes, so each keeps to one."""
+    """Workers share the CPUs by processes, so each keeps to one. They are processes of our own, which need no pandas."""
+    keep_pandas_out()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(2)
 

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 
 from iceberg_ops import __version__
+from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
 
 
@@ -49,8 +50,6 @@ COMMANDS: dict[str, Registered] = {
     "health": Registered("iceberg_ops.cli.health", "health", "Say what is due on tables, and why."),
     "policy": Registered("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
 }
-ARROW_COMMANDS = frozenset({"scan", "run"})
-"""Commands that read rows, so always import Arrow; to the others its import would be a cost."""
 
 
 class LazyGroup(click.Group):
@@ -121,35 +120,8 @@ def _fail(code: str, message: str, debug: bool) -> int:
 
 def main() -> None:
     """The ``iceberg-ops`` script."""
-    if ARROW_COMMANDS & set(sys.argv[1:]) and not {"-h", "--help"} & set(sys.argv[1:]):
-        keep_pandas_out()
+    keep_pandas_out()
     sys.exit(run(sys.argv[1:]))
-
-
-def keep_pandas_out() -> None:
-    """Arrow imports pandas at its first array wherever pandas is installed: half a second for nothing, as no command uses it.
-
-    Arrow looks once, so it looks while pandas can not be found. Only for processes of our own: in a user's, Arrow has to know
-    pandas.
-    """
-    if "pandas" in sys.modules:
-        return
-    import pyarrow
-
-    sys.meta_path.insert(0, _NoPandas)
-    try:
-        pyarrow.array([0])
-    finally:
-        sys.meta_path.remove(_NoPandas)
-
-
-class _NoPandas:
-    """A finder that knows of no pandas, and leaves every other module to the next."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("kept out", name=name)
 
 
 if __name__ == "__main__":

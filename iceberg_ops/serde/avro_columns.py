@@ -10,7 +10,7 @@ Takes records, arrays, fixed and primitives, each alone or with null (no enum, n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,14 +88,13 @@ def kind_of(node: Any) -> str:
 
 
 class Walk:
-    """Reads fields at many positions of one buffer."""
+    """Reads fields at many positions of one buffer: ``parts`` one after another (``raw``, up to ``end``)."""
 
-    def __init__(self, raw: bytes) -> None:
-        self.raw = raw
-        self.end = len(raw)
-        padded = raw + bytes(_PADDING)
-        self._bytes = np.frombuffer(padded, np.uint8)
-        self._words: npt.NDArray[np.uint64] = np.ndarray((len(raw) + _PADDING - 8,), "<u8", buffer=padded, strides=(1,))
+    def __init__(self, parts: Iterable[bytes]) -> None:
+        self.raw = b"".join((*parts, bytes(_PADDING)))
+        self.end = len(self.raw) - _PADDING
+        self._bytes = np.frombuffer(self.raw, np.uint8)
+        self._words: npt.NDArray[np.uint64] = np.ndarray((len(self.raw) - 8,), "<u8", buffer=self.raw, strides=(1,))
 
     def bytes_at(self, positions: Positions) -> npt.NDArray[np.uint8]:
         """One byte at each position."""

@@ -60,7 +60,7 @@ def read_fields(walk: Walk, fields: Iterable[Any], at: Positions) -> tuple[dict[
 
 class _Finder:
     def __init__(self, blocks: Sequence[tuple[int, bytes]], fields: Sequence[Any], index: int) -> None:
-        self._walk = Walk(b"".join(raw for _, raw in blocks))
+        self._walk = Walk(raw for _, raw in blocks)
         self._fields, self._head, self._tail = fields, fields[:index], fields[index + 1 :]
         self._text = fields[index]["name"]
         self._counts = np.array([count for count, _ in blocks], np.int64)
@@ -103,10 +103,12 @@ class _Finder:
             while at >= 0:
                 found.append(at)
                 # A search in a short stretch is ten times as fast to set up as one up to the end.
-                near = find(beginning, at + hop, at + hop + _STRETCH)
-                at = near if near >= 0 else find(beginning, at + hop)
-                if len(found) > most:
-                    raise NotTaken
+                start = at + hop
+                at = find(beginning, start, start + _STRETCH)
+                if at < 0:
+                    at = find(beginning, start)
+            if len(found) > most:
+                raise NotTaken
         places = np.array(found, np.int64)
         return places if len(beginnings) == 1 else np.unique(places)
 

@@ -9,12 +9,12 @@ is left to it: ``read_columns`` gives None then, and the reference reads the fil
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from iceberg_ops.errors import CorruptTableError, IcebergOpsError
 from iceberg_ops.serde.avro_container import Container, read_container
@@ -22,6 +22,7 @@ from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, file_fo
 from iceberg_ops.serde.manifest_encoding import EncodedFile
 from iceberg_ops.serde.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
 from iceberg_ops.serde.partition_avro import Convert
+from iceberg_ops.serde.slotted_objects import made_from_columns
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.types import StructType
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
     from iceberg_ops.serde.avro_columns import Column, Walk
     from iceberg_ops.serde.avro_record_starts import Records
 
-T = TypeVar("T")
-
 FEWEST_RECORDS = 32
 """Below this the record decoder is as fast: columns cost about a millisecond per file."""
+
+RECORDS_WORTH_NUMPY = 2000
+"""The record decoder takes about as long for so many as numpy's import."""
 
 _STATUSES = tuple(EntryStatus)
 _CONTENTS = tuple(FileContent)
@@ -72,7 +74,7 @@ def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType
     container that can not be opened."""
     refuse_encrypted(data, manifest.manifest_path)
     container = read_container(data, manifest.manifest_path)
-    if container.record_count < FEWEST_RECORDS or any(count > len(raw) for count, raw in container.blocks):
+    if not _is_worth_columns(container.record_count) or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
     found = _decode(container, plan)
@@ -82,6 +84,18 @@ def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType
         return EntryColumns(found, plan, manifest, data)
     except (IcebergOpsError, ValueError, TypeError, KeyError, OverflowError):
         return None
+
+
+_read_without_numpy = [0]
+
+
+def _is_worth_columns(records: int) -> bool:
+    """Whether columns are faster than the record decoder. Where numpy is not there yet, its import has to pay off too: a command
+    that looks at a small table is done without it."""
+    if records < FEWEST_RECORDS or "numpy" in sys.modules:
+        return records >= FEWEST_RECORDS
+    _read_without_numpy[0] += records
+    return _read_without_numpy[0] > RECORDS_WORTH_NUMPY
 
 
 class LazyMap(Mapping[int, Any]):
@@ -274,11 +288,11 @@ class EntryColumns:
         """One row's statistic. Who has looked at a few is taken to look at all: then all are decoded together."""
         from iceberg_ops.serde.avro_column_values import maps_of
 
-        self._looked_at[key] = looked_at = self._looked_at.get(key, 0) + 1
-        if looked_at < _FEW:
-            return {k: v for k, v in self.array(key, row) if v is not None}
         maps = self._maps.get(key)
         if maps is None:
+            self._looked_at[key] = looked_at = self._looked_at.get(key, 0) + 1
+            if looked_at < _FEW:
+                return {k: v for k, v in self.array(key, row) if v is not None}
             self._maps[key] = maps = maps_of(self._opened(), self._columns[key], self._rows)
         return maps[row]
 
@@ -328,7 +342,7 @@ class EntryColumns:
         walk = self._walk
         if walk is None:
             container = read_container(self._data, self.manifest.manifest_path)
-            self._walk = walk = Walk(b"".join(raw for count, raw in container.blocks if count))
+            self._walk = walk = Walk(raw for count, raw in container.blocks if count)
         return walk
 
     def _statistic(self, name: str, field_id: int) -> tuple[Walk, Column]:
@@ -452,15 +466,6 @@ def _settled(value: Any) -> Any:
 
 def _whole_file(values: tuple[Any, ...]) -> DataFile:
     return DataFile(**dict(zip(_FIELDS, values, strict=True)))
-
-
-def made_from_columns(kind: type[T], rows: int, columns: Mapping[str, Iterable[Any]]) -> list[T]:
-    """Objects of a slotted class from columns. Slots are set directly and a column at a time, which keeps the loop out of Python: a
-    frozen dataclass's own ``__init__`` takes ten times as long."""
-    made = list(map(kind.__new__, repeat(kind, rows)))
-    for name, values in columns.items():
-        deque(map(getattr(kind, name).__set__, made, values), maxlen=0)
-    return made
 
 
 def _converted(values: Iterable[Any], convert: Convert | None) -> Iterable[Any]:

@@ -27,24 +27,50 @@ def test_starting_imports_nothing_heavy() -> None:
 
 def test_no_command_imports_pandas_though_arrow_would() -> None:
     code = (
-        "import sys\nfrom iceberg_ops.cli.main import keep_pandas_out\nkeep_pandas_out()\nimport pyarrow, polars\n"
+        "import sys\nfrom iceberg_ops.data.pandas_kept_out import keep_pandas_out\nkeep_pandas_out()\nimport pyarrow\n"
         "import iceberg_ops.data.reader, iceberg_ops.scan.columnar_pruning\n"
-        "pyarrow.array([1]).to_pylist(), polars.Series([1]).to_arrow()\nprint('pandas' in sys.modules)"
+        "pyarrow.array([1]).to_pylist()\nprint('pandas' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "False\n"
 
 
-def test_a_filter_over_columns_of_statistics_needs_no_pandas(tmp_path: Path) -> None:
-    table = make_table(tmp_path / "t", 40)
+def test_workers_of_the_pool_import_no_pandas() -> None:
     code = (
-        "import sys\nfrom iceberg_ops.cli.main import keep_pandas_out, run\nkeep_pandas_out()\n"
-        f"run(['files', {table.metadata_location!r}, '--where', 'id >= 5', '--json'])\n"
-        "print('pandas' in sys.modules, 'polars' in sys.modules, file=sys.stderr)"
+        "import multiprocessing as m, concurrent.futures as f\nfrom iceberg_ops.actions.local_runner import one_arrow_thread\n"
+        "import pyarrow\n"
+        "if __name__ == '__main__':\n"
+        "    with f.ProcessPoolExecutor(1, mp_context=m.get_context('spawn'), initializer=one_arrow_thread) as pool:\n"
+        "        pool.submit(pyarrow.array, [1]).result()\n"
+        "        print(pool.submit(eval, \"'pandas' in __import__('sys').modules\").result())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert len(json.loads(done.stdout)) == 40
-    assert done.stderr == "False True\n"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "False\n"
+
+
+COMMANDS_ON_A_SMALL_TABLE = {
+    "files": ["files", "TABLE", "--json"],
+    "files by a column": ["files", "TABLE", "--where", "id >= 5", "--json"],
+    "plan": ["plan", "rewrite_data_files", "TABLE", "--json"],
+    "inspect": ["inspect", "TABLE", "files", "--json"],
+    "check": ["check", "TABLE", "--json"],
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS_ON_A_SMALL_TABLE)
+def test_a_command_on_a_small_table_needs_no_pandas(name: str, tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", 40)
+    arguments = [table.metadata_location if a == "TABLE" else a for a in COMMANDS_ON_A_SMALL_TABLE[name]]
+    code = f"import sys, atexit\nsys.argv[1:] = {arguments!r}\n" + (
+        "heavy = {'pandas', 'polars', 'numpy', 'pyarrow'}\natexit.register(lambda: print(*heavy & set(sys.modules), file=sys.stderr))\n"
+        "from iceberg_ops.cli.main import main\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    loaded = done.stderr.splitlines()[-1].split()
+    assert not {"pandas", "polars"} & set(loaded)
+    if name.startswith("files"):
+        assert loaded == []
+        assert len(json.loads(done.stdout)) == 40
 
 
 def test_help_imports_no_command() -> None:
