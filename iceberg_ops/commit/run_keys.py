@@ -44,8 +44,10 @@ def find_run(metadata: TableMetadata, run_key: str | None) -> EarlierRun | None:
         if snapshot.summary.get(RUN_KEY) == run_key:
             return EarlierRun(snapshot.snapshot_id, snapshot)
     if (text := metadata.properties.get(LEDGER_PREFIX + run_key)) is not None:
-        snapshot_id = text.partition("@")[0]
-        return EarlierRun(int(snapshot_id) if snapshot_id.isdecimal() else None, None)
+        known = text.partition("@")[0]
+        if not known.isdecimal():
+            return EarlierRun(None, None)
+        return EarlierRun(int(known), metadata.snapshots_by_id.get(int(known)))
     return None
 
 

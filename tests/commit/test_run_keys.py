@@ -5,9 +5,12 @@ from __future__ import annotations
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.refs import RollBack
 from iceberg_ops.commit.run_keys import LEDGER_PREFIX, LEDGER_SIZE, find_run, made_up_run_key
+from iceberg_ops.commit.transaction import Transaction
 from tests.builders import data_file, live_paths, make_catalog, make_table
+from tests.catalog.wrappers import LosesTheAnswer
 
 
 def test_the_ledger_keeps_the_latest_64_however_many_expire_at_once() -> None:
@@ -50,3 +53,12 @@ def test_a_rolled_back_run_is_not_done_again_under_its_key_before_and_after_its_
     assert found.snapshot_id == first.snapshot.snapshot_id
     anew = commit(catalog, table, AppendFiles(added=(data_file("b"),), run_key="job/2"))
     assert live_paths(anew.table) == {"a", "b"}
+
+
+def test_a_repeated_transaction_finds_its_snapshot() -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    both = Transaction(operations=(AppendFiles(added=(data_file("a"),)), UpdateProperties(updates={"b": "c"})), run_key="job/1")
+    first = commit(LosesTheAnswer(catalog), table, both, sleep=lambda _: None)
+    again = commit(catalog, table, both)
+    assert (again.already_committed, again.snapshot, live_paths(again.table)) == (True, first.snapshot, {"a"})
