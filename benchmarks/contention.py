@@ -141,7 +141,8 @@ def _java_rewrites(lake: SharedLake, name: str, figures: Figures) -> bool:
 
 def _cause(e: Exception) -> str:
     """Iceberg's own line that says why, without the names of files."""
-    lines = [line for line in str(e).splitlines() if "org.apache.iceberg.exceptions" in line] or str(e).splitlines()
+    every = [line.strip() for line in str(e).splitlines()]
+    lines = [line for line in every if "org.apache.iceberg.exceptions" in line and not line.startswith("at ")] or every
     return re.sub(r"[:,]?\s*(for )?(GenericDataFile|/|file:).*", "", lines[-1].rpartition("exceptions.")[2])[:120]
 
 
