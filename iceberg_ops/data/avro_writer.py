@@ -8,7 +8,6 @@ offsets.
 
 from __future__ import annotations
 
-import io as memory
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -59,28 +58,32 @@ _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for 
 
 
 class AvroFileWriter:
-    """See ``writer.FileWriter``. Rows are encoded as they come; the encoded file is held in memory until it is complete."""
+    """See ``writer.FileWriter``. Rows are encoded as they come and leave block by block (16 KB); without rows there is no file."""
+
+    ratio: float | None = None
+    buffered_bytes = 0
+    """A block at most, which is not worth counting."""
 
     def __init__(self, context: WriteContext, io: FileIO, location: str, partition: Sequence[Any], target_size: int) -> None:
         self.location = location
         self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
         self._fields = context.file_schema.fields
-        self._buffer = memory.BytesIO()
-        self._writer = _writer(self._buffer, context)
+        self._sink: Any = None
+        self._writer: Any = None
         self._rows = 0
-        self.buffered_bytes = 0
 
     @property
     def is_full(self) -> bool:
-        return self._buffer.tell() >= self._target
-
-    ratio: float | None = None
+        return self._sink is not None and bool(self._sink.tell() >= self._target)
 
     def rows_that_fit(self, batch: pa.RecordBatch) -> int:
         """Rows are encoded at once, so a small step at a time."""
         return min(int(batch.num_rows), _STEP_ROWS)
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if self._writer is None:
+            self._sink = self._io.open_output(self.location)
+            self._writer = _writer(self._sink, self._context)
         columns = [
             [to_avro(f.type, v) for v in values_of(f.type, c)]
             for f, c in zip(self._fields, batch.columns, strict=True)
@@ -90,18 +93,18 @@ class AvroFileWriter:
         for row in zip(*columns, strict=True):
             self._writer.write(dict(zip(names, row, strict=True)))
         self._rows += batch.num_rows
-        self.buffered_bytes = self._buffer.tell()
 
     def flush(self) -> None:
-        self._writer.flush()
+        if self._writer is not None:
+            self._writer.flush()
 
     def close(self) -> DataFile | None:
         """Complete the file. None where no row was written."""
-        if not self._rows:
+        if self._writer is None:
             return None
         self._writer.flush()
-        data = self._buffer.getvalue()
-        self._io.write(self.location, data)
+        size = int(self._sink.tell())
+        self._sink.close()
         return DataFile(
             content=FileContent.DATA,
             file_path=self.location,
@@ -109,12 +112,12 @@ class AvroFileWriter:
             spec_id=self._context.spec.spec_id,
             partition=self._partition,
             record_count=self._rows,
-            file_size_in_bytes=len(data),
+            file_size_in_bytes=size,
             sort_order_id=self._context.sort_order_id,
         )
 
 
-def _writer(sink: memory.BytesIO, context: WriteContext) -> Any:
+def _writer(sink: Any, context: WriteContext) -> Any:
     from fastavro.write import Writer
 
     stated = AVRO_COMPRESSION.of(context.properties)

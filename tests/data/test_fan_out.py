@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.data.arrow_schema import arrow_schema
+from iceberg_ops.data.avro_writer import AvroFileWriter
 from iceberg_ops.data.writer import PartitionedWriter, split_by_partition
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -72,3 +73,18 @@ def test_parts_of_mixed_text_forms_come_back_in_order() -> None:
         writer.write(batch)
     rows = read(writer.close(), SCHEMA, store, spec=SPEC)
     assert rows == [(0, f"v{i}") for i in [*range(9), *range(10, 19)]] + [(1, "v9"), (1, "v19")]
+
+
+def test_avro_files_leave_block_by_block() -> None:
+    """Nothing but the last block waits in memory, however large the file."""
+    store = new_io()
+    context = write_context(SCHEMA, spec=SPEC, properties={"write.format.default": "avro", "write.avro.compression-codec": "none"})
+    writer = AvroFileWriter(context, store, "memory://wh/t/data/f.avro", (0,), 1 << 30)
+    assert writer.close() is None
+    for _ in range(3):
+        writer.write(_batch([0] * ROWS))
+        assert not writer.is_full
+    file = writer.close()
+    assert file is not None
+    assert file.file_size_in_bytes == len(store.read(file.file_path)) > 3 * ROWS * 100
+    assert len(read([file], SCHEMA, store, spec=SPEC)) == file.record_count == 3 * ROWS
