@@ -8,6 +8,7 @@ must meet; a runner may do it in stages, by as many ranges as there should be fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from iceberg_ops.config.options import SizeOptions
 from iceberg_ops.data.read_context import ReadContext
@@ -47,7 +48,7 @@ def works_of(
         for i, tasks in enumerate(parts, 1):
             work = GroupWork(
                 group_id=f"{group.group_id}/{i}",
-                tasks=tuple(task_to_json(task).decode() for task in tasks),
+                tasks=tuple(task_to_json(_without_statistics(task)).decode() for task in tasks),
                 read=read,
                 write=write,
                 io_properties=dict(io.properties),
@@ -62,6 +63,15 @@ def works_of(
             )
             found.append(work)
     return found
+
+
+def _without_statistics(task: FileScanTask) -> FileScanTask:
+    """Whoever reads a whole file has no use for its bounds and counts, which are most of a task's text."""
+    bare = replace(
+        task.data_file, column_sizes=None, value_counts=None, null_value_counts=None, nan_value_counts=None,
+        lower_bounds=None, upper_bounds=None,
+    )  # fmt: skip
+    return replace(task, data_file=bare)
 
 
 def _target_of_part(tasks: Sequence[FileScanTask], sizes: SizeOptions) -> int:

@@ -27,7 +27,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import BINARY, DATE, INT, LONG, STRING, TIME, DecimalType, IcebergType, PrimitiveType
 
 _LOOKED_AT = 8
-"""Inputs looked at: files of one group were mostly written alike."""
+"""The most inputs looked at, and one of so many: files of one group were mostly written alike."""
 _TOO_FEW = 1000
 """A chunk of fewer values says nothing."""
 _LOOKED_AT_ROWS = 1 << 16
@@ -87,8 +87,9 @@ def _pays(column: pa.ChunkedArray) -> bool:
 
 def _footers(io: FileIO, tasks: Sequence[FileScanTask]) -> Iterator[tuple[tuple[FileColumn, ...], pq.FileMetaData]]:
     parquet = [t.file_path for t in tasks if t.data_file.file_format is FileFormat.PARQUET]
-    step = max(1, len(parquet) // _LOOKED_AT)
-    for location in parquet[::step][:_LOOKED_AT]:
+    looked_at = min(_LOOKED_AT, -(-len(parquet) // _LOOKED_AT))
+    step = max(1, len(parquet) // max(looked_at, 1))
+    for location in parquet[::step][:looked_at]:
         try:
             opened = ParquetDataFile(io, location, ColumnIds())
         except (FileNotFoundError, pa.ArrowInvalid) as e:

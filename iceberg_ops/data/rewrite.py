@@ -142,12 +142,12 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     io = io or load_file_io(work.io_properties)
     read = ReadContext.from_json(work.read)
     tasks = [task_from_json(task) for task in work.tasks]
-    tally = Tally(read.projected)
+    tally = Tally(read.projected, bytes_in=sum(task.data_bytes for task in tasks))
     spilled: list[int] = []
     rows = ordered(work, read.projected, tally.counted(rows_of(tasks, read, io, tally.read)), io, spilled=spilled)
-    if sum(task.data_bytes for task in tasks) > _AHEAD_BYTES:
+    if tally.bytes_in > _AHEAD_BYTES:
         rows = ahead(rows)
-    writer = writer_of(work, io)
+    writer = writer_of(work, io, tasks)
     try:
         for batch in rows:
             writer.write_canonical(batch)
@@ -179,10 +179,10 @@ def rows_of(tasks: Sequence[FileScanTask], read: ReadContext, io: FileIO, counts
         yield from read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts)
 
 
-def writer_of(work: GroupWork, io: FileIO) -> RollingWriter | PartitionedWriter:
-    """Writes the work's output, encoded as its input files suggest."""
+def writer_of(work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask]) -> RollingWriter | PartitionedWriter:
+    """Writes the work's output, encoded as the files of ``tasks`` suggest."""
     write = WriteContext.from_json(work.write)
-    hints = hints_for(io, [task_from_json(task) for task in work.tasks], write.file_schema)
+    hints = hints_for(io, tasks, write.file_schema)
     if work.partition is None:
         return PartitionedWriter(
             write, io, operation_id=work.operation_id, task_id=work.task_id, target_size=work.target_file_size, hints=hints
@@ -240,7 +240,8 @@ def _field_id(schema: Schema, name: str) -> int:
 class Tally:
     """Rows and nulls of what was read, counted before anything is done with it."""
 
-    def __init__(self, schema: Schema, rows: int = 0, nulls: Mapping[int, int] | None = None) -> None:
+    def __init__(self, schema: Schema, *, bytes_in: int = 0, rows: int = 0, nulls: Mapping[int, int] | None = None) -> None:
+        self.bytes_in = bytes_in
         self.schema = schema
         self.rows = rows
         self.read = ReadCounts()
@@ -277,7 +278,7 @@ def _result(work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_m
         deleted_rows_applied=tally.read.deleted,
         null_counts_in=tally.nulls,
         null_counts_out=nulls,
-        bytes_in=sum(task_from_json(task).data_bytes for task in work.tasks),
+        bytes_in=tally.bytes_in,
         bytes_out=sum(f.file_size_in_bytes for f in added),
         duration_ms=duration_ms,
         spilled_runs=tuple(spilled),

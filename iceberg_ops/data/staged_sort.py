@@ -48,6 +48,8 @@ from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_t
 _BATCH_ROWS = 1 << 14
 """Rows of a batch in a run: a merge holds one of each run."""
 _PART_BYTES = 128 << 20
+_BUFFER_BYTES = 1 << 20
+"""Arrow writes every buffer of every column by itself: gathered, or each would cross into Python."""
 _RANGE_TASKS = 8
 """Input files a range is told of: their footers decide about encodings."""
 
@@ -125,7 +127,8 @@ class StagedSort:
         for part in parts:
             for field_id, n in part.nulls.items():
                 nulls[field_id] = nulls.get(field_id, 0) + n
-        tally = Tally(ReadContext.from_json(self.work.read).projected, rows=sum(p.rows for p in parts), nulls=nulls)
+        schema, size = ReadContext.from_json(self.work.read).projected, sum(task_from_json(t).data_bytes for t in self.work.tasks)
+        tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=nulls)
         tally.read.deleted = sum(p.deleted for p in parts)
         spilled = [rows for part in parts for rows in part.run_rows]
         return verified(self.work, self._io, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
@@ -168,7 +171,7 @@ def write_range(text: str) -> str:
     io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
     make = key_maker(work, read.projected, _sample(work, read, io, folder))
     rows = ahead(merged([Run(_opened(io, location), first, end) for location, first, end in shares], make))
-    writer = writer_of(work, io)
+    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks])
     try:
         for batch in rows:
             writer.write_canonical(batch)
@@ -216,7 +219,11 @@ def _write_run(whole: pa.RecordBatch, keys: Keys, bounds: Keys, io: FileIO, loca
     ends = [*(places - np.arange(len(places))), rows]
     order = order[order < rows]
     firsts, start, written = [0], 0, 0
-    with io.open_output(location) as sink, _ipc_writer(sink, whole.schema) as writer:
+    with (
+        io.open_output(location) as output,
+        pa.BufferedOutputStream(pa.PythonFile(output, "w"), _BUFFER_BYTES) as sink,
+        pa.ipc.new_file(sink, whole.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+    ):
         for end in ends:
             for batch in slices_of(whole, order[start:end], _BATCH_ROWS):
                 writer.write_batch(batch)
@@ -224,10 +231,6 @@ def _write_run(whole: pa.RecordBatch, keys: Keys, bounds: Keys, io: FileIO, loca
             firsts.append(written)
             start = end
     return tuple(firsts)
-
-
-def _ipc_writer(sink: Any, schema: pa.Schema) -> Any:
-    return pa.ipc.new_file(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
 
 
 def _opened(io: FileIO, location: str) -> Any:
