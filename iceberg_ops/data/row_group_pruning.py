@@ -2,13 +2,15 @@
 
 A row group is shown to the expressions as a small file with metrics, so what holds for pruning files holds here (SCAN-06, SCAN-07):
 what is absent or unreadable is unknown, and a group is left out only where no row of it can match. Statistics count only where the
-file stores the column in the type that the filter compares in; those of promoted columns, uuids, and values in other units are not
-used. Min and max may be truncated: they enclose the values, and more is not asked of them.
+file stores the column in the type and unit that the filter compares in, or a narrower whole number or decimal. Not used are those of
+uuids, and of byte arrays (text, long decimals) by parquet-mr before 1.10, which compared bytes as signed numbers. Min and max may be
+truncated: they enclose the values, and more is not asked of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +25,7 @@ from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.types import IcebergType, PrimitiveType
 from iceberg_ops.spec.values import to_bytes
 
+_BYTE_ARRAYS = frozenset({"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"})
 _COUNTS_ONLY = frozenset({"uuid", "geometry", "geography", "variant", "unknown"})
 
 
@@ -35,7 +38,8 @@ def groups_that_may_match(
     references = {leaf.field_id: leaf.term.reference for leaf in leaves(where) if isinstance(leaf, BoundPredicate)}
     found = [(reference, leaf) for reference in references.values() if (leaf := _leaf_of(columns, reference)) is not None]
     may_match = metrics_pruner(where)
-    return [g for g in groups if may_match(_as_file(metadata.row_group(g), found))]
+    unreliable = _BYTE_ARRAYS if _compares_signed_bytes(metadata.created_by) else frozenset()
+    return [g for g in groups if may_match(_as_file(metadata.row_group(g), found, unreliable))]
 
 
 def runs(groups: Sequence[int]) -> Iterator[list[int]]:
@@ -60,7 +64,14 @@ def _leaf_of(columns: Sequence[FileColumn], reference: BoundReference) -> FileCo
     return None
 
 
-def _as_file(group: pq.RowGroupMetaData, found: Sequence[tuple[BoundReference, FileColumn]]) -> DataFile:
+def _compares_signed_bytes(created_by: str | None) -> bool:
+    found = re.match(r"parquet-mr version (\d+)\.(\d+)", created_by or "")
+    return found is not None and (int(found[1]), int(found[2])) < (1, 10)
+
+
+def _as_file(
+    group: pq.RowGroupMetaData, found: Sequence[tuple[BoundReference, FileColumn]], unreliable: Container[str]
+) -> DataFile:
     values, nulls, lower, upper = {}, {}, {}, {}
     for reference, leaf in found:
         chunk = group.column(leaf.leaves[0])
@@ -70,7 +81,7 @@ def _as_file(group: pq.RowGroupMetaData, found: Sequence[tuple[BoundReference, F
             continue
         if statistics.has_null_count:
             nulls[reference.field_id] = statistics.null_count
-        if statistics.has_min_max and _stored_as(leaf.type, reference.type):
+        if statistics.has_min_max and chunk.physical_type not in unreliable and _stored_as(leaf.type, reference.type):
             low, high = (_bound(reference.type, raw) for raw in (statistics.min_raw, statistics.max_raw))
             if low is not None and high is not None:
                 lower[reference.field_id], upper[reference.field_id] = low, high

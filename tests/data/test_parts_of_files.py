@@ -8,6 +8,7 @@ import io
 import itertools
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DOUBLE, INT, LONG, STRING, TIMESTAMP, IcebergType, NestedField
+from iceberg_ops.spec.types import DOUBLE, INT, LONG, STRING, TIMESTAMP, DecimalType, IcebergType, NestedField
 from tests.data.files import batch_of, new_io, write, write_context
 from tests.expressions.oracle import truth
 from tests.expressions.test_no_row_is_lost import ALL, SCHEMA, as_tuple, expressions, rows
@@ -264,3 +265,18 @@ def test_a_scan_given_up_early_closes_its_file() -> None:
     assert next(batches).num_rows == 10
     batches.close()
     assert list(batches) == []
+
+
+@pytest.mark.parametrize(("writer", "looked_at"), [("parquet-mr version 1.8.1", 4), ("parquet-mr version 1.10.1", 2)])
+def test_decimal_statistics_of_old_writers_rule_nothing_out(writer: str, looked_at: int) -> None:
+    """parquet-mr compared the bytes of decimals as signed numbers before 1.10 (PARQUET-1025)."""
+    low, high = [Decimal("1.00"), Decimal("2.00")], [Decimal("7.00"), Decimal("8.00")]
+    store, file, schema = _groups(DecimalType(precision=9, scale=2), [low, high])
+    data = store.read(file.file_path)
+    made_by = pq.read_metadata(pa.BufferReader(data)).created_by.encode()
+    assert data.count(made_by) == 1
+    old = new_io()
+    file = _file(old, data.replace(made_by, writer.encode().ljust(len(made_by))), FileFormat.PARQUET, 4)
+    found, counts = _task_rows(old, file, schema, ["_pos"], where=_where(Op.GT, Decimal("5.00")))
+    assert [row["_pos"] for row in found] == [2, 3]
+    assert counts.physical == looked_at
