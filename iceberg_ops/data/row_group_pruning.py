@@ -2,9 +2,9 @@
 
 A row group is shown to the expressions as a small file with metrics, so what holds for pruning files holds here (SCAN-06, SCAN-07):
 what is absent or unreadable is unknown, and a group is left out only where no row of it can match. Statistics count only where the
-file stores the column in the type and unit that the filter compares in, or a narrower whole number or decimal. Not used are those of
-uuids, and of byte arrays (text, long decimals) by parquet-mr before 1.10, which compared bytes as signed numbers. Min and max may be
-truncated: they enclose the values, and more is not asked of them.
+file stores the column in the type and unit that the filter compares in, or a narrower whole number or decimal. Those of uuids are
+not used, nor those of byte arrays (text, long decimals) by parquet-mr before 1.10, which compared bytes as signed numbers. Min and
+max may be truncated: they enclose the values, and more is not asked of them.
 """
 
 from __future__ import annotations
