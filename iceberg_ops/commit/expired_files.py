@@ -10,7 +10,7 @@ already (a resumed clean-up) only means that its files are left to the orphan jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iceberg_ops.errors import CorruptTableError
@@ -42,8 +42,11 @@ class UnreachedFiles:
 @dataclass(slots=True)
 class _Candidate:
     manifest: ManifestFile
-    beside: set[str] = field(default_factory=set)
-    """Manifests that stood in one snapshot with it."""
+    beside: list[Mapping[str, ManifestFile]] = field(default_factory=list)
+    """The manifests of each snapshot that it stood in."""
+
+    def stood_beside(self, key: str) -> bool:
+        return any(key in listed for listed in self.beside)
 
 
 def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]) -> UnreachedFiles:
@@ -55,10 +58,10 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
         listed = {identity(m.manifest_path): m for m in _manifests_still_there(after, snapshot)}
         for key, manifest in listed.items():
             if key not in kept:
-                candidates.setdefault(key, _Candidate(manifest)).beside.update(listed)
+                candidates.setdefault(key, _Candidate(manifest)).beside.append(listed)
     files = _content(after, candidates.values(), identity)
     for key, manifest in kept.items():
-        if files and any(key not in c.beside and c.manifest.content is manifest.content for c in candidates.values()):
+        if files and any(c.manifest.content is manifest.content and not c.stood_beside(key) for c in candidates.values()):
             for entry in entries_of(after, manifest, live_only=True):
                 files.pop(identity(entry.data_file.file_path), None)
     lists = {identity(s.manifest_list): s.manifest_list for s in gone if s.manifest_list is not None}

@@ -32,16 +32,30 @@ def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
     """
     refuse_encrypted(data, name)
     container = read_container(data, name)
+    schema = _SCHEMAS.get(container.schema_text)
+    if schema is None:
+        schema = _decoder_schema(container.schema_text, name)
+        if len(_SCHEMAS) < _MOST_SCHEMAS:
+            _SCHEMAS[container.schema_text] = schema
+    try:
+        return [_manifest(r, name) for r in decode(container, schema, name)]
+    except (KeyError, TypeError, ValueError) as e:
+        raise CorruptTableError(f"{name}: a manifest list row has a value of a wrong type: {type(e).__name__} {e}") from None
+
+
+_SCHEMAS: dict[str, Any] = {}
+"""Schemas parsed before, by their text: expiry reads hundreds of lists of one writer."""
+_MOST_SCHEMAS = 64
+
+
+def _decoder_schema(schema_text: str, name: str) -> Any:
     reader = SchemaReader(name)
-    root = reader.inline_text(container.schema_text)
+    root = reader.inline_text(schema_text)
     leaves = reader.rename(reader.record_of(root, "manifest list row"), MANIFEST_FILE, OLD_NAMES)
     partitions = leaves.get(PARTITIONS)
     if partitions is not None and partitions.base == "array":
         reader.rename(leaf_of(partitions.node["items"], name).node, FIELD_SUMMARY, {})
-    try:
-        return [_manifest(r, name) for r in decode(container, decoder_schema(root, name), name)]
-    except (KeyError, TypeError, ValueError) as e:
-        raise CorruptTableError(f"{name}: a manifest list row has a value of a wrong type: {type(e).__name__} {e}") from None
+    return decoder_schema(root, name)
 
 
 def assign_inherited(
