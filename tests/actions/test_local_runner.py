@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from iceberg_ops.actions.group_works import even_parts, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure, Progress
+from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files
 from tests.actions.lake import Lake, numbered
@@ -56,6 +59,28 @@ def test_a_work_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     (failure,) = [a for a in answers if isinstance(a, GroupFailure)]
     assert (failure.group_id, failure.code) == ("g0002/1", "CORRUPT_TABLE")
     assert len(answers) == 3
+
+
+def test_a_sort_is_done_by_several_processes_and_leaves_nothing_staged(tmp_path: Path) -> None:
+    lake, _ = works(tmp_path)
+    table = lake.table
+    options = rewrite_data_files_options({"sort-order": "id DESC", "rewrite-all": "true"}, table.properties)
+    plan = plan_rewrite_data_files(table, options)
+    found = works_of(plan.groups, table.metadata, table.io, order=plan.order, sizes=options.sizes, operation_id="op")
+    staged = [replace(work, ranges=2) for work in found]
+    there = rows_out(list(LocalRunner(workers=2, inline_bytes=0).run(staged)))
+    assert there == {"g0001/1": 50, "g0002/1": 50, "g0003/1": 50}
+    assert not [path for path in tmp_path.rglob("*") if "staged" in path.name or path.suffix == ".arrow"]
+
+
+def test_a_failing_stage_is_the_works_failure() -> None:
+    with pytest.raises(CorruptTableError, match="no such run"):
+        answer_of_stage(attempt_stage(_broken_stage, ""))
+    assert answer_of_stage(attempt_stage(str.upper, "a")) == "A"
+
+
+def _broken_stage(text: str) -> str:
+    raise CorruptTableError("no such run")
 
 
 def _die(work: GroupWork) -> GroupResult:
