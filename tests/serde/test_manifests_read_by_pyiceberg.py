@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
+from iceberg_ops.serde.manifest_columnar import read_columns
+from iceberg_ops.serde.manifest_encoding import ManifestEncoder
 from iceberg_ops.serde.manifest_list_avro import write_manifest_list
+from iceberg_ops.serde.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -90,6 +93,34 @@ def test_pyiceberg_reads_equal_entries(tmp_path: Path, version: int, content: Ma
     ours = read_manifest(raw, replace(manifest, sequence_number=9 if version > 1 else 0), TYPE)
     found = theirs.fetch_manifest_entry(io, discard_deleted=False)
     assert [_theirs(e) for e in found] == [_ours(e) for e in ours]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_pyiceberg_reads_a_manifest_that_was_written_again_at_once(tmp_path: Path, version: int) -> None:
+    added = [ManifestEntry(EntryStatus.ADDED, 5, None, None, _file(n)) for n in range(100)]
+    layout: dict[str, Any] = {"spec": SPEC, "schema": SCHEMA, "partition_type": TYPE, "format_version": version}
+    raw, manifest = write_manifest(added, path="m", content=ManifestContent.DATA, snapshot_id=5, **layout)
+    listed = replace(manifest, sequence_number=9 if version > 1 else 0, first_row_id=70 if version == 3 else None)
+    columns = read_columns(raw, listed, TYPE)
+    assert columns is not None
+    encoder = ManifestEncoder(content=ManifestContent.DATA, snapshot_id=6, **layout)
+    rows = Rows.of(columns, range(0, 100, 3))
+    assert add_rows(encoder, rows)
+    path = f"{tmp_path}/again.avro"
+    again, written = encoder.finish(path)
+    Path(path).write_bytes(again)
+    listing = f"{tmp_path}/l.avro"
+    row = replace(written, sequence_number=10 if version > 1 else 0)
+    Path(listing).write_bytes(
+        write_manifest_list(
+            [row], snapshot_id=6, parent_snapshot_id=5, sequence_number=10, format_version=version, first_row_id=900
+        )
+    )
+    io = pyiceberg_io.PyArrowFileIO()
+    (theirs,) = list(pyiceberg_manifest.read_manifest_list(io.new_input(listing)))
+    assert (theirs.added_files_count, theirs.existing_files_count, theirs.deleted_files_count) == (0, 66, 34)
+    found = theirs.fetch_manifest_entry(io, discard_deleted=False)
+    assert [_theirs(e) for e in found] == [_ours(e) for e in rows.entries(6)]
 
 
 def _ours(e: ManifestEntry) -> tuple[Any, ...]:
