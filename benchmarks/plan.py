@@ -1,10 +1,11 @@
 """Scan planning over 100,000 data files of 10 columns in 20 manifests: us, PyIceberg and, where its jar is, Iceberg Java.
 
-Every plan starts with no decoded manifest in memory, in a process that has planned before. Then a million files in a fresh process
-with its peak memory, and what a start of the command line costs.
+Everybody gives tasks with path, partition, record count, deletes and residual, and those are looked at, file by file (Java's are
+made in full by counting them). Every plan of ours starts with no decoded manifest in memory, in a process that has planned before;
+Java's are warm. Then a million files in a fresh process with its peak memory, and what a start of the command line costs.
 
-``PLAN_FILES`` changes the number of files, ``ICEBERG_JAR`` names an iceberg-spark-runtime jar (then Java runs too, warm),
-``PLAN_MILLION=0`` leaves the million out.
+``PLAN_FILES`` changes the number of files, ``ICEBERG_JAR`` names an iceberg-spark-runtime jar (otherwise one that ``make jars`` has
+fetched; without one Java is left out), ``PLAN_MILLION=0`` leaves the million out.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ FILES = int(os.environ.get("PLAN_FILES", "100000"))
 MILLION = os.environ.get("PLAN_MILLION", "1") != "0"
 REPEATS = 5
 PEER_REPEATS = 1
+JAVA_WARM_UP = 10
 SMALL_FILES = 40
+JARS = Path(__file__).parent.parent / "build" / "ivy" / "jars"
 
 
 def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="plan-") as folder:
         table = make_table(Path(folder) / "t", FILES)
-        found = [_compared(name, table, where, stats) for name, (where, stats) in _cases().items()]
-        found += _java(table.metadata_location)
+        java = _java(table.metadata_location)
+        found = [_compared(name, table, where, stats, java.get(name)) for name, (where, stats) in _cases().items()]
         found += _starts(make_table(Path(folder) / "small", SMALL_FILES))
     return [*found, *([_million()] if MILLION else [])]
 
@@ -57,7 +60,7 @@ def _cases() -> dict[str, tuple[str, bool]]:
     }
 
 
-def _compared(name: str, table: Table, where: str, stats: bool) -> dict[str, Any]:
+def _compared(name: str, table: Table, where: str, stats: bool, java: tuple[float, int] | None) -> dict[str, Any]:
     from pyiceberg.table import StaticTable
 
     peer = StaticTable.from_metadata(table.metadata_location)
@@ -65,18 +68,37 @@ def _compared(name: str, table: Table, where: str, stats: bool) -> dict[str, Any
     def ours() -> int:
         CACHE.clear()
         tasks = plan(table, Scan(where=parse_where(where))).tasks
-        return len([t for t in tasks if t.data_file.lower_bounds is not None]) if stats else len(tasks)
+        for t in tasks:
+            f = t.data_file
+            _ = f.file_path, f.partition, f.record_count, t.deletes, t.residual, f.lower_bounds[1] if stats else None  # type: ignore[index]
+        return len(tasks)
 
     def theirs() -> int:
-        return len(list((peer.scan() if where == "true" else peer.scan(row_filter=where)).plan_files()))
+        tasks = list((peer.scan() if where == "true" else peer.scan(row_filter=where)).plan_files())
+        for t in tasks:
+            f = t.file
+            _ = f.file_path, f.partition, f.record_count, t.delete_files, t.residual, f.lower_bounds[1] if stats else None
+        return len(tasks)
 
+    cpu = time.process_time()
     seconds, files = _best(ours, REPEATS)
+    cpu = (time.process_time() - cpu) / (REPEATS + 1)
     peer_seconds, peer_files = _best(theirs, PEER_REPEATS)
-    if files != peer_files:
-        raise SystemExit(f"{name}: {files} files, PyIceberg finds {peer_files}")
+    if files != peer_files or (java is not None and java[1] != files):
+        raise SystemExit(f"{name}: {files} files, PyIceberg finds {peer_files}, Java {java}")
     bytes_ = sum(f.stat().st_size for f in Path(table.location, "metadata").iterdir())
+    more = {} if java is None else {"java_s": round(java[0], 3), "java_ratio": round(java[0] / seconds, 2)}
     name = f"plan {FILES} files: {name}"
-    return record(name, ours_s=seconds, peer="pyiceberg", peer_s=round(peer_seconds, 3), bytes_=bytes_, files=files)
+    return record(
+        name,
+        ours_s=seconds,
+        peer="pyiceberg",
+        peer_s=round(peer_seconds, 3),
+        bytes_=bytes_,
+        files=files,
+        cpu_s=round(cpu, 3),
+        **more,
+    )
 
 
 def _best(work: Callable[[], int], repeats: int) -> tuple[float, int]:
@@ -89,38 +111,37 @@ def _best(work: Callable[[], int], repeats: int) -> tuple[float, int]:
     return min(seconds), found
 
 
-def _java(metadata_location: str) -> list[dict[str, Any]]:
-    jar = os.environ.get("ICEBERG_JAR")
+def _java(metadata_location: str) -> dict[str, tuple[float, int]]:
+    """Java's seconds and files by the name of the work, warm; nothing where there is no jar."""
+    jar = os.environ.get("ICEBERG_JAR") or next((str(p.resolve()) for p in sorted(JARS.glob("*iceberg-spark-runtime-*.jar"))), None)
     if jar is None:
-        return []
+        return {}
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[2]").config("spark.jars", jar).config("spark.ui.enabled", "false").getOrCreate()
-    java = spark.sparkContext._jvm
-    iceberg = java.org.apache.iceberg
-    io = iceberg.hadoop.HadoopFileIO(spark.sparkContext._jsc.hadoopConfiguration())
-    table = iceberg.BaseTable(iceberg.StaticTableOperations(metadata_location, io), "plan")
-    count = iceberg.relocated.com.google.common.collect.Iterables.size
-    half = FILES // 2 * ROWS
-    works = {
-        "all files": lambda: count(table.newScan().planFiles()),
-        "all files with statistics": lambda: count(table.newScan().includeColumnStats().planFiles()),
-        "filter on a column, half of the files left": lambda: count(
-            table.newScan().filter(iceberg.expressions.Expressions.greaterThanOrEqual("id", half)).planFiles()
-        ),
-        "filter on a partition": lambda: count(
-            table.newScan().filter(iceberg.expressions.Expressions.equal("day", DAYS // 2)).planFiles()
-        ),
-    }
-    found = []
-    for name, work in works.items():
-        _best(work, 10)
-        seconds, files = _best(work, REPEATS)
-        found.append(
-            record(f"iceberg java plans {FILES} files: {name}", ours_s=0, peer="java", peer_s=round(seconds, 3), files=files)
-        )
-    spark.stop()
-    return found
+    try:
+        java: Any = spark.sparkContext._jvm
+        iceberg = java.org.apache.iceberg
+        io = iceberg.hadoop.HadoopFileIO(spark.sparkContext._jsc.hadoopConfiguration())
+        table = iceberg.BaseTable(iceberg.StaticTableOperations(metadata_location, io), "plan")
+        filters, half = iceberg.expressions.Expressions, FILES // 2 * ROWS
+        scans = {
+            "all files": table.newScan,
+            "all files with statistics": lambda: table.newScan().includeColumnStats(),
+            "filter on a column, one file left": lambda: table.newScan().filter(filters.equal("id", half)),
+            "filter on a column, half of the files left": lambda: table.newScan().filter(filters.greaterThanOrEqual("id", half)),
+            "filter on a column, all files left": lambda: table.newScan().filter(filters.greaterThanOrEqual("id", 0)),
+            "filter on a partition": lambda: table.newScan().filter(filters.equal("day", DAYS // 2)),
+        }
+        count = iceberg.relocated.com.google.common.collect.Iterables.size
+        for scan in scans.values():
+            _best(lambda scan=scan: count(scan().planFiles()), JAVA_WARM_UP)  # type: ignore[misc]
+        return {
+            name: _best(lambda scan=scan: count(scan().planFiles()), REPEATS)  # type: ignore[misc]
+            for name, scan in scans.items()
+        }
+    finally:
+        spark.stop()
 
 
 def _starts(table: Table) -> list[dict[str, Any]]:

@@ -111,7 +111,7 @@ class LazyMap(Mapping[int, Any]):
         source = self._source
         if isinstance(source, dict):
             return source
-        self._source = found = source.map(*self._place)
+        self._source = found = {k: v for k, v in source.array(*self._place) if v is not None}
         return found
 
     def __getitem__(self, key: int) -> Any:
@@ -281,18 +281,18 @@ class EntryColumns:
         if column is None or (column.present is not None and not column.present[row]):
             return None
         if name in _MAPS:
-            return LazyMap(self, key, row)
+            return self._map(key, row)
         return tuple(self.array(key, row)) if name in _TUPLES else self._list(key, [row])[0]
 
-    def map(self, key: str, row: int) -> dict[int, Any]:
+    def _map(self, key: str, row: int) -> Mapping[int, Any]:
         """One row's statistic. Who has looked at a few is taken to look at all: then all are decoded together."""
         from iceberg_ops.serde.avro_column_values import maps_of
 
         maps = self._maps.get(key)
         if maps is None:
             self._looked_at[key] = looked_at = self._looked_at.get(key, 0) + 1
-            if looked_at < _FEW:
-                return {k: v for k, v in self.array(key, row) if v is not None}
+            if looked_at <= _FEW:
+                return LazyMap(self, key, row)
             self._maps[key] = maps = maps_of(self._opened(), self._columns[key], self._rows)
         return maps[row]
 

@@ -62,7 +62,8 @@ def test_a_command_on_a_small_table_needs_no_pandas(name: str, tmp_path: Path) -
     table = make_table(tmp_path / "t", 40)
     arguments = [table.metadata_location if a == "TABLE" else a for a in COMMANDS_ON_A_SMALL_TABLE[name]]
     code = f"import sys, atexit\nsys.argv[1:] = {arguments!r}\n" + (
-        "heavy = {'pandas', 'polars', 'numpy', 'pyarrow'}\natexit.register(lambda: print(*heavy & set(sys.modules), file=sys.stderr))\n"
+        "heavy = {'pandas', 'polars', 'numpy', 'pyarrow'}\n"
+        "atexit.register(lambda: print(*heavy & set(sys.modules), file=sys.stderr))\n"
         "from iceberg_ops.cli.main import main\nmain()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
