@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -33,6 +34,10 @@ _TOO_FEW = 1000
 _LOOKED_AT_ROWS = 1 << 16
 _HOPELESS = 0.95
 """With more distinct values than this part of the first rows, a dictionary outgrows its page long before the row group ends."""
+_MINIBLOCK, _NARROW = 32, 32
+"""Values that share a width in DELTA_BINARY_PACKED; bits of a narrow column."""
+_LONG_RUNS = 4
+"""With fewer changes than this in so many values, a dictionary's runs are shorter still."""
 _PAYS = 0.75
 """A dictionary of numbers pays when the encoded chunk is at most this part of the plain one."""
 
@@ -60,16 +65,38 @@ def no_hints(schema: Schema) -> EncodingHints:
 
 
 def decided(hints: EncodingHints, rows: pa.Table) -> EncodingHints:
-    """Hints without undecided leaves, decided by the rows a file begins with. Leaves inside other columns try a dictionary."""
-    if not hints.undecided:
-        return hints
-    dictionary, encodings = set(hints.dictionary), dict(hints.encodings)
+    """Hints without undecided leaves, decided by the rows a file begins with. Leaves inside other columns try a dictionary.
+
+    Whole numbers that climb (keys of sorted rows) lose a dictionary that paid in small inputs: it would outgrow its page.
+    """
+    climbing = {name for name in hints.dictionary if name in rows.schema.names and _climbs(rows.column(name))}
+    dictionary = set(hints.dictionary) - climbing
+    encodings = {**hints.encodings, **dict.fromkeys(climbing, "DELTA_BINARY_PACKED")}
     for path, encoding in hints.undecided.items():
         if path not in rows.schema.names or _pays(rows.column(path)):
             dictionary.add(path)
         elif encoding is not None:
             encodings[path] = encoding
     return EncodingHints(frozenset(dictionary), encodings)
+
+
+def _climbs(column: pa.ChunkedArray) -> bool:
+    """Whether differences to the row before take less than half the bits of places in a dictionary and the dictionary itself."""
+    type_ = column.type
+    if not (pa.types.is_int32(type_) or pa.types.is_int64(type_) or pa.types.is_date32(type_) or pa.types.is_timestamp(type_)):
+        return False
+    seen = column.slice(0, _LOOKED_AT_ROWS).drop_null()
+    if len(seen) < _TOO_FEW:
+        return False
+    values = seen.cast(pa.int32() if type_.bit_width == _NARROW else pa.int64()).to_numpy().astype(np.float64)
+    steps = np.diff(values)
+    if np.count_nonzero(steps) * _MINIBLOCK < len(steps) * _LONG_RUNS:
+        return False
+    blocks = steps[: len(steps) // _MINIBLOCK * _MINIBLOCK].reshape(-1, _MINIBLOCK)
+    by_steps = np.ceil(np.log2(np.ptp(blocks, axis=1) + 1)).mean()
+    distinct = pc.count_distinct(seen).as_py()
+    by_places = max(1, (distinct - 1).bit_length()) + distinct * type_.bit_width / len(seen)
+    return bool(by_steps < by_places / 2)
 
 
 def _pays(column: pa.ChunkedArray) -> bool:

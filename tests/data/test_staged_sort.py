@@ -153,6 +153,21 @@ def test_the_first_rows_decide_where_inputs_say_nothing(values: Any, pays: bool)
     assert ("price" in encoding_hints.decided(hints, table).dictionary) == pays
 
 
+@pytest.mark.parametrize(
+    ("values", "encoding"),
+    [
+        (np.arange(50_000) // 4 * 3, "DELTA_BINARY_PACKED"),
+        (np.arange(50_000) // 4_000, None),
+        (np.random.default_rng(1).integers(0, 50, 50_000), None),
+        (np.arange(500), None),
+    ],
+    ids=["climbs", "long runs", "few in any order", "too few to tell"],
+)
+def test_numbers_that_climb_leave_the_dictionary_of_small_inputs(values: Any, encoding: str | None) -> None:
+    hints = encoding_hints.decided(encoding_hints.EncodingHints(frozenset({"id"})), pa.table({"id": values}))
+    assert (hints.encodings.get("id"), "id" in hints.dictionary) == (encoding, encoding is None)
+
+
 def test_a_file_that_can_not_be_read_is_a_typed_error() -> None:
     io = new_io()
     work = a_work(io, (CITY,), ranges=2)
