@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy  # noqa: F401  (columns are read at any size once numpy is there)
 from hypothesis import strategies as st
 
 from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
