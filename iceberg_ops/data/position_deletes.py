@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iceberg_ops.data.deletion_vectors import read_deletion_vector
 from iceberg_ops.data.file_columns import ColumnIds
@@ -86,12 +87,16 @@ def read_positions(io: FileIO, file: DataFile) -> Positions:
 
 
 def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:
-    """The (file_path, pos) rows of a position delete file in any format, as recorded."""
+    """The (file_path, pos) rows of a position delete file in any format, as recorded. A row without path or position, which the spec
+    does not allow, names no row and is left out."""
     opened = open_file(io, file.file_path, file.file_format, ColumnIds(schema=DELETE_SCHEMA))
     try:
         leaves = needed_leaves(DELETE_SCHEMA.fields, opened.columns)
         for _, batch, columns in opened.batches(leaves, 0, None, BATCH_ROWS):
-            yield project(batch, columns, DELETE_SCHEMA.fields, {}, keep_dictionaries=True)
+            rows = project(batch, columns, DELETE_SCHEMA.fields, {}, keep_dictionaries=True)
+            if rows.column(0).null_count or rows.column(1).null_count:
+                rows = rows.filter(pc.and_(pc.is_valid(rows.column(0)), pc.is_valid(rows.column(1))))
+            yield rows
     finally:
         opened.close()
 
