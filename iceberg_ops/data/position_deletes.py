@@ -87,8 +87,8 @@ def read_positions(io: FileIO, file: DataFile) -> Positions:
 
 
 def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:
-    """The (file_path, pos) rows of a position delete file in any format, as recorded. A row without path or position, which the spec
-    does not allow, names no row and is left out."""
+    """The (file_path, pos) rows of a position delete file in any format, as recorded. A row without path or position, which the
+    spec does not allow, names no row and is left out."""
     opened = open_file(io, file.file_path, file.file_format, ColumnIds(schema=DELETE_SCHEMA))
     try:
         leaves = needed_leaves(DELETE_SCHEMA.fields, opened.columns)
