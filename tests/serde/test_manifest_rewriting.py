@@ -13,7 +13,7 @@ from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns, re
 from iceberg_ops.serde.manifest_encoding import ManifestEncoder
 from iceberg_ops.serde.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
-from tests.serde.manifest_cases import decoded, encoded, entries, partition_layouts
+from tests.serde.manifest_cases import decoded, encoded, entries, in_one_bucket, partition_layouts
 from tests.serde.test_manifest_splicing import Layout, by_p, files
 
 MINE = 77
@@ -51,7 +51,7 @@ def test_written_at_once_or_one_by_one_a_manifest_is_the_same(data: st.DataObjec
     layout = data.draw(partition_layouts())
     version = data.draw(st.sampled_from([1, 2, 3]))
     content = data.draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
-    few = data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5))
+    few = in_one_bucket(data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5)))
     raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
     manifest = replace(manifest, sequence_number=9 if version > 1 else 0, first_row_id=1000 if version == 3 else None)
     reference = decoded(raw, manifest, layout)
