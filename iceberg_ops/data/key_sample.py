@@ -1,7 +1,8 @@
 """A sample of the columns that rows are ordered by, from all over a work's files.
 
 It tells where to cut the rows into even ranges, and where z-order cuts the values of its columns. The same work always gives the
-same sample: row groups are chosen by their number, rows by their place, and deletes are not applied (some rows too many do no harm).
+same sample: row groups are chosen by their number, rows by their place, and deletes are not applied (some rows too many do no
+harm).
 """
 
 from __future__ import annotations
