@@ -89,7 +89,7 @@ def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema:
 def _is_small_and_stable(source: DataFrame) -> bool:
     """Small enough to be sent to every executor, by Spark's own estimate, and the same rows each time it is evaluated."""
     execution = source._jdf.queryExecution()
-    return bool(execution.analyzed().deterministic() and _BROADCAST_BYTES >= int(execution.optimizedPlan().stats().sizeInBytes()))
+    return bool(execution.analyzed().deterministic() and int(execution.optimizedPlan().stats().sizeInBytes()) <= _BROADCAST_BYTES)
 
 
 def _join_type(keep_target: bool, keep_source: bool) -> str:
