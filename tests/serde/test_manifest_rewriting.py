@@ -58,7 +58,9 @@ def test_written_at_once_or_one_by_one_a_manifest_is_the_same(data: st.DataObjec
     live = [row for row, entry in enumerate(reference) if entry.is_live]
     gone = data.draw(st.sets(st.sampled_from(live))) if live else set()
     expected, listed = one_by_one(reference, gone, encoder_of(layout, version, content))
-    columns = opened(raw, manifest, layout)
+    columns = read_columns(raw, manifest, layout[2])
+    if columns is None:
+        return  # left to the record decoder: there are no columns to write again
     encoder = encoder_of(layout, version, content)
     rows = Rows.of(columns, sorted(gone))
     if not add_rows(encoder, rows):
