@@ -85,6 +85,8 @@ def rows_in_places(files: list[DataFile], io: MemoryFileIO) -> list[tuple[Any, .
 @pytest.mark.parametrize("options", CASES)
 def test_every_copied_row_is_found_again(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_sort, "BATCH_ROWS", 64)
+    monkeypatch.setattr(external_sort, "_FEWEST_ROWS", 20)
+    monkeypatch.setattr(external_sort, "_MERGED_ROWS", 20)
     monkeypatch.setattr(key_sample, "_ROWS", 100)
     io = new_io()
     work = a_work(io, options)

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data import encoding_hints
+from iceberg_ops.data import encoding_hints, external_sort, staged_sort
+from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.rewrite import GroupWork, rewrite_group
 from iceberg_ops.data.sort_keys import packed_keys, sorted_indices
@@ -50,7 +51,12 @@ def staged(io: MemoryFileIO) -> list[str]:
 
 @pytest.mark.parametrize("fields", [(CITY,), (PRICE,), (CITY, PRICE)], ids=["few keys", "floats", "two columns"])
 @pytest.mark.parametrize(("parts", "ranges"), [(1, 2), (3, 4), (50, 3)])
-def test_stages_give_the_order_of_one_stable_sort(fields: tuple[SortField, ...], parts: int, ranges: int) -> None:
+def test_stages_give_the_order_of_one_stable_sort(
+    fields: tuple[SortField, ...], parts: int, ranges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_sort, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(external_sort, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(external_sort, "_MERGED_ROWS", 5)
     io = new_io()
     work = a_work(io, fields, ranges=ranges)
     result = sorted_in_stages(work, parts, one_by_one)
@@ -164,7 +170,7 @@ def test_the_first_rows_decide_where_inputs_say_nothing(values: Any, pays: bool)
     ids=["climbs", "long runs", "few in any order", "too few to tell"],
 )
 def test_numbers_that_climb_leave_the_dictionary_of_small_inputs(values: Any, encoding: str | None) -> None:
-    hints = encoding_hints.decided(encoding_hints.EncodingHints(frozenset({"id"})), pa.table({"id": values}))
+    hints = encoding_hints.decided(EncodingHints(frozenset({"id"})), pa.table({"id": values}))
     assert (hints.encodings.get("id"), "id" in hints.dictionary) == (encoding, encoding is None)
 
 
