@@ -35,7 +35,7 @@ class SparkRewriteRunner:
 
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
         """One answer per work, in completion order."""
-        batches = _batches(works)
+        batches = _batches(works, task_slots(self._session))
         with ThreadPoolExecutor(task_slots(self._session), thread_name_prefix="rewrite") as threads:
             pending: set[Future[list[GroupResult | GroupFailure]]] = {threads.submit(self._rewrite, batch) for batch in batches}
             try:
@@ -70,12 +70,14 @@ class SparkRewriteRunner:
         return [answer_of_stage(text) for text in answers]
 
 
-def _batches(works: Sequence[GroupWork]) -> list[list[GroupWork]]:
+def _batches(works: Sequence[GroupWork], slots: int) -> list[list[GroupWork]]:
+    """Works in order, cut so that there is a batch for every slot."""
     batches: list[list[GroupWork]] = []
-    size = _BATCH_BYTES
+    limit = min(_BATCH_BYTES, -(-sum(map(work_bytes, works)) // slots))
+    size = limit
     for work in works:
         bytes_ = work_bytes(work)
-        if size + bytes_ > _BATCH_BYTES:
+        if not batches or size + bytes_ > limit:
             batches.append([])
             size = 0
         batches[-1].append(work)
