@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def with_equality_deletes(lake: SharedLake) -> str:
             ids = [f.field_id for f in table.schema.fields if f.name in ("l_orderkey", "l_linenumber")]
             batches = keys.take(pa.array(chosen[number::EQUALITY_FILES])).combine_chunks().to_batches()
             context = WriteContext.for_table(table.metadata)
-            added = write_equality_deletes(table.io, context, ids, batches, operation_id=f"keys-{number}")
+            added = write_equality_deletes(table.io, context, ids, batches, operation_id=f"keys-{uuid.uuid4()}")
             start = table.metadata.current_snapshot_id
             commit(lake.catalog, table, RowDelta(added_deletes=tuple(added), starting_snapshot_id=start))
 
@@ -136,7 +137,7 @@ def many_partitions(lake: SharedLake) -> str:
             part = np.repeat(np.arange(PARTITIONS, dtype=np.int32), ROWS_OF_EACH)
             ids = np.arange(len(part)) + n * len(part)
             columns = {"part": part, "id": ids, **{f"x{i}": rng.random(len(part)) for i in range(4)}}
-            writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id=f"seed-{n}")
+            writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id=f"seed-{uuid.uuid4()}")
             writer.write(pa.RecordBatch.from_pydict({k: pa.array(v) for k, v in columns.items()}))
             table = commit(lake.catalog, table, AppendFiles(added=tuple(writer.close()))).table
 
