@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,8 @@ def values_of(walk: Walk, column: Column) -> list[Any]:
     """The values of a column of bytes, text or floating-point numbers, None for null. Raises UnicodeDecodeError."""
     if column.starts is None or (column.present is not None and not column.present.any()):
         return [None] * (0 if column.present is None else len(column.present))
-    found: list[Any] = walk.slices(column)
-    if column.node == "string":
-        found = list(map(str, found, repeat("utf-8")))
-    elif column.node in ("float", "double"):
+    found: list[Any] = walk.texts(column) if column.node == "string" else walk.slices(column)
+    if column.node in ("float", "double"):
         width, form = (4, "<f4") if column.node == "float" else (8, "<f8")
         found = np.frombuffer(b"".join(v or bytes(width) for v in found), form).tolist()
     if column.present is None:

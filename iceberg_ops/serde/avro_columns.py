@@ -26,6 +26,7 @@ Items = Callable[[Positions, Positions, Positions | None], Positions]
 of the cursor's rows these are (None: all)."""
 
 _PADDING = 32
+_SAMPLE = 1 << 16
 _BEHIND = 8
 _HIGH = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
@@ -103,6 +104,18 @@ class Walk:
     def words_at(self, positions: Positions) -> npt.NDArray[np.uint64]:
         """Eight bytes at each position, the first the lowest."""
         return self._words[np.minimum(positions, self.end + _BEHIND)]
+
+    def places_of(self, text: bytes) -> Positions:
+        """Where this text (not empty) is found, ascending: its rarest byte is looked for, then the rest compared."""
+        codes = np.frombuffer(text, np.uint8)
+        rarest = int(np.bincount(self._bytes[:_SAMPLE], minlength=256)[codes].argmin())
+        places: Positions = np.flatnonzero(self._bytes[: self.end] == codes[rarest]) - rarest
+        places = places[(places >= 0) & (places <= self.end - len(text))]
+        for n in range(0, len(text), 8):
+            part = text[n : n + 8]
+            shift = np.uint64(64 - 8 * len(part))
+            places = places[(self.words_at(places + n) << shift) == np.uint64(int.from_bytes(part, "little") << int(shift))]
+        return places
 
     def numbers(self, at: Positions) -> tuple[Positions, Positions]:
         """The whole numbers there, and the positions behind them."""
@@ -255,6 +268,17 @@ class Walk:
             starts, ends = starts[rows], ends[rows]
         raw = self.raw
         return [raw[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+    def texts(self, column: Column) -> list[str]:
+        """The same as text. Raises UnicodeDecodeError."""
+        assert column.starts is not None
+        assert column.lengths is not None
+        # One text of all bytes is cut twice as fast as bytes are made into texts one by one; only ASCII means the same in both.
+        raw = self.raw.decode("latin-1")
+        found = [raw[a:b] for a, b in zip(column.starts.tolist(), (column.starts + column.lengths).tolist(), strict=True)]
+        if all(map(str.isascii, found)):
+            return found
+        return [t if t.isascii() else t.encode("latin-1").decode() for t in found]
 
 
 def each(at: Positions, counts: Positions, read: Callable[[Positions, Positions | None], Positions]) -> Positions:
