@@ -19,6 +19,9 @@ from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.metadata_columns import (
+    CHANGE_ORDINAL_ID,
+    CHANGE_TYPE_ID,
+    COMMIT_SNAPSHOT_ID_ID,
     DELETED_ID,
     FILE_ID,
     LAST_UPDATED_SEQUENCE_NUMBER_ID,
@@ -30,7 +33,15 @@ from iceberg_ops.spec.metadata_columns import (
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField, StructType
 
+_OF_CHANGES = (CHANGE_TYPE_ID, CHANGE_ORDINAL_ID, COMMIT_SNAPSHOT_ID_ID)
 _LINEAGE = (ROW_ID_ID, LAST_UPDATED_SEQUENCE_NUMBER_ID)
+
+
+def check_can_be_scanned(projected: Schema) -> None:
+    """Raise UnsupportedError for a metadata column that no row of a table has."""
+    for f in projected.fields:
+        if f.field_id in _OF_CHANGES:
+            raise _only_of_changes(f)
 
 
 def lineage_fields(projected: Schema) -> tuple[NestedField, ...]:
@@ -85,4 +96,8 @@ def _constant(f: NestedField, task: FileScanTask, context: ReadContext) -> Any:
         spec = context.specs[task.spec_id]
         values = {p.field_id: v for p, v in zip(spec.fields, task.data_file.partition, strict=True)}
         return tuple(values.get(p.field_id) for p in f.type.fields)
-    raise UnsupportedError(f"not supported: metadata column {f.name} in a scan, because only changelog reads have it")
+    raise _only_of_changes(f)
+
+
+def _only_of_changes(f: NestedField) -> UnsupportedError:
+    return UnsupportedError(f"not supported: metadata column {f.name} in a scan, because only changelog reads have it")

@@ -23,7 +23,7 @@ from iceberg_ops.data.delete_keys import descend, keys_of
 from iceberg_ops.data.equality_deletes import EqualityKeys
 from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
-from iceberg_ops.data.metadata_values import lineage_fields, with_metadata_columns
+from iceberg_ops.data.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
 from iceberg_ops.data.position_deletes import deleted_positions, kept
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_ahead import ahead
@@ -176,17 +176,25 @@ def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, A
 
 
 def scan_batches(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all)."""
-    planned = plan(table, scan or Scan())
-    context = ReadContext.for_table(table.metadata, schema=planned.schema, columns=columns)
-    for task in planned.tasks:
-        yield from read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES)
+    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all).
+
+    Planned, and refused where it must be, before the first batch is asked for. Raises UnsupportedError (a column that only changes
+    have), SchemaError, WhereError, CorruptTableError.
+    """
+    tasks, context = _planned(table, scan, columns)
+    return (b for task in tasks for b in read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES))
 
 
 def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a scan as one Arrow table. Raises as ``scan_batches`` does."""
+    tasks, context = _planned(table, scan, columns)
+    schema = arrow_schema(context.projected)
+    batches = [b for task in tasks for b in read_task(task, context, table.io)]
+    return pa.Table.from_batches([b.cast(schema) if b.schema != schema else b for b in batches], schema)
+
+
+def _planned(table: Table, scan: Scan | None, columns: Sequence[str] | None) -> tuple[Sequence[FileScanTask], ReadContext]:
     planned = plan(table, scan or Scan())
     context = ReadContext.for_table(table.metadata, schema=planned.schema, columns=columns)
-    schema = arrow_schema(context.projected)
-    batches = [b for task in planned.tasks for b in read_task(task, context, table.io)]
-    return pa.Table.from_batches([b.cast(schema) if b.schema != schema else b for b in batches], schema)
+    check_can_be_scanned(context.projected)
+    return planned.tasks, context

@@ -5,6 +5,7 @@ Imported only from there, because the SQL parser is slow to load. Raises WhereEr
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -21,6 +22,10 @@ _CLAUSE_WORDS = frozenset({
     "MERGE", "CREATE", "DROP", "ALTER", "FROM", "QUALIFY", "LATERAL", "ANTI", "SEMI", "INTERSECT", "EXCEPT",
 })  # fmt: skip
 """Words of clauses around a condition. Spark reserves none of them, so inside a condition they name columns."""
+
+_TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL"})
+"""Types that Spark lets stand before a string. It refuses every other (UNSUPPORTED_TYPED_LITERAL), which this parser would cast."""
+_STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
 
 
 class _Dialect(Spark):
@@ -47,12 +52,26 @@ def parse_condition(text: str) -> Node:
 def _parsed(text: str) -> list[Any]:
     dialect = _Dialect()
     tokens = dialect.tokenize(text)
+    _check_typed_literals(text, tokens)
     try:
         return list(dialect.parser().parse_into(exp.Condition, tokens, text))
     except ParseError:
         if not any(token.token_type.name in _CLAUSE_WORDS for token in tokens):
             raise
         return list(dialect.parser().parse_into(exp.Condition, [_as_name(token) for token in tokens], text))
+
+
+def _check_typed_literals(text: str, tokens: list[Any]) -> None:
+    for before, token in pairwise(tokens):
+        if token.token_type not in _STRINGS or before.text.upper() in _TYPED_LITERALS:
+            continue
+        if before.token_type in Spark.Parser.TYPE_TOKENS and before.token_type is not TokenType.IDENTIFIER:
+            raise WhereError(
+                f"can not parse {text!r}: {before.text} {token.text!r} is no literal in Spark SQL: "
+                f"write CAST({token.text!r} AS {before.text}), with precision and scale where it is a decimal"
+            )
+        if before.token_type is TokenType.R_PAREN:
+            raise WhereError(f"can not parse {text!r}: the string {token.text!r} can not follow a parenthesis")
 
 
 def _as_name(token: Any) -> Any:

@@ -58,6 +58,14 @@ def test_a_column_is_shown_once_whatever_its_case(cli: Cli, ids: list[int]) -> N
     assert "column 'id' is chosen twice" in ran.err
 
 
+@pytest.mark.parametrize("name", ["_change_type", "_change_ordinal", "_commit_snapshot_id"])
+def test_what_only_changes_have_is_refused_of_rows_even_where_there_are_none(cli: Cli, name: str) -> None:
+    assert cli("create", T, "id bigint").code == 0
+    ran = cli("scan", T, "--columns", f"id,{name}")
+    assert (ran.code, ran.out) == (1, "")
+    assert f"metadata column {name} in a scan" in ran.err
+
+
 def test_a_range_of_a_table_without_snapshots_is_named(cli: Cli) -> None:
     assert cli("create", T, "id bigint").code == 0
     assert cli("scan", T, "--changes-from", "7").err.endswith("has no snapshot 7: it has no snapshot yet\n")

@@ -137,6 +137,10 @@ def test_an_exact_part_beside_an_opaque_one_still_prunes() -> None:
         ("S LIKE 'a#' ESCAPE '#'", "the escape character '#' must stand before"),
         ("a IN ()", "at least one value"),
         ("5", "is a int literal, not a condition"),
+        ("a = DECIMAL '1.5'", "DECIMAL '1.5' is no literal in Spark SQL: write CAST('1.5' AS DECIMAL)"),
+        ("a = INT '5'", "INT '5' is no literal in Spark SQL"),
+        ("a IN (1, numeric '1.5')", "numeric '1.5' is no literal in Spark SQL"),
+        ("a = DECIMAL(10, 2) '1.5'", "'1.5' can not follow a parenthesis"),
         ("((((((" * 300 + "a = 1" + "))))))" * 300, "nested too deep"),
     ],
 )
