@@ -1,63 +1,90 @@
 """Reading while writing: an iterator drained by a thread of its own, a few items ahead.
 
 Decoding and encoding both leave the interpreter free, so a task that would otherwise alternate between them uses a second core
-where one is idle (the last task of a stage, a table of one file), and costs no more where none is.
+where one is idle (the last task of a stage, a table of one file), and costs no more where none is. A writer that takes a whole row
+group and then encodes it for a while keeps its reader busy only if about a row group may wait.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Iterator
-from queue import Empty, Full, Queue
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 _DEPTH = 2
-_POLL_S = 0.2
 
 
-def ahead(items: Iterator[T], depth: int = _DEPTH) -> Generator[T]:
-    """The same items; at most ``depth`` of them wait to be taken. What the iterator raises is raised here, after what came before.
+def _one(_: object) -> int:
+    return 1
+
+
+def ahead(items: Iterator[T], depth: int = _DEPTH, size_of: Callable[[T], int] = _one) -> Generator[T]:
+    """The same items; the next is read while those that wait to be taken are together smaller than ``depth`` (``size_of`` each: 1,
+    or say bytes). What the iterator raises is raised here, after what came before.
 
     Closing this iterator stops the thread and waits for it, so nothing is read after an error on the taking side.
     """
-    waiting: Queue[tuple[T] | BaseException | None] = Queue(depth)
-    stopped = threading.Event()
-
-    def put(found: tuple[T] | BaseException | None) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put(found, timeout=_POLL_S)
-            except Full:
-                continue
-            return True
-        return False
-
-    def drain() -> None:
-        end: BaseException | None = None
-        try:
-            for item in items:
-                if not put((item,)):
-                    return
-        except BaseException as e:  # noqa: BLE001 - raised where the items are taken
-            end = e
-        put(end)
-
-    thread = threading.Thread(target=drain, name="read-ahead", daemon=True)
+    waiting: _Waiting[T] = _Waiting(depth, size_of)
+    thread = threading.Thread(target=waiting.drain, args=(items,), name="read-ahead", daemon=True)
     thread.start()
     try:
-        while True:
-            found = waiting.get()
-            if found is None:
-                return
-            if isinstance(found, BaseException):
-                raise found
-            yield found[0]
+        yield from waiting.taken()
     finally:
-        stopped.set()
-        while thread.is_alive():
-            try:
-                waiting.get_nowait()
-            except Empty:
-                thread.join(_POLL_S)
+        waiting.stop()
+        thread.join()
+
+
+class _Waiting(Generic[T]):
+    """Items on their way from the thread that reads to the one that takes them."""
+
+    def __init__(self, depth: int, size_of: Callable[[T], int]) -> None:
+        self._depth, self._size_of = depth, size_of
+        self._items: deque[tuple[T, int]] = deque()
+        self._held = 0
+        self._changed = threading.Condition()
+        self._stopped = self._ended = False
+        self._error: BaseException | None = None
+
+    def drain(self, items: Iterator[T]) -> None:
+        try:
+            for item in items:
+                if not self._put(item):
+                    return
+        except BaseException as e:  # noqa: BLE001 - raised where the items are taken
+            self._error = e
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _put(self, item: T) -> bool:
+        size = self._size_of(item)
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._held < self._depth)
+            if self._stopped:
+                return False
+            self._items.append((item, size))
+            self._held += size
+            self._changed.notify_all()
+            return True
+
+    def taken(self) -> Generator[T]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._items or self._ended)
+                if not self._items:
+                    break
+                item, size = self._items.popleft()
+                self._held -= size
+                self._changed.notify_all()
+            yield item
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._items.clear()
+            self._changed.notify_all()

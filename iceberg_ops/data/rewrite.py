@@ -41,6 +41,8 @@ from iceberg_ops.spec.types import NestedField, StructType
 
 _AHEAD_BYTES = 8 << 20
 """Input below this many bytes is read by the thread that writes."""
+_WAITING_BYTES = 1 << 27
+"""Arrow bytes that may wait for the writer: about a row group, so that the next is read while one is encoded."""
 READ_ROWS = 1 << 18
 """Rows of a batch between reader and writer: large enough that per-batch work vanishes, small enough for wide rows."""
 
@@ -146,7 +148,7 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     spilled: list[int] = []
     rows = ordered(work, read.projected, tally.counted(rows_of(tasks, read, io, tally.read)), io, spilled=spilled)
     if tally.bytes_in > _AHEAD_BYTES:
-        rows = ahead(rows)
+        rows = ahead(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
     writer = writer_of(work, io, tasks)
     try:
         for batch in rows:

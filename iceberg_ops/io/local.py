@@ -145,8 +145,11 @@ class _AtomicOutput(io.BufferedIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        with _failures_of(self._location):
+        try:  # written out: Arrow writes thousands of small pieces, and a context manager costs each more than the write
             return self._file.write(data)
+        except OSError as e:
+            with _failures_of(self._location):
+                raise e
 
     def tell(self) -> int:
         return self._file.tell()
