@@ -34,16 +34,19 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
         return pa.nulls(len(array), result)
     if (fast := _fast(transform, source, array)) is not None:
         return fast
-    distinct = array.dictionary_encode() if not pa.types.is_decimal(array.type) else _encoded(array)
-    values = [apply(transform, source, v) for v in values_of(source, distinct.dictionary)]
+    encoded = distinct(array)
+    values = [apply(transform, source, v) for v in values_of(source, encoded.dictionary)]
     try:
-        return array_of(transform.result_type(source), values).take(distinct.indices)
+        return array_of(transform.result_type(source), values).take(encoded.indices)
     except pa.ArrowInvalid as e:
         raise DataError(f"{transform} of a value lies outside {source}: {e}") from None
 
 
-def _encoded(array: pa.Array) -> pa.DictionaryArray:
-    return array.cast(pa.decimal128(38, array.type.scale)).dictionary_encode()
+def distinct(array: pa.Array) -> pa.DictionaryArray:
+    """A column's distinct values and where each stands; as it is where it is encoded already."""
+    if isinstance(array, pa.DictionaryArray):
+        return array
+    return (array.cast(pa.decimal128(38, array.type.scale)) if pa.types.is_decimal(array.type) else array).dictionary_encode()
 
 
 def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array | None:
@@ -52,7 +55,8 @@ def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Arra
         values = array.cast(pa.int64())
         remainder = pc.subtract(values, pc.multiply(pc.divide(values, width), width))
         shifted = pc.if_else(pc.less(remainder, 0), pc.add(remainder, width), remainder)
-        return pc.subtract_checked(values, shifted).cast(array.type, safe=False)
+        # What lies below the type's least value wraps around, as in Iceberg Java.
+        return pc.subtract(values, shifted).cast(array.type, safe=False)
     if transform.name == "truncate" and source == STRING:
         return pc.utf8_slice_codeunits(array, 0, width)
     if transform.name in ("day", "hour") and pa.types.is_timestamp(array.type):

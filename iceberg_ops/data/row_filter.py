@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_ops.data.arrow_schema import arrow_type
-from iceberg_ops.data.arrow_values import array_of
-from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.data.arrow_values import array_of, values_of
+from iceberg_ops.data.partition_values import distinct, transformed
 from iceberg_ops.errors import WhereError
+from iceberg_ops.expressions.leaf_tests import value_test
 from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
@@ -30,7 +31,9 @@ from iceberg_ops.expressions.predicates import (
     Or,
     Predicate,
 )
-from iceberg_ops.spec.types import DOUBLE, FLOAT, IcebergType
+from iceberg_ops.spec.transform_functions import apply
+from iceberg_ops.spec.transforms import Transform
+from iceberg_ops.spec.types import DOUBLE, FLOAT, DecimalType, IcebergType
 
 Columns = Mapping[int, pa.Array]
 
@@ -61,7 +64,10 @@ def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanA
 def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
     source = leaf.term.reference.type
     if isinstance(leaf.term, BoundTransform):
-        array = transformed(leaf.term.transform, source, array)
+        if leaf.term.transform.name != "truncate" or not isinstance(source, DecimalType):
+            array = transformed(leaf.term.transform, source, array)
+        elif not leaf.op.is_unary:  # only null is truncated to null
+            return _truncated_decimals(leaf, leaf.term.transform, source, array)
     if leaf.op is Op.IS_NULL:
         return array.is_null()
     if leaf.op is Op.NOT_NULL:
@@ -71,6 +77,13 @@ def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
             return pa.repeat(pa.scalar(leaf.op is Op.NOT_NAN), len(array))
         return _compare(leaf, array.dictionary).take(array.indices)
     return _compare(leaf, array)
+
+
+def _truncated_decimals(leaf: BoundPredicate, transform: Transform, source: DecimalType, array: pa.Array) -> pa.BooleanArray:
+    """One distinct value at a time: truncating may give a digit more than the column, and even Arrow, has."""
+    test, encoded = value_test(leaf), distinct(array)
+    answers = [None if v is None else test(apply(transform, source, v)) for v in values_of(source, encoded.dictionary)]
+    return pa.array(answers, pa.bool_()).take(encoded.indices)
 
 
 def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:

@@ -23,9 +23,23 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import Literal, Not, Op, Predicate, Reference, and_, or_
 from iceberg_ops.expressions.row_evaluator import row_filter
+from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply
-from iceberg_ops.spec.types import BINARY, STRING, IcebergType, MapType, NestedField, PrimitiveType, StructType, child_fields
+from iceberg_ops.spec.transforms import truncate
+from iceberg_ops.spec.types import (
+    BINARY,
+    INT,
+    LONG,
+    STRING,
+    DecimalType,
+    IcebergType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StructType,
+    child_fields,
+)
 from iceberg_ops.spec.values import from_bytes
 from tests import strategies
 from tests.data.files import new_io, read, write, write_context
@@ -113,6 +127,29 @@ def test_vectorised_transforms_give_the_scalar_values(data: st.DataObject) -> No
         return
     found = values_of(transform.result_type(type_), transformed(transform, type_, array_of(type_, given_values)))
     assert same(found, wanted)
+
+
+@pytest.mark.parametrize("precision", [3, 38])
+@pytest.mark.parametrize(
+    "where", ["{t} <= {low}", "{t} > {low}", "{t} IN ({low}, 0)", "NOT ({t} = 0)", "{t} IS NULL", "{t} IS NOT NULL"]
+)
+def test_a_filter_truncates_the_least_decimals_of_a_precision(precision: int, where: str) -> None:
+    schema = Schema.of(NestedField(1, "d", DecimalType(precision=precision, scale=0)))
+    top = 10**precision - 1
+    text = where.format(t="system.truncate(100, d)", low=-(10 ** (precision - 1)))
+    bound = bind(schema, parse_where(text))
+    values: list[Decimal | None] = [Decimal(-top), Decimal(-top), None, Decimal(-(10 ** (precision - 1))), Decimal(5), Decimal(top)]
+    array = array_of(schema.fields[0].type, values)
+    judge = row_filter(bound)
+    for column in (array, array.dictionary_encode()):
+        assert matching(bound, {1: column}, len(values)).to_pylist() == [judge((v,)) for v in values]
+
+
+@pytest.mark.parametrize(("type_", "bits"), [(INT, 32), (LONG, 64)])
+def test_what_is_truncated_below_the_least_integer_wraps_around(type_: PrimitiveType, bits: int) -> None:
+    least = -(1 << (bits - 1))
+    found = values_of(type_, transformed(truncate(10), type_, array_of(type_, [least, least + 8, None, 5])))
+    assert found == [least - least % 10 + (1 << bits), least + 8, None, 0]
 
 
 COMPARISONS = [Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ, Op.EQ, Op.NOT_EQ, Op.IN, Op.NOT_IN, Op.IS_NULL, Op.NOT_NULL]
