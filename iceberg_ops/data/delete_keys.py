@@ -2,66 +2,175 @@
 
 Delete files of the same ``equality_ids`` become one set of keys. Their columns are projected like data columns, under the schema
 history, so a delete file written before a column was widened still matches.
+
+The rule upheld: keys take a bounded part of memory, however many there are. A set of more than ``AT_ONCE_BYTES`` is never whole in
+memory: a row is deleted if any part of the set has its key, so the key columns of a data file are read once for every part, and
+what is kept are the positions of the rows found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.data.equality_deletes import EqualityKeys, equality_keys
+from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, open_file
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.scan.tasks import DeleteFile
+from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.types import NestedField, StructType
 
+ColumnsOf = Callable[[pa.RecordBatch, Sequence[FileColumn], int], pa.Array]
+_Key = tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
+AT_ONCE_BYTES = 1 << 24
+"""Arrow bytes of keys that are looked up together; finding the distinct ones and looking them up takes thirty times as many."""
 _CACHED = 32
 
 
-def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> tuple[EqualityKeys, ...]:
-    """One ``EqualityKeys`` per distinct set of equality ids among the deletes."""
+@dataclass(frozen=True)
+class ManyKeys:
+    """A set of keys that is read, part by part, whenever it is needed."""
+
+    equality_ids: tuple[int, ...]
+    load: _Load
+
+    def parts(self) -> Iterator[EqualityKeys]:
+        """Parts of at most ``AT_ONCE_BYTES`` and a batch; keys may be in several."""
+        return _parts(self.load)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteKeys:
+    """What applies to a task: sets of keys to look up in every batch, and sets too large for that."""
+
+    few: tuple[EqualityKeys, ...]
+    many: tuple[ManyKeys, ...]
+
+    @property
+    def ids(self) -> set[int]:
+        """Field ids of the columns that ``few`` are looked up in."""
+        return {i for keys in self.few for i in keys.equality_ids}
+
+
+def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> DeleteKeys:
+    """One set per distinct set of equality ids among the deletes."""
     by_ids: dict[tuple[int, ...], list[DataFile]] = {}
     for delete in deletes:
         if delete.is_equality:
             if not delete.data_file.equality_ids:
                 raise CorruptTableError(f"equality delete file {delete.file_path}: equality_ids is not recorded")
             by_ids.setdefault(tuple(sorted(delete.data_file.equality_ids)), []).append(delete.data_file)
-    found = []
+    few: list[EqualityKeys] = []
+    many: list[ManyKeys] = []
     for ids, files in by_ids.items():
         paths = tuple(context.path_to(i) for i in ids)
         key = (ids, tuple(str(p) for p in paths), tuple(f.file_path for f in files), tuple(sorted(io.properties.items())))
-        keys = _cached(key, _Load(io, files, ids, paths, context))
-        if keys is not None:
-            found.append(keys)
-    return tuple(found)
+        load = _Load(io, files, ids, paths, context)
+        found, is_whole = _KEPT.get(key, load)
+        if not is_whole:
+            many.append(ManyKeys(ids, load))
+        elif found is not None:
+            few.append(found)
+    return DeleteKeys(tuple(few), tuple(many))
 
 
+def positions_with_keys(task: FileScanTask, keys: ManyKeys, columns_of: ColumnsOf, io: FileIO) -> npt.NDArray[np.int64]:
+    """Ascending positions of the rows of the task's part of its file that equal one of the keys. ``columns_of`` gives a batch's
+    column of a field id. Raises CorruptTableError."""
+    found: list[npt.NDArray[np.int64]] = []
+    for part in keys.parts():
+        opened = open_file(io, task.file_path, task.data_file.file_format, keys.load.context.column_ids)
+        batches = opened.batches(needed_leaves(keys.load.paths, opened.columns), task.start, task.length, BATCH_ROWS)
+        try:
+            for position, batch, columns in batches:
+                rows = np.flatnonzero(part.matches(partial(columns_of, batch, columns)))
+                found.append(rows.astype(np.int64) + position)
+        finally:
+            batches.close()
+            opened.close()
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
 class _Load:
-    """How to read the keys; not part of the cache's key."""
+    """How to read the keys."""
 
-    def __init__(
-        self, io: FileIO, files: Sequence[DataFile], ids: Sequence[int], paths: Sequence[NestedField], context: ReadContext
-    ) -> None:
-        self.io, self.files, self.ids, self.paths, self.context = io, files, ids, paths, context
-
-    def __hash__(self) -> int:
-        return 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Load)
+    io: FileIO
+    files: Sequence[DataFile]
+    ids: tuple[int, ...]
+    paths: Sequence[NestedField]
+    context: ReadContext
 
 
-@lru_cache(maxsize=_CACHED)
-def _cached(
-    key: tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]], load: _Load
-) -> EqualityKeys | None:
-    return equality_keys(key[0], (part for file in load.files for part in _columns(load, file)))
+class _Kept:
+    """The sets used last, together not larger than one may be."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[_Key, tuple[EqualityKeys | None, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: _Key, load: _Load) -> tuple[EqualityKeys | None, bool]:
+        """The keys (None: there are none), and whether that is all of them; False: they are too many."""
+        with self._lock:
+            if key not in self._found:
+                self._found[key] = _whole(load)
+                while len(self._found) > _CACHED or (len(self._found) > 1 and self._bytes() > AT_ONCE_BYTES):
+                    self._found.popitem(last=False)
+            self._found.move_to_end(key)
+            keys, size = self._found[key]
+            return keys, size >= 0
+
+    def _bytes(self) -> int:
+        return sum(max(0, size) for _, size in self._found.values())
+
+
+_KEPT = _Kept()
+
+
+def _whole(load: _Load) -> tuple[EqualityKeys | None, int]:
+    """The keys and their Arrow bytes; -1 bytes: they are more than may be in memory."""
+    held: list[list[pa.Array]] = []
+    size = 0
+    for batch in _batches(load):
+        held.append(batch)
+        size += _size(batch)
+        if size > AT_ONCE_BYTES:
+            return None, -1
+    return equality_keys(load.ids, held), size
+
+
+def _parts(load: _Load) -> Iterator[EqualityKeys]:
+    held: list[list[pa.Array]] = []
+    size = 0
+    for batch in _batches(load):
+        held.append(batch)
+        size += _size(batch)
+        if size >= AT_ONCE_BYTES:
+            keys, held, size = equality_keys(load.ids, held), [], 0
+            if keys is not None:
+                yield keys
+    if (keys := equality_keys(load.ids, held)) is not None:
+        yield keys
+
+
+def _size(batch: Sequence[pa.Array]) -> int:
+    return sum(int(column.nbytes) for column in batch)
+
+
+def _batches(load: _Load) -> Iterator[list[pa.Array]]:
+    for file in load.files:
+        yield from _columns(load, file)
 
 
 def _columns(load: _Load, file: DataFile) -> Iterator[list[pa.Array]]:

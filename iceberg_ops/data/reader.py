@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_schema
 from iceberg_ops.data.arrow_values import bare_batch
-from iceberg_ops.data.delete_keys import descend, keys_of
-from iceberg_ops.data.equality_deletes import EqualityKeys
+from iceberg_ops.data.delete_keys import descend, keys_of, positions_with_keys
 from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.data.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
@@ -90,11 +89,11 @@ class _Reading:
         self.task, self.context, self.keep = task, context, keep_dictionaries
         self.residual = _bound(task.residual, context)
         self.positions = deleted_positions(io, task.deletes, task.file_path)
-        self.keys: tuple[EqualityKeys, ...] = keys_of(io, task.deletes, context)
-        ids = {i for keys in self.keys for i in keys.equality_ids} | field_ids(self.residual)
-        self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(ids)}
-        self.filter_paths = {i: _path_in_read_schema(context, i) for i in field_ids(self.residual)}
         self.constants = partition_constants(task, context)
+        self.keys = keys_of(io, task.deletes, context)
+        self.with_keys = [positions_with_keys(task, keys, self._key_column, io) for keys in self.keys.many]
+        self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(self.keys.ids | field_ids(self.residual))}
+        self.filter_paths = {i: _path_in_read_schema(context, i) for i in field_ids(self.residual)}
         self.lineage = lineage_fields(context.projected)
 
     def leaves(self, opened: OpenFile) -> set[int]:
@@ -102,13 +101,13 @@ class _Reading:
         return needed_leaves(fields, opened.columns)
 
     def rows(self, position: int, batch: pa.RecordBatch, columns: Sequence[FileColumn], counts: ReadCounts) -> pa.RecordBatch:
-        mask = kept(self.positions, position, batch.num_rows)
+        mask = self._kept(position, batch.num_rows, counts)
         positions: npt.NDArray[np.int64] | None = None
         if self.context.projected.fields != self.context.data_fields:
             positions = np.arange(position, position + batch.num_rows)
         before = batch.num_rows
         batch, positions = _filtered(batch, positions, mask)
-        for keys in self.keys:
+        for keys in self.keys.few:
             if not batch.num_rows:
                 break
             found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023
@@ -122,6 +121,20 @@ class _Reading:
             batch, positions = _filtered(batch, positions, None if found.all() else found)
         counts.filtered += before - batch.num_rows
         return self._projected(batch, columns, positions)
+
+    def _kept(self, position: int, rows: int, counts: ReadCounts) -> npt.NDArray[np.bool_] | None:
+        """Rows left by the deletes whose positions are known before rows are read; None: all."""
+        mask = kept(self.positions, position, rows)
+        for positions in self.with_keys:
+            found = kept(positions, position, rows)
+            if found is not None:
+                left = found if mask is None else mask & found
+                counts.deleted_by_equality += (rows if mask is None else int(mask.sum())) - int(left.sum())
+                mask = left
+        return mask
+
+    def _key_column(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], field_id: int) -> pa.Array:
+        return self._leaf(batch, columns, self.context.path_to(field_id), field_id)
 
     def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField, field_id: int) -> pa.Array:
         """The values of the field at the end of a path; a null struct on the way is a null value."""
