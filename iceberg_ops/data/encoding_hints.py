@@ -44,8 +44,13 @@ _PAYS = 0.75
 
 def hints_for(io: FileIO, tasks: Sequence[FileScanTask], schema: Schema) -> EncodingHints | None:
     """Hints for files of ``schema`` made from these inputs; None where none of them is Parquet."""
+    return hints_from(io, [t.file_path for t in tasks if t.data_file.file_format is FileFormat.PARQUET], schema, ColumnIds())
+
+
+def hints_from(io: FileIO, locations: Sequence[str], schema: Schema, ids: ColumnIds) -> EncodingHints | None:
+    """Hints for files of ``schema`` made from Parquet files whose columns ``ids`` tells; None where there are none."""
     kept: dict[int, bool | None] = {ROW_ID_ID: False}
-    footers = list(_footers(io, tasks))
+    footers = list(_footers(io, locations, ids))
     for columns, footer in footers:
         for field_id, stayed in _verdicts(columns, footer):
             before = kept.get(field_id)
@@ -112,13 +117,12 @@ def _pays(column: pa.ChunkedArray) -> bool:
     return bool(distinct * width + indices <= _PAYS * len(seen) * width)
 
 
-def _footers(io: FileIO, tasks: Sequence[FileScanTask]) -> Iterator[tuple[tuple[FileColumn, ...], pq.FileMetaData]]:
-    parquet = [t.file_path for t in tasks if t.data_file.file_format is FileFormat.PARQUET]
+def _footers(io: FileIO, parquet: Sequence[str], ids: ColumnIds) -> Iterator[tuple[tuple[FileColumn, ...], pq.FileMetaData]]:
     looked_at = min(_LOOKED_AT, -(-len(parquet) // _LOOKED_AT))
     step = max(1, len(parquet) // max(looked_at, 1))
     for location in parquet[::step][:looked_at]:
         try:
-            opened = ParquetDataFile(io, location, ColumnIds())
+            opened = ParquetDataFile(io, location, ids)
         except (FileNotFoundError, pa.ArrowInvalid) as e:
             raise CorruptTableError(f"file {location} can not be read: {e}") from None
         yield opened.columns, opened.metadata

@@ -168,7 +168,9 @@ class PartitionedWriter:
     ) -> None:
         self._context, self._io, self._fanout = context, io, fanout
         self._most_buffered = most_buffered_bytes
-        self._target, self._hints = target_size, hints
+        self._target = target_size
+        self.hints = hints
+        """How the files of partitions that come next are encoded."""
         self._names = FileNames(task_id, operation_id)
         self._writers: dict[tuple[Any, ...], RollingWriter] = {}
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
@@ -217,7 +219,7 @@ class PartitionedWriter:
                 self._closed[done] = writer.close()
             self._writers = {}
         made = RollingWriter(
-            self._context, self._io, partition=partition, names=self._names, target_size=self._target, hints=self._hints
+            self._context, self._io, partition=partition, names=self._names, target_size=self._target, hints=self.hints
         )
         self._writers[key] = made
         return made

@@ -26,9 +26,7 @@ def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFra
     schema = table.schema.select([f.name for f in table.schema.fields if f.name in rows.columns])
     keys = partition_keys(schema, table.metadata.spec)
     sorts = sort_columns(schema, table.metadata.sort_order)
-    mode = (
-        options.distribution_mode or DISTRIBUTION_MODE.maybe(table.properties) or ("range" if sorts else "hash" if keys else "none")
-    )
+    mode = _mode(table, options, keys, sorts)
     count = [options.write_tasks] if options.write_tasks else []
     if mode == "range" and (keys or sorts):
         rows = rows.repartitionByRange(*count, *keys, *sorts)
@@ -37,6 +35,17 @@ def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFra
     elif count:
         rows = rows.repartition(*count)
     return rows.sortWithinPartitions(*keys, *sorts) if sorts else rows
+
+
+def stays_in_place(table: Table, options: WriteOptions) -> bool:
+    """Whether ``distributed`` certainly leaves rows as they are, whatever columns they have."""
+    keys, sorts = partition_keys(table.schema, table.metadata.spec), sort_columns(table.schema, table.metadata.sort_order)
+    return not sorts and not options.write_tasks and (not keys or _mode(table, options, keys, sorts) == "none")
+
+
+def _mode(table: Table, options: WriteOptions, keys: list[Column], sorts: list[Column]) -> str:
+    stated = options.distribution_mode or DISTRIBUTION_MODE.maybe(table.properties)
+    return stated or ("range" if sorts else "hash" if keys else "none")
 
 
 def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:

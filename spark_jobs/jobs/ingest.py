@@ -20,7 +20,8 @@ from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionE
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.bad_records import checked_rows
-from spark_jobs.jobs.distribution import distributed
+from spark_jobs.jobs.direct_source import direct_parts
+from spark_jobs.jobs.distribution import distributed, stays_in_place
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.schema_merge import merged_schema
 from spark_jobs.jobs.source_paths import check_paths
@@ -29,6 +30,7 @@ from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.jobs.target_rows import target_rows
 from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
+from spark_jobs.runners.source_parts import write_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,26 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
 
 
 def write_source(run: JobRun, options: WriteOptions) -> Ingested:
-    """Read the source and write its rows as files of the table, sorted within files by the table's sort order."""
+    """Read the source and write its rows as files of the table, sorted within files by the table's sort order.
+
+    Parquet that needs nothing of Spark is read and written by Arrow alone (``direct_source``).
+    """
+    write_context(run.table, options).check_format()
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
         rows = source_rows(run.session, run.job.source, target_rows(run), schema=run.table.schema)
         schema = merged_schema(run.table.metadata, rows) if options.merge_schema else run.table.schema
         form = run.job.source.format if run.job.source else ""
         checked = checked_rows(rows, schema, form)
+        in_place = stays_in_place(run.table, options)
+        parts = direct_parts(run.session, run.job.source, rows, schema) if in_place else None
     with run.step("write"):
-        placed = distributed(checked, run.table, options).withColumn(CHANGE_COLUMN, F.lit(INSERT))
-        context = evolved(write_context(run.table, options, in_table_order=True), schema)
-        changes = write_changes(placed, context, run.table.io.properties, run.operation_id, quarantine=options.quarantine)
+        context, properties = evolved(write_context(run.table, options, in_table_order=True), schema), run.table.io.properties
+        if parts is not None:
+            changes = write_parts(run.session, parts, context, properties, run.files_id)
+        else:
+            placed = distributed(checked, run.table, options).withColumn(CHANGE_COLUMN, F.lit(INSERT))
+            changes = write_changes(placed, context, properties, run.files_id, quarantine=options.quarantine)
     run.metrics.update({"added-records": changes.rows_written, "added-data-files": len(changes.files)})
     if options.quarantine is not None:
         run.metrics.update({"quarantined-records": changes.rows_quarantined, "quarantine-files": len(changes.quarantined)})

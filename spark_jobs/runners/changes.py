@@ -19,7 +19,7 @@ raise the typed error and clean up what the other tasks staged.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,10 +27,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops import errors
 from iceberg_ops.config.report import SkippedFile
+from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
@@ -47,6 +48,8 @@ CHANGE_COLUMN = "_change"
 KEEP, DELETE, UPDATE, INSERT = 0, 1, 2, 3
 
 _ANSWER = "kind string, place string, payload binary, counted long"
+Answer = tuple[str, str, bytes, int]
+"""Kind, place, payload and count: a row of ``_ANSWER``."""
 
 
 @dataclass(slots=True)
@@ -100,9 +103,15 @@ def write_changes(
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
     count (retries, speculation) are deleted in any case.
     """
-    task = _Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality)
-    session, io = rows.sparkSession, load_file_io(io_properties)
-    places = [context.data_location] + ([f"{quarantine}/{operation_id}"] if quarantine else [])
+    task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality)
+    return gathered_changes(rows.sparkSession, task, lambda: rows.mapInArrow(_writer(task), _ANSWER).collect())
+
+
+def gathered_changes(session: SparkSession, task: Task, run: Callable[[], Sequence[Answer]]) -> Changes:
+    """What the tasks that ``run`` starts answered, with what is promised by ``write_changes`` about errors and files."""
+    io, operation_id, quarantine = load_file_io(task.io_properties), task.operation_id, task.quarantine
+    data_location = WriteContext.from_json(task.context).data_location
+    places = [data_location] + ([f"{quarantine}/{operation_id}"] if quarantine else [])
 
     def clean(keep: list[str]) -> None:
         for place in places:
@@ -110,7 +119,7 @@ def write_changes(
 
     try:
         with job_group(session, operation_id):
-            answers = rows.mapInArrow(_writer(task), _ANSWER).collect()
+            answers = run()
         changes, failure = _gathered(answers)
         if failure:
             raise typed_error(*failure)
@@ -122,7 +131,7 @@ def write_changes(
     return changes
 
 
-def _gathered(answers: list[Row]) -> tuple[Changes, tuple[str, str] | None]:
+def _gathered(answers: Sequence[Answer]) -> tuple[Changes, tuple[str, str] | None]:
     changes = Changes()
     failure: tuple[str, str] | None = None
     for kind, place, payload, counted in answers:
@@ -155,37 +164,45 @@ def typed_error(code: str, message: str) -> errors.IcebergOpsError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Task:
+class Task:
     """What travels to the executors: values only."""
 
     context: dict[str, Any]
     io_properties: dict[str, str]
     operation_id: str
-    writes_rows: bool
-    quarantine: str | None
-    equality: KeyPlan | None
+    writes_rows: bool = True
+    quarantine: str | None = None
+    equality: KeyPlan | None = None
 
 
-def _writer(told: _Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _writer(told: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)
-        task = _TaskChanges(told)
-        try:
+        def add_all(changes: TaskChanges) -> None:
             for batch in batches:
-                task.add(batch)
-            answers = task.finish()
-        except errors.IcebergOpsError as e:
-            task.abort()
-            answers = [("error", "", json.dumps([e.code, str(e)]).encode(), 0)]
-        except BaseException:
-            task.abort()
-            raise
-        yield _answer_batch(answers)
+                changes.add(batch)
+
+        yield _answer_batch(task_answers(told, add_all))
 
     return write
 
 
-def _answer_batch(answers: list[tuple[str, str, bytes, int]]) -> pa.RecordBatch:
+def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Answer]:
+    """What a task attempt answers once ``add_all`` has given it its rows. A typed error is an answer too; after any error the
+    attempt's files are deleted."""
+    pa.set_cpu_count(1)
+    changes = TaskChanges(told)
+    try:
+        add_all(changes)
+        return changes.finish()
+    except errors.IcebergOpsError as e:
+        changes.abort()
+        return [("error", "", json.dumps([e.code, str(e)]).encode(), 0)]
+    except BaseException:
+        changes.abort()
+        raise
+
+
+def _answer_batch(answers: list[Answer]) -> pa.RecordBatch:
     kinds, places, payloads, counts = zip(*answers, strict=True) if answers else ((), (), (), ())
     return pa.RecordBatch.from_arrays(
         [
@@ -198,10 +215,10 @@ def _answer_batch(answers: list[tuple[str, str, bytes, int]]) -> pa.RecordBatch:
     )
 
 
-class _TaskChanges:
+class TaskChanges:
     """One task attempt's writer and bitmaps."""
 
-    def __init__(self, told: _Task) -> None:
+    def __init__(self, told: Task) -> None:
         context = WriteContext.from_json(told.context)
         self._writes_rows = told.writes_rows
         self._schema: Schema = context.schema
@@ -231,6 +248,14 @@ class _TaskChanges:
         if written.num_rows:
             self._writer.write(from_spark(written, self._schema))
 
+    def insert(self, batch: pa.RecordBatch) -> None:
+        """Rows to be written, in any columns and types that the writer takes."""
+        self._writer.write(batch)
+
+    def encode_as(self, hints: EncodingHints | None) -> None:
+        """How files are encoded that are begun from now on."""
+        self._writer.hints = hints
+
     def _place(self, kind: str, rows: pa.RecordBatch, *, counted: bool = True) -> None:
         if not rows.num_rows:
             return
@@ -242,8 +267,8 @@ class _TaskChanges:
             if counted:
                 self._counts[kind, place] = self._counts.get((kind, place), 0) + len(positions)
 
-    def finish(self) -> list[tuple[str, str, bytes, int]]:
-        answers: list[tuple[str, str, bytes, int]] = [
+    def finish(self) -> list[Answer]:
+        answers: list[Answer] = [
             ("file", "", json.dumps(data_file_to_dict(f)).encode(), f.record_count) for f in self._writer.close()
         ]
         for (kind, place), bitmap in self._bitmaps.items():

@@ -77,6 +77,11 @@ def place_of(path: str) -> str:
     return f"file:{path}"
 
 
+def plain_path(path: str | None) -> str | None:
+    """A local path, where Spark and Arrow name the same file by it."""
+    return path if path is not None and _SAFE_PATH.fullmatch(path) else None
+
+
 @contextmanager
 def _listed_here(session: SparkSession) -> Iterator[None]:
     """Spark would list more than 32 paths by a job with one task for each; a look at known files here is far cheaper."""
@@ -95,8 +100,7 @@ def _is_exact(field: NestedField) -> bool:
 def _plain_file(task: FileScanTask, io: FileIO) -> str | None:
     if task.deletes or not task.is_whole_file or task.data_file.file_format is not FileFormat.PARQUET:
         return None
-    path = io.local_path(task.file_path)
-    return path if path is not None and _SAFE_PATH.fullmatch(path) else None
+    return plain_path(io.local_path(task.file_path))
 
 
 def _footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:

@@ -1,0 +1,50 @@
+"""Parquet files written into a table without a row entering the JVM: executors read them by Arrow and write them by our writer.
+
+What is written, answered, cleaned up and raised is ``changes``'; which files may be read this way is the job's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pyspark.sql import SparkSession
+
+from iceberg_ops.data.source_parts import SourcePart, in_tasks, parts_from_json, parts_to_json, read_parts, source_hints
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.io.load import load_file_io
+from spark_jobs.runners.changes import Answer, Changes, Task, TaskChanges, gathered_changes, task_answers
+from spark_jobs.session import task_slots
+
+
+def write_parts(
+    session: SparkSession,
+    parts: Sequence[SourcePart],
+    context: WriteContext,
+    io_properties: Mapping[str, str],
+    operation_id: str,
+) -> Changes:
+    """Write the rows of ``parts``, all of them. Errors and files are dealt with as in ``write_changes``; raises DataError for a
+    file that can not be read."""
+    task = Task(context.to_json(), dict(io_properties), operation_id)
+    tasks = [parts_to_json(found) for found in in_tasks(parts, task_slots(session))]
+    spread = session.sparkContext.parallelize(tasks, max(1, len(tasks)))
+    return gathered_changes(session, task, lambda: spread.mapPartitions(_writer(task)).collect())
+
+
+def _writer(told: Task) -> Callable[[Iterator[str]], Iterator[Answer]]:
+    def write(texts: Iterator[str]) -> Iterator[Answer]:
+        def add_all(changes: TaskChanges) -> None:
+            io, schema = load_file_io(), WriteContext.from_json(told.context).schema
+            for text in texts:
+                parts = parts_from_json(text)
+                changes.encode_as(source_hints(io, parts, schema))
+                rows = read_parts(io, parts, schema)
+                try:
+                    for batch in rows:
+                        changes.insert(batch)
+                finally:
+                    rows.close()
+
+        return iter(task_answers(told, add_all))
+
+    return write
