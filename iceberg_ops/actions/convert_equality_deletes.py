@@ -25,7 +25,7 @@ from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_eq
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.expressions.where import parse_where
@@ -40,7 +40,10 @@ from iceberg_ops.spec.metadata_columns import POS
 
 
 def convert_equality_deletes(run: Run) -> None:
-    """Fill ``run.outcome``. Raises VerificationError, and what planning, reading and the committer raise."""
+    """Fill ``run.outcome``.
+
+    Raises VerificationError, UnsupportedError (ORC delete files), and what planning, reading and the committer raise.
+    """
     options = convert_equality_deletes_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
@@ -50,6 +53,7 @@ def convert_equality_deletes(run: Run) -> None:
     run.outcome.metrics["planned-data-files-count"] = sum(len(g.tasks) for g in plan.groups)
     if not plan.groups:
         return
+    check_row_deletes(WriteContext.for_table(run.table.metadata))
     run.outcome.status = "planned"
     if not run.job.dry_run:
         _convert(run, plan, options)

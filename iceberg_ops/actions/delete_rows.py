@@ -20,7 +20,7 @@ from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, UnsupportedError
 from iceberg_ops.expressions.predicates import Expression, is_exact
@@ -56,8 +56,8 @@ class DeleteRows:
     def run(self, catalog: Catalog, table: Table) -> DeletedRows:
         """Delete the matching rows.
 
-        Raises UnsupportedError (a condition not wholly understood; a v1 table), WhereError, ValidationError (others were faster
-        each time) and what the committer raises. The files of a refused evaluation are deleted; after an unknown outcome none is.
+        Raises UnsupportedError (a condition not wholly understood; a v1 table; ORC delete files), WhereError, ValidationError
+        (others were faster each time) and what the committer raises. The files of a refused evaluation are deleted; after an unknown outcome none is.
         """
         where = parse_where(self.where) if isinstance(self.where, str) else self.where
         if not is_exact(where):
@@ -73,13 +73,15 @@ class DeleteRows:
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
             return DeletedRows(committed=done, rows=0, evaluations=number)
+        context = WriteContext.for_table(table.metadata)
+        check_row_deletes(context)
         found = plan(table, Scan(ref=None if self.branch == MAIN_BRANCH else self.branch, where=where))
         matched = _matched(table, found.tasks)
         if not matched:
             return DeletedRows(committed=None, rows=0, evaluations=number)
         deletes = write_row_deletes(
             table.io,
-            WriteContext.for_table(table.metadata),
+            context,
             matched,
             operation_id=f"{self.operation_id}-{number}",
             granularity=self.granularity,

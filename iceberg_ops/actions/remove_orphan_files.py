@@ -5,8 +5,8 @@ the listing counts as reachable; only what is older than the cut-off can go at a
 ``iceberg_ops.planning.remove_orphan_files``; here they are listed, deleted in bulk or moved to a quarantine, and every result is
 reported.
 
-The rule upheld: any doubt about ownership (gc.enabled false, another table's metadata, a manifest that does not read) ends the job
-before a file is deleted.
+The rule upheld: any doubt about ownership (gc.enabled false, another table's metadata, a manifest or another table of the catalog
+that does not read) ends the job before a file is deleted.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import shutil
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.neighbours import owned_by_others
 from iceberg_ops.config.options import remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
@@ -60,6 +61,8 @@ def remove_orphan_files(run: Run) -> None:
         unreadable = foreign_metadata(listing, owned, table.io)
         found = find_orphans(listing, owned, options, location, table.io)
         found = _without(found, (*unreadable, *_leased(found, current, run.now_ms())))
+        others = owned_by_others(run.catalog, current, found.orphans, location, lambda other: ownership(other).reachable)
+        found = _without(found, tuple(others))
         detail.append(f"{len(found.orphans)} orphans")
     _report_plan(run, found)
     if not found.orphans:

@@ -26,6 +26,7 @@ from iceberg_ops.actions.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions, rewrite_data_files_options
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.rewrite import GroupResult
+from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, ValidationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.planning.dangling_deletes import attached_to_nothing
@@ -37,7 +38,7 @@ from iceberg_ops.table.metadata_files import data_folder
 
 
 def rewrite_data_files(run: Run) -> None:
-    """Fill ``run.outcome``. Raises what planning, the groups and the committer raise."""
+    """Fill ``run.outcome``. Raises UnsupportedError (ORC data files), and what planning, the groups and the committer raise."""
     options = rewrite_data_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
@@ -47,6 +48,8 @@ def rewrite_data_files(run: Run) -> None:
     _report_plan(run, plan, dangling)
     if plan.is_empty and not dangling:
         return
+    if plan.groups:
+        WriteContext.for_table(run.table.metadata).check_format()
     run.outcome.status = "planned"
     if not run.job.dry_run:
         _Rewrite(run, plan, options, dangling).run_all()

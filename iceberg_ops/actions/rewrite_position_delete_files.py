@@ -20,7 +20,7 @@ from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.position_deletes import deleted_positions
-from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.expressions.where import parse_where
@@ -34,7 +34,10 @@ from iceberg_ops.spec.content_files import DataFile
 
 
 def rewrite_position_delete_files(run: Run) -> None:
-    """Fill ``run.outcome``. Raises VerificationError, and what planning, reading and the committer raise."""
+    """Fill ``run.outcome``.
+
+    Raises VerificationError, UnsupportedError (ORC delete files), and what planning, reading and the committer raise.
+    """
     options = rewrite_position_delete_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
@@ -43,6 +46,7 @@ def rewrite_position_delete_files(run: Run) -> None:
     report_plan(run, plan.plan_id, plan.groups, plan.skipped, lambda group: group.partition_path)
     if not plan.groups:
         return
+    check_row_deletes(WriteContext.for_table(run.table.metadata))
     run.outcome.status = "planned"
     if not run.job.dry_run:
         _rewrite(run, plan, options)

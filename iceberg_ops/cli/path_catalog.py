@@ -40,5 +40,11 @@ class PathCatalog:
     def commit_table(self, table: Table, requirements: Sequence[Any], updates: Sequence[Any]) -> Table:
         raise UnsupportedError(f"not supported: changing {table.location}, because a table given by its path is only read")
 
+    def list_tables(self, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+        return []
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        return []
+
     def __getattr__(self, name: str) -> Any:
         raise NoSuchTableError(f"a table given by its path has no catalog that could {name.replace('_', ' ')}")

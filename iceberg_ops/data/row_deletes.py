@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from iceberg_ops.data.delete_files import write_deletion_vectors, write_position_deletes
+from iceberg_ops.data.delete_files import delete_format, write_deletion_vectors, write_position_deletes
 from iceberg_ops.data.position_deletes import deleted_positions
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import UnsupportedError
@@ -32,6 +32,14 @@ class RowDeletes:
     replaced: tuple[DataFile, ...] = ()
 
 
+def check_row_deletes(context: WriteContext) -> None:
+    """Raise UnsupportedError where rows can not be deleted by position: in a v1 table, and with ORC delete files."""
+    if context.format_version < 2:
+        raise UnsupportedError("not supported: merge-on-read on a v1 table, because v1 has no row-level deletes: upgrade it to v2")
+    if context.format_version == 2:
+        delete_format(context)
+
+
 def write_row_deletes(
     io: FileIO,
     context: WriteContext,
@@ -44,8 +52,7 @@ def write_row_deletes(
 
     Raises UnsupportedError for a v1 table and for ORC delete files.
     """
-    if context.format_version < 2:
-        raise UnsupportedError("not supported: merge-on-read on a v1 table, because v1 has no row-level deletes: upgrade it to v2")
+    check_row_deletes(context)
     if context.format_version == 2:
         positions = {task.data_file: found for task, found in deleted}
         return RowDeletes(tuple(write_position_deletes(io, context, positions, granularity, operation_id=operation_id)))

@@ -121,6 +121,10 @@ class WriteContext:
             )
         return found
 
+    def check_format(self) -> None:
+        """Raise UnsupportedError where new data files can not be written: asked before any work, not by the first writer."""
+        self.file_format  # noqa: B018 - raises
+
     @cached_property
     def data_location(self) -> str:
         """The folder of new data files."""

@@ -1,0 +1,123 @@
+"""Orphan removal where locations of tables of one catalog lie in each other: another table's files are never taken for orphans."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from iceberg_ops.actions import neighbours
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.errors import CorruptTableError, NoSuchTableError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.table.table import Table
+from tests.actions.lake import Lake, make_lake, numbered
+from tests.actions.test_housekeeping import later, plant
+from tests.builders import SCHEMA, make_table
+
+
+def another(lake: Lake, identifier: tuple[str, ...], location: str | None = None, **properties: str) -> Lake:
+    """A table beside the lake's, with ten rows."""
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    if len(identifier) > 2 or identifier[0] != lake.identifier[0]:
+        lake.catalog.create_namespace(identifier[:-1])
+    if location is None:
+        make_table(lake.catalog, identifier=identifier, properties=named)
+    else:
+        lake.catalog.create_table(identifier, Schema(SCHEMA.struct), location=location, properties={"format-version": "2", **named})
+    other = Lake(lake.catalog, identifier, itertools.count(100))
+    other.append(numbered(0, 10))
+    return other
+
+
+def cleaned(lake: Lake, **options: object) -> set[str]:
+    return set(lake.run("remove_orphan_files", now=lambda: later(4), **options).files)
+
+
+@pytest.mark.parametrize("identifier", [("ns", "other"), ("ns", "deep", "other")], ids=["its namespace", "a namespace below"])
+def test_data_that_another_table_writes_below_the_location_stays(identifier: tuple[str, ...]) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    place = f"{lake.table.location}/lent"
+    other = another(lake, identifier, write_data_path=place)
+    rows, stray = other.rows(), plant(lake)
+    theirs = f"{place}/stray-of-theirs.parquet"
+    lake.table.io.write(theirs, b"x")
+    report = lake.run("remove_orphan_files", now=lambda: later(4))
+    assert set(report.files) == {stray}
+    assert other.rows() == rows
+    reasons = {s.file_path: s.reason for s in report.skipped}
+    assert reasons[theirs] == f"it lies with the files of table test.{'.'.join(identifier)}"
+
+
+def test_a_folder_whose_name_only_begins_alike_is_nobodys() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    another(lake, ("ns", "other"), write_data_path=f"{lake.table.location}/data/le")
+    stray = plant(lake, "data/lent/stray.parquet")
+    assert cleaned(lake) == {stray}
+
+
+def test_what_a_table_around_it_refers_to_stays_and_no_more() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    root = lake.table.location.rsplit("/", 1)[0]
+    around = another(lake, ("ns", "around"), f"{root}/", write_data_path=f"{lake.table.location}/data")
+    rows, stray = around.rows(), plant(lake)
+    assert cleaned(lake, location=f"{lake.table.location}/data") == {stray}
+    assert around.rows() == rows
+
+
+def test_a_table_that_can_not_be_read_ends_the_job_before_a_file_goes() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    other = another(lake, ("ns", "other"))
+    stray = plant(lake)
+    other.table.io.write(other.table.metadata_location, b"{", overwrite=True)
+    with pytest.raises(CorruptTableError):
+        lake.run("remove_orphan_files", now=lambda: later(4))
+    assert stray in lake.paths()
+
+
+def test_no_other_table_is_read_where_nothing_would_go() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    other = another(lake, ("ns", "other"))
+    other.table.io.write(other.table.metadata_location, b"{", overwrite=True)
+    assert cleaned(lake) == set()
+
+
+def test_tables_are_compared_nearest_first_up_to_a_bound(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    lake = make_lake()
+    for identifier in (("ns", "deep", "c"), ("ns", "a"), ("ns", "b")):
+        another(lake, identifier)
+
+    def names() -> list[str]:
+        return [other.name for other in neighbours.other_tables(lake.catalog, lake.table)]
+
+    assert names() == ["test.ns.a", "test.ns.b", "test.ns.deep.c"]
+    monkeypatch.setattr(neighbours, "MOST_TABLES", 2)
+    assert names() == ["test.ns.a", "test.ns.b"]
+    assert "only 2 tables of ns were compared" in caplog.text
+
+
+def test_a_table_that_is_dropped_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake()
+    another(lake, ("ns", "a"))
+    load = lake.catalog.load_table
+    table = lake.table
+
+    def gone(identifier: tuple[str, ...]) -> Table:
+        if identifier == ("ns", "a"):
+            raise NoSuchTableError("gone")
+        return load(identifier)
+
+    monkeypatch.setattr(lake.catalog, "load_table", gone)
+    assert list(neighbours.other_tables(lake.catalog, table)) == []
+
+
+def test_relative_folders_are_below_the_table() -> None:
+    lake = make_lake()
+    commit(lake.catalog, lake.table, UpdateProperties(updates={"write.folder-storage.path": "files"}))
+    assert neighbours.folders_of(lake.table) == [lake.table.location, f"{lake.table.location}/files"]
