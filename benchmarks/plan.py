@@ -1,8 +1,8 @@
 """Scan planning over 100,000 data files of 10 columns in 20 manifests: us, PyIceberg and, where its jar is, Iceberg Java.
 
-Everybody gives tasks with path, partition, record count, deletes and residual, and those are looked at, file by file (Java's are
-made in full by counting them). Every plan of ours starts with no decoded manifest in memory, in a process that has planned before;
-Java's are warm. Then a million files in a fresh process with its peak memory, and what a start of the command line costs.
+Everybody gives tasks with path, partition, record count, deletes and residual, and those are looked at, file by file. Every plan of
+ours starts with no decoded manifest in memory, in a process that has planned before; Java's are warm, in a JVM of its own. Then a
+million files in a fresh process with its peak memory, and what a start of the command line costs.
 
 ``PLAN_FILES`` changes the number of files, ``ICEBERG_JAR`` names an iceberg-spark-runtime jar (otherwise one that ``make jars`` has
 fetched; without one Java is left out), ``PLAN_MILLION=0`` leaves the million out.
@@ -21,6 +21,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from benchmarks.plan_java import java_figures
 from benchmarks.plan_table import DAYS, ROWS, make_table
 from benchmarks.records import record
 from iceberg_ops.expressions.where import parse_where
@@ -34,13 +35,13 @@ REPEATS = 5
 PEER_REPEATS = 1
 JAVA_WARM_UP = 10
 SMALL_FILES = 40
-JARS = Path(__file__).parent.parent / "build" / "ivy" / "jars"
 
 
 def run() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="plan-") as folder:
         table = make_table(Path(folder) / "t", FILES)
-        java = _java(table.metadata_location)
+        half = FILES // 2 * ROWS
+        java = java_figures(table.metadata_location, half=half, day=DAYS // 2, warm_up=JAVA_WARM_UP, repeats=REPEATS)
         found = [_compared(name, table, where, stats, java.get(name)) for name, (where, stats) in _cases().items()]
         found += _starts(make_table(Path(folder) / "small", SMALL_FILES))
     return [*found, *([_million()] if MILLION else [])]
@@ -109,39 +110,6 @@ def _best(work: Callable[[], int], repeats: int) -> tuple[float, int]:
         found = work()
         seconds.append(time.perf_counter() - begun)
     return min(seconds), found
-
-
-def _java(metadata_location: str) -> dict[str, tuple[float, int]]:
-    """Java's seconds and files by the name of the work, warm; nothing where there is no jar."""
-    jar = os.environ.get("ICEBERG_JAR") or next((str(p.resolve()) for p in sorted(JARS.glob("*iceberg-spark-runtime-*.jar"))), None)
-    if jar is None:
-        return {}
-    from pyspark.sql import SparkSession
-
-    spark = SparkSession.builder.master("local[2]").config("spark.jars", jar).config("spark.ui.enabled", "false").getOrCreate()
-    try:
-        java: Any = spark.sparkContext._jvm
-        iceberg = java.org.apache.iceberg
-        io = iceberg.hadoop.HadoopFileIO(spark.sparkContext._jsc.hadoopConfiguration())
-        table = iceberg.BaseTable(iceberg.StaticTableOperations(metadata_location, io), "plan")
-        filters, half = iceberg.expressions.Expressions, FILES // 2 * ROWS
-        scans = {
-            "all files": table.newScan,
-            "all files with statistics": lambda: table.newScan().includeColumnStats(),
-            "filter on a column, one file left": lambda: table.newScan().filter(filters.equal("id", half)),
-            "filter on a column, half of the files left": lambda: table.newScan().filter(filters.greaterThanOrEqual("id", half)),
-            "filter on a column, all files left": lambda: table.newScan().filter(filters.greaterThanOrEqual("id", 0)),
-            "filter on a partition": lambda: table.newScan().filter(filters.equal("day", DAYS // 2)),
-        }
-        count = iceberg.relocated.com.google.common.collect.Iterables.size
-        for scan in scans.values():
-            _best(lambda scan=scan: count(scan().planFiles()), JAVA_WARM_UP)  # type: ignore[misc]
-        return {
-            name: _best(lambda scan=scan: count(scan().planFiles()), REPEATS)  # type: ignore[misc]
-            for name, scan in scans.items()
-        }
-    finally:
-        spark.stop()
 
 
 def _starts(table: Table) -> list[dict[str, Any]]:

@@ -130,8 +130,7 @@ def _kept_files(table: Table, manifest: ManifestFile, judge: SpecFilter) -> _Kep
 def _residuals(files: list[DataFile], filters: SpecFilters) -> Iterator[Expression]:
     """Files of one partition mostly follow each other."""
     for spec_id, run in groupby(files, key=attrgetter("spec_id")):
-        of_partition = filters.of(spec_id).residual
-        yield from map(of_partition, map(attrgetter("partition"), run))
+        yield from filters.of(spec_id).residuals([f.partition for f in run])
 
 
 @contextmanager

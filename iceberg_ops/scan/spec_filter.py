@@ -7,8 +7,9 @@ whatever may hold a matching row stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
@@ -72,6 +73,15 @@ class SpecFilter:
         if found is None:
             found = self._residuals[key] = residual(self.bound, self.spec, partition)
         return found
+
+    def residuals(self, partitions: Sequence[tuple[Any, ...]]) -> Iterable[Expression]:
+        """The residual of each of these partitions."""
+        if self.is_trivial:
+            return repeat(ALWAYS_TRUE, len(partitions))
+        if self._has_floats:
+            return map(self.residual, partitions)
+        known = {partition: self.residual(partition) for partition in set(partitions)}
+        return map(known.__getitem__, partitions)
 
     def keeps(self, file: DataFile) -> bool:
         """Whether the file's partition and metrics leave room for a matching row."""

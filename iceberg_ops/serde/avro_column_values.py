@@ -57,43 +57,11 @@ def values_of_key(walk: Walk, column: Column | None, wanted: int, rows: int) -> 
             _put(found, at_rows[hits], values, hits)
 
     if column is not None:
-        _each_pair(walk, column, rows, pick)
+        each_pair(walk, column, rows, pick)
     return found
 
 
-def maps_of(walk: Walk, column: Column, rows: int) -> list[dict[int, Any]]:
-    """Each row's map (an array of keys and values), without null values; of null an empty one."""
-    steps: list[tuple[Positions, Positions, list[Any]]] = []
-
-    def add(at_rows: Positions, keys: Column, values: Column) -> None:
-        if keys.values is not None:
-            found = values_of(walk, values) if values.values is None else _whole_numbers(values)
-            steps.append((at_rows, keys.values, found))
-
-    _each_pair(walk, column, rows, add)
-    if all(len(at_rows) == rows and keys.min() == keys.max() and None not in found for at_rows, keys, found in steps):
-        # All rows have the same keys, as files of one writer mostly do: four times as fast as one value after another.
-        names = [int(keys[0]) for _, keys, _ in steps]
-        return [dict(zip(names, of_row, strict=True)) for of_row in zip(*(found for _, _, found in steps), strict=True)] or [
-            {} for _ in range(rows)
-        ]
-    maps: list[dict[int, Any]] = [{} for _ in range(rows)]
-    for at_rows, keys, found in steps:
-        for row, key, value in zip(at_rows.tolist(), keys.tolist(), found, strict=True):
-            if value is not None:
-                maps[row][key] = value
-    return maps
-
-
-def _whole_numbers(column: Column) -> list[Any]:
-    assert column.values is not None
-    found: list[Any] = column.values.tolist()
-    if column.present is None:
-        return found
-    return [v if known else None for v, known in zip(found, column.present.tolist(), strict=True)]
-
-
-def _each_pair(walk: Walk, column: Column, rows: int, use: Callable[[Positions, Column, Column], None]) -> None:
+def each_pair(walk: Walk, column: Column, rows: int, use: Callable[[Positions, Column, Column], None]) -> None:
     """Calls ``use(rows, keys, values)`` for all first pairs of maps, all second ones, and so on."""
     if column.starts is None:
         return

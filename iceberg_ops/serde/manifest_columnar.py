@@ -21,6 +21,7 @@ from iceberg_ops.serde.avro_container import Container, read_container
 from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, file_format, read_manifest, refuse_encrypted
 from iceberg_ops.serde.manifest_encoding import EncodedFile
 from iceberg_ops.serde.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
+from iceberg_ops.serde.open_bytes import OpenBytes
 from iceberg_ops.serde.partition_avro import Convert
 from iceberg_ops.serde.slotted_objects import made_from_columns
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
@@ -30,6 +31,7 @@ from iceberg_ops.spec.types import StructType
 if TYPE_CHECKING:
     from iceberg_ops.serde.avro_columns import Column, Walk
     from iceberg_ops.serde.avro_record_starts import Records
+    from iceberg_ops.serde.packed_maps import PackedMaps
 
 FEWEST_RECORDS = 32
 """Below this the record decoder is as fast: columns cost about a millisecond per file."""
@@ -59,6 +61,7 @@ _PLAIN = {
 }
 _PARTITION = "f102"
 _FEW = 20
+_OPEN = OpenBytes()
 _BYTES_PER_ROW = 500
 """What one entry takes in columns, about: twenty numbers, and its path."""
 
@@ -149,7 +152,8 @@ class EntryColumns:
         self._assigned_row_ids: list[int | None] | None = None
         self._cuts: dict[str, EncodedFiles | None] = {}
         self._looked_at: dict[str, int] = {}
-        self._maps: dict[str, list[dict[int, Any]]] = {}
+        self.packed: dict[str, PackedMaps] = {}
+        """Statistics that many files were asked for, by their DataFile field."""
         self._values = {
             k: values_of(records.walk, c)
             for k, c in records.columns.items()
@@ -179,7 +183,12 @@ class EntryColumns:
         return self._rows * _BYTES_PER_ROW + len(self._data)
 
     def pack(self) -> None:
-        """Let go of the decompressed bytes until someone asks for a statistic again."""
+        """Let go of the decompressed bytes until someone asks for a statistic again; those of the last few manifests stay."""
+        if self._walk is not None:
+            _OPEN.add(self, self._walk.end)
+
+    def drop(self) -> None:
+        """Let go of them now."""
         self._walk = None
 
     def partition_codes(self) -> Any:
@@ -281,20 +290,18 @@ class EntryColumns:
         if column is None or (column.present is not None and not column.present[row]):
             return None
         if name in _MAPS:
-            return self._map(key, row)
+            return self._map(name, row)
         return tuple(self.array(key, row)) if name in _TUPLES else self._list(key, [row])[0]
 
-    def _map(self, key: str, row: int) -> Mapping[int, Any]:
-        """One row's statistic. Who has looked at a few is taken to look at all: then all are decoded together."""
-        from iceberg_ops.serde.avro_column_values import maps_of
+    def _map(self, name: str, row: int) -> Mapping[int, Any] | None:
+        """One row's statistic. Who has looked at a few is taken to look at all: then all are found together."""
+        from iceberg_ops.serde.packed_maps import PackedMaps
 
-        maps = self._maps.get(key)
-        if maps is None:
-            self._looked_at[key] = looked_at = self._looked_at.get(key, 0) + 1
-            if looked_at <= _FEW:
-                return LazyMap(self, key, row)
-            self._maps[key] = maps = maps_of(self._opened(), self._columns[key], self._rows)
-        return maps[row]
+        self._looked_at[name] = looked_at = self._looked_at.get(name, 0) + 1
+        if looked_at <= _FEW:
+            return LazyMap(self, _MAPS[name], row)
+        self.packed[name] = found = PackedMaps(self._opened(), self._columns[_MAPS[name]], self._rows)
+        return found.of(row)
 
     def array(self, key: str, row: int) -> list[Any]:
         """The items of one row's array. Raises CorruptTableError."""
@@ -431,8 +438,9 @@ class LazyDataFile(EncodedFile):
     def __getattr__(self, name: str) -> Any:
         if name not in _LATER:
             raise AttributeError(name)
-        value = self.source.field(name, self.row)
-        getattr(DataFile, name).__set__(self, value)
+        packed = self.source.packed.get(name)
+        value = self.source.field(name, self.row) if packed is None else packed.of(self.row)
+        _SET[name](self, value)
         return value
 
     @property
@@ -458,10 +466,11 @@ class LazyDataFile(EncodedFile):
 
 _FIELDS = tuple(f.name for f in fields(DataFile))
 _LATER = frozenset({*_MAPS, *_PLAIN, "first_row_id"})
+_SET = {name: getattr(DataFile, name).__set__ for name in _LATER}
 
 
 def _settled(value: Any) -> Any:
-    return dict(value) if isinstance(value, LazyMap) else value
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _whole_file(values: tuple[Any, ...]) -> DataFile:

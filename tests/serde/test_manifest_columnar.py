@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import pickle
 import sys
 from dataclasses import replace
@@ -15,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.serde.avro_column_values import values_of
+from iceberg_ops.serde.content_file_json import data_file_to_dict
 from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns, read_entries
+from iceberg_ops.serde.packed_maps import PackedMap
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -29,6 +32,8 @@ BY_P = (
     PartitionSpec(0, (PartitionField((1,), 1000, IDENTITY, "p"),)),
     StructType((NestedField(1000, "p", INT),)),
 )
+
+MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 
 
 def many(count: int = 100, **more: Any) -> list[ManifestEntry]:
@@ -250,3 +255,57 @@ def test_statistics_looked_at_one_by_one_or_all_together_are_the_same(keys: tupl
             assert getattr(e.data_file, name) == getattr(expected.data_file, name)
             wanted = getattr(expected.data_file, name)
             assert wanted is None or list(getattr(e.data_file, name)) == list(wanted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_statistics_of_many_files_are_equal_to_the_dicts_of_the_reference(data: st.DataObject) -> None:
+    """All six maps, whatever each file has: present or not, empty, other keys; looked at after many others were."""
+    raw, manifest, layout = _any_manifest(data, in_one_bucket)
+    columns = read_columns(raw, manifest, layout[2])
+    assert columns is not None
+    reference = decoded(raw, manifest, layout)
+    for _ in range(2):
+        for e, expected in zip(columns.entries(), reference, strict=True):
+            for name in MAPS:
+                found, wanted = getattr(e.data_file, name), getattr(expected.data_file, name)
+                assert found == wanted
+                if wanted is not None:
+                    assert [found.get(k) for k in wanted] == list(wanted.values())
+    again = columns.entries()
+    assert again == reference
+    assert list(map(hash, (e.data_file for e in again))) == list(map(hash, (e.data_file for e in reference)))
+    assert pickle.loads(pickle.dumps(again)) == copy.deepcopy(again) == reference
+    assert all(
+        replace(e.data_file, record_count=1) == replace(r.data_file, record_count=1) for e, r in zip(again, reference, strict=True)
+    )
+
+
+def test_a_packed_statistic_is_a_mapping_like_any_other() -> None:
+    """Other keys in every file, a file without the map, and one with an empty one."""
+    found = [
+        replace(e, data_file=replace(e.data_file, lower_bounds={i % 3: b"a", 7: str(i).encode()}, value_counts={i: i, 1: -1}))
+        for i, e in enumerate(many(90))
+    ]
+    found[50] = replace(found[50], data_file=replace(found[50].data_file, lower_bounds={}, value_counts=None))
+    raw, manifest = encoded(found, BY_P, version=2)
+    columns = read_columns(raw, listed(manifest), BY_P[2])
+    assert columns is not None
+    files = [e.data_file for e in columns.entries()]
+    maps = [f.lower_bounds for f in files]
+    assert isinstance(maps[80], PackedMap)
+    assert [maps[i] for i in (50, 80, 81)] == [{}, {2: b"a", 7: b"80"}, {0: b"a", 7: b"81"}]
+    assert (len(maps[80]), list(maps[80]), repr(maps[80])) == (2, [2, 7], "{2: b'a', 7: b'80'}")
+    assert (maps[80].get(2), maps[80].get(0), maps[81].get(0), maps[80].get(2**70, b"none")) == (b"a", None, b"a", b"none")
+    assert (list(maps[80].items()), list(maps[80].values()), 7 in maps[80], 0 in maps[80]) == (
+        [(2, b"a"), (7, b"80")], [b"a", b"80"], True, False,
+    )  # fmt: skip
+    assert maps[80] != maps[81]
+    assert maps[80] != 5
+    with pytest.raises(KeyError):
+        maps[80][0]
+    assert type(copy.copy(maps[80])) is type(pickle.loads(pickle.dumps(maps[80]))) is dict
+    assert copy.deepcopy(maps[80]) == maps[80]
+    counts = [f.value_counts for f in files]
+    assert (counts[50], counts[1], counts[80]) == (None, {1: -1}, {80: 80, 1: -1})
+    assert json.loads(json.dumps(data_file_to_dict(files[80]))) == data_file_to_dict(replace(found[80].data_file))
