@@ -2,7 +2,7 @@
 
 The packages come from the archive of ``--py-files``; FOLDER/shared is the storage that executors share with the driver, and the
 catalog is a file of the driver's alone. ``fail`` and ``twin`` wrap the writing task: the first attempt of one partition is killed
-after its files are written, or is so slow that Spark starts it once more.
+after its files are written, or is so slow that Spark starts it once more. ``fail-direct`` kills one whose rows never were Spark's.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from iceberg_ops.table.reachable import reachable_files
 from spark_jobs.jobs.dispatch import run
-from spark_jobs.runners import changes
+from spark_jobs.runners import changes, source_parts
 from spark_jobs.session import spark_session
 
-Writer = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Writer = Callable[[Iterator[Any]], Iterator[Any]]
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "name", STRING))
 
 
-def wrapped(case: str) -> Callable[[Any], Writer]:
-    """``changes._writer`` with a first attempt that dies, or dawdles, when it has written its files."""
-    real = changes._writer
+def wrapped(real: Callable[[Any], Writer], case: str) -> Callable[[Any], Writer]:
+    """A runner's ``_writer`` with a first attempt that dies, or dawdles, when it has written its files."""
 
     def make(told: Any) -> Writer:
         write = real(told)
 
-        def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def attempt(given: Iterator[Any]) -> Iterator[Any]:
             import os
             import time
 
-            for answer in write(batches):
+            for answer in write(given):
                 task = TaskContext.get()
                 if task is not None and task.partitionId() == 0 and task.attemptNumber() == 0:
-                    if case == "fail":
+                    if case.startswith("fail"):
                         os._exit(3)
                     time.sleep(20)
                 yield answer
@@ -101,8 +100,10 @@ def main(folder: Path, case: str) -> dict[str, Any]:
     cluster = Cluster(session, folder)
     statuses = []
     if case != "jobs":
-        changes._writer = wrapped(case)  # type: ignore[attr-defined]
-        statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options={"write-tasks": "4"}))
+        options = {} if case == "fail-direct" else {"write-tasks": "4"}
+        changes._writer = wrapped(changes._writer, case)
+        source_parts._writer = wrapped(source_parts._writer, case)
+        statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options=options))
     else:
         statuses += [
             cluster.job("append", source=cluster.source("a", range(1000), "a"), options={"write-tasks": "4"}),

@@ -108,8 +108,9 @@ def test_append_merge_and_compaction_run_on_executors_that_have_only_the_archive
     assert (answer["leaked"], answer["missing"]) == ([], [])
 
 
-def test_a_task_that_dies_after_it_wrote_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path) -> None:
-    answer = cluster.run(tmp_path, "fail")
+@pytest.mark.parametrize("case", ["fail", "fail-direct"])
+def test_a_task_that_dies_after_it_wrote_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path, case: str) -> None:
+    answer = cluster.run(tmp_path, case)
     assert answer["statuses"] == ["committed"]
     assert answer["rows"] == [[i, "a"] for i in range(2000)]
     assert (answer["leaked"], answer["missing"]) == ([], [])
