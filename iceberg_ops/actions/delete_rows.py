@@ -57,7 +57,8 @@ class DeleteRows:
         """Delete the matching rows.
 
         Raises UnsupportedError (a condition not wholly understood; a v1 table; ORC delete files), WhereError, ValidationError
-        (others were faster each time) and what the committer raises. The files of a refused evaluation are deleted; after an unknown outcome none is.
+        (others were faster each time) and what the committer raises. The files of a refused evaluation are deleted; after an
+        unknown outcome none is.
         """
         where = parse_where(self.where) if isinstance(self.where, str) else self.where
         if not is_exact(where):

@@ -10,11 +10,16 @@ from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.ingest import commit_source, write_source
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.statement import run_statement
 from spark_jobs.jobs.write_options import WriteOptions
 
 
 def run(run: JobRun) -> ActionReport:
-    """Write the source's rows and replace what was there, in one commit."""
+    """Write the source's rows and replace what was there, in one commit; anew where others changed that meanwhile."""
+    return run_statement(run, _evaluate)
+
+
+def _evaluate(run: JobRun) -> ActionReport:
     options = WriteOptions.parse("overwrite", run.job.options, run.table)
     ingested = write_source(run, options)
     return commit_source(run, _operation(run, ingested.files, options.isolation), ingested)

@@ -22,7 +22,7 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
@@ -109,10 +109,12 @@ class RowChangeJob:
     def apply(self, rows: DataFrame, *, writes_rows: bool, check_cardinality: bool = False) -> ActionReport:
         """Evaluate ``rows`` (see ``runners.changes``), write, and commit.
 
-        Raises DataError where one target row has two source rows.
+        Raises DataError where one target row has two source rows; UnsupportedError, before a row is read, for a format that is not
+        written.
         """
         run, io = self.run, self.run.table.io
         write = write_context(run.table, self.options)
+        self._check_formats(write, writes_rows=writes_rows)
         with run.step("evaluate"):
             changes = write_changes(rows, write, io.properties, run.files_id, writes_rows=writes_rows)
         staged = list(changes.files)
@@ -127,6 +129,12 @@ class RowChangeJob:
             io.delete_many([f.file_path for f in staged])
             raise
         return commit_staged(self.run, operation, staged)
+
+    def _check_formats(self, write: WriteContext, *, writes_rows: bool) -> None:
+        if writes_rows or self.mode == "copy-on-write":
+            write.check_format()
+        if self.mode == "merge-on-read":
+            check_row_deletes(write)
 
     def _repeated(self, changes: Changes) -> str:
         return (

@@ -1,4 +1,4 @@
-"""A delete, update or merge carried through although others change the table meanwhile.
+"""A delete, update, merge or overwrite carried through although others change the table meanwhile.
 
 What is evaluated anew, when and how often is ``iceberg_ops.commit.statement``'s; here a job is given the table each evaluation is
 pinned to. Every evaluation deletes its own files when its commit is refused (``staged_commit``).

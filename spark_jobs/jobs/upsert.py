@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.spec.schema import Schema
@@ -36,15 +37,21 @@ _DELETES, _ORDER, _OF_KEY, _RANK = "_deletes", "_order", "_of_key", "_rank"
 
 
 def run(run: JobRun) -> ActionReport:
-    """Upsert the source. Raises DataError for two source rows of one key that ``order-by`` does not tell apart."""
+    """Upsert the source.
+
+    Raises DataError for two source rows of one key that ``order-by`` does not tell apart; UnsupportedError, before the source is
+    read, for a format that is not written.
+    """
     options = WriteOptions.parse("upsert", run.job.options, run.table)
+    context = write_context(run.table, options)
+    context.check_format()
+    delete_format(context)
     keys = key_columns(run.table.schema, options.upsert_keys)
     with run.step("plan"):
         plan = KeyPlan(tuple(f.field_id for f in keys), _specs(run, keys))
         check_source(run, require_success_file=options.require_success_file)
         rows = _latest(run, options, keys)
     with run.step("write"):
-        context = write_context(run.table, options)
         changes = write_changes(rows, context, run.table.io.properties, run.operation_id, equality=plan)
     run.metrics.update(
         {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from iceberg_ops.actions.delete_rows import DeleteRows
@@ -34,7 +36,7 @@ def lake_with_deletes(key: str) -> Lake:
 def test_what_would_write_orc_is_refused_when_planned(action: str, key: str, refused: str, dry_run: bool) -> None:
     lake = lake_with_deletes(key)
     before = lake.paths()
-    options = {"rewrite_all": "true"} if action.startswith("rewrite") else {}
+    options: dict[str, Any] = {"rewrite_all": "true"} if action.startswith("rewrite") else {}
     with pytest.raises(UnsupportedError, match=f"not supported: {refused}"):
         lake.run(action, dry_run=dry_run, **options)
     assert lake.paths() == before, "not even a lease"

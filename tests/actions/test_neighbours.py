@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def another(lake: Lake, identifier: tuple[str, ...], location: str | None = None
     return other
 
 
-def cleaned(lake: Lake, **options: object) -> set[str]:
+def cleaned(lake: Lake, **options: Any) -> set[str]:
     return set(lake.run("remove_orphan_files", now=lambda: later(4), **options).files)
 
 

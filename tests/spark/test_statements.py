@@ -15,10 +15,12 @@ from iceberg_ops.commit.statement import MOST_EVALUATIONS
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from iceberg_ops.table.leases import active_leases
-from spark_jobs.jobs import delete, merge, update
+from spark_jobs.jobs import delete, merge, overwrite, update
 from spark_jobs.jobs.job_run import JobRun
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place
@@ -115,6 +117,24 @@ def test_a_row_that_was_deleted_meanwhile_does_not_come_back(place: Place, versi
     else:
         assert report.status == "nothing-to-do"
         assert rows_of(place) == rest
+    nothing_is_left_over(place)
+
+
+@pytest.mark.parametrize("where", ["city = 'Oslo'", None], ids=["filter", "partitions"])
+def test_an_overwrite_whose_files_are_compacted_meanwhile_is_done_again(place: Place, version: str, where: str | None) -> None:
+    by_city = PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "city"),))
+    place.create("t", SCHEMA, by_city, format__version=version)
+    for ids in (range(6), range(6, 12)):
+        place.append("t", pa.table({"id": list(ids), "city": [CITIES[i] for i in ids]}))
+    source = place.parquet(pa.table({"id": [100, 101], "city": ["Oslo", "Oslo"]}))
+    options = {"isolation-level": "snapshot"}
+    spec = JobSpec(job="overwrite", table="test.db.t", catalog=place.config, source=source, where=where, options=options)
+    run = JobRun(place.session, spec, Meddles(place.catalog, compaction(place)), place.table("t"))
+    with run.lease():
+        report = overwrite.run(run)
+    assert (report.status, report.metrics["evaluations-count"], report.metrics["added-records"]) == ("committed", 2, 2)
+    kept = {i: city for i, city in CITIES.items() if city != "Oslo"}
+    assert rows_of(place) == kept | {100: "Oslo", 101: "Oslo"}
     nothing_is_left_over(place)
 
 
