@@ -1,4 +1,4 @@
-"""Seed tables of the maintenance benchmarks: TPC-H lineitem in 200 files, written by Iceberg Java, and the same with deletes.
+"""Seed tables of the maintenance benchmarks: TPC-H lineitem in 200 files (or 2,000), written by Iceberg Java, and with deletes.
 
 ``MAINTENANCE_SF`` is the scale factor; the number of files grows with it (1: 6 million rows in 200 files). Rows come from
 ``tpchgen-cli`` (extra ``bench``). Seeds are kept in build/bench/lake-<scale> and used again.
@@ -36,6 +36,8 @@ SCALE = float(os.environ.get("MAINTENANCE_SF", "1"))
 FILES = max(2, round(200 * SCALE))
 ROUNDS = 3
 EQUALITY_FILES = 5
+MORE_FILES = 10
+"""``in_more_files`` has so many times as many files."""
 SMALL_FILES, SMALL_ROWS = 8, 600_000
 PARTITIONS, FILES_OF_EACH, ROWS_OF_EACH = 100, 30, 100
 
@@ -49,16 +51,24 @@ def lake() -> SharedLake:
 
 def plain(lake: SharedLake) -> str:
     """lineitem without deletes; the seed's name."""
+    return _in_files(lake, "lineitem", FILES)
 
+
+def in_more_files(lake: SharedLake) -> str:
+    """The same rows in ten times as many files."""
+    return _in_files(lake, "lineitem_more_files", FILES * MORE_FILES)
+
+
+def _in_files(lake: SharedLake, name: str, files: int) -> str:
     def make(name: str) -> None:
         # Each part, however small, is one Spark partition, and so one data file.
         lake.session.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))
         lake.session.conf.set("spark.sql.files.maxPartitionBytes", str(1 << 30))
-        _create_from(lake, name, lake.session.read.parquet(str(raw())))
+        _create_from(lake, name, lake.session.read.parquet(str(raw(files))))
         for key in ("openCostInBytes", "maxPartitionBytes"):
             lake.session.conf.unset(f"spark.sql.files.{key}")
 
-    return _seed(lake, "lineitem", make)
+    return _seed(lake, name, make)
 
 
 def with_position_deletes(lake: SharedLake) -> str:
@@ -162,14 +172,14 @@ def _create_from(lake: SharedLake, name: str, rows: Any) -> None:
     )
 
 
-def raw() -> Path:
+def raw(files: int = FILES) -> Path:
     """Folder of lineitem in as many Parquet parts as there shall be files."""
-    folder = FOLDER / f"tpch-{SCALE:g}"
+    folder = FOLDER / (f"tpch-{SCALE:g}" if files == FILES else f"tpch-{SCALE:g}-{files}")
     if not (folder / "lineitem").exists():
         program = shutil.which("tpchgen-cli", path=str(Path(sys.executable).parent)) or shutil.which("tpchgen-cli")
         if program is None:
             raise SystemExit("tpchgen-cli is not installed: pip install tpchgen-cli")
         folder.mkdir(parents=True, exist_ok=True)
-        command = [program, "parquet", "-s", f"{SCALE:g}", "--tables=lineitem", f"--parts={FILES}", f"--output-dir={folder}"]
+        command = [program, "parquet", "-s", f"{SCALE:g}", "--tables=lineitem", f"--parts={files}", f"--output-dir={folder}"]
         subprocess.run(command, check=True, capture_output=True)
     return folder / "lineitem"

@@ -1,9 +1,10 @@
 """``rewrite_data_files`` on TPC-H lineitem: us and Iceberg Java in one Spark session (``local[2]``), to files of 64 MB.
 
-Lines: ``bin-pack``, ``bin-pack-deletes-pos``, ``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, where the
-peer is pyarrow alone in two processes. Every run has a fresh table of the same files. One warm-up each, then
-``MAINTENANCE_REPEATS`` runs (3), of which the median counts. After the last run of each side DuckDB reads the new files of both:
-as many rows and the same sum of row hashes, or the benchmark fails. ``MAINTENANCE_SF`` is the scale.
+Lines: ``bin-pack``, ``bin-pack-2000-files`` (the same rows in ten times as many files), ``bin-pack-deletes-pos``,
+``bin-pack-deletes-eq``, ``sort``, ``z-order``; and ``bin-pack-floor``, where the peer is pyarrow alone in two processes. Every run
+has a fresh table of the same files. One warm-up each, then ``MAINTENANCE_REPEATS`` runs (3), of which the median counts. After the
+last run of each side DuckDB reads the new files of both: as many rows and the same sum of row hashes, or the benchmark fails.
+``MAINTENANCE_SF`` is the scale.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ TARGET = 64 << 20
 SORT = "l_shipdate, l_orderkey"
 _CASES: dict[str, tuple[Callable[[SharedLake], str], dict[str, str], str]] = {
     "bin-pack": (lineitem.plain, {}, ""),
+    "bin-pack-2000-files": (lineitem.in_more_files, {}, ""),
     "bin-pack-deletes-pos": (lineitem.with_position_deletes, {}, ""),
     "bin-pack-deletes-eq": (lineitem.with_equality_deletes, {}, ""),
     "sort": (lineitem.plain, {"sort-order": SORT}, f", strategy => 'sort', sort_order => '{SORT}'"),
