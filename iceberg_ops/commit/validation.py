@@ -26,7 +26,7 @@ from iceberg_ops.commit.removals import PartitionPruning, RowFilter
 from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.io.locations import identity_under, location_identity
-from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key
+from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
@@ -133,7 +133,7 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     validateNoNewDeletesForDataFiles).
 
     Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
-    Memory is proportional to the deletes that concern the replaced files' partitions, not to the window.
+    Memory is proportional to the deletes that may concern the replaced files, not to the window.
     """
     found = new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes)
     if found:
@@ -177,6 +177,8 @@ def _relevant_deletes(
     """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
     is no error: the last one stands."""
     names: set[str] = set()
+    own: set[str] = set()
+    identity = identity_under(table.io)
     pruning = PartitionPruning(table.metadata, replaced)
     partitions = pruning.partitions
     vectors: dict[str, NewDelete] = {}
@@ -191,6 +193,10 @@ def _relevant_deletes(
                 vectors[name] = (snapshot, f)
         elif f.content is FileContent.EQUALITY_DELETES and ignore_equality_deletes:
             continue
+        elif (only := scoped_path(f)) is not None:
+            own = own or {identity(r.file_path) for r in replaced}
+            if identity(only) in own:
+                others.append((snapshot, f, entry.sequence_number or 0))
         elif partition_key(f.spec_id, f.partition) in partitions or _is_global(table, f):
             others.append((snapshot, f, entry.sequence_number or 0))
     return vectors, others

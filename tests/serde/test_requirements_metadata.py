@@ -1,7 +1,12 @@
-"""Sort orders that can not be understood whole still parse: SORT-04, SORT-07, META-37."""
+"""Sort orders that can not be understood whole still parse (SORT-04, SORT-07, META-37); what names no current schema does not (META-09)."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.metadata_json import metadata_from_dict, metadata_to_dict
 from tests.serde.test_metadata_json import document
 
@@ -14,3 +19,15 @@ def test_sort_orders_over_dropped_columns_and_unknown_transforms_are_kept() -> N
     metadata = metadata_from_dict(document(**{"sort-orders": orders, "default-sort-order-id": 2}))
     assert metadata.sort_order.order_id == 2
     assert metadata_to_dict(metadata)["sort-orders"] == orders
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_schemas_without_the_id_of_the_current_one_are_refused_in_every_version(version: int) -> None:
+    """META-09: optional in v1, but Java asks for it wherever ``schemas`` is there (TableMetadataParser)."""
+    schema = document(version)["schemas"][0]
+    old: dict[str, Any] = {"schema": schema} if version == 1 else {}
+    unsaid: dict[str, Any] = {"current-schema-id": None}
+    with pytest.raises(CorruptTableError, match="current-schema-id"):
+        metadata_from_dict(document(version, **old, **unsaid))
+    if version == 1:
+        assert metadata_from_dict(document(1, schemas=None, **old, **unsaid)).current_schema_id == schema["schema-id"]
