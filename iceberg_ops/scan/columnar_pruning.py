@@ -57,7 +57,7 @@ def kept_rows(columns: EntryColumns, judge: SpecFilter) -> list[int] | None:
     if found is not None:
         undecided = np.flatnonzero(kept & (found == UNDECIDED)).tolist()
         kept[undecided] = [judge.keeps_metrics(f) for f in columns.data_files(undecided)]
-    return np.flatnonzero(kept).tolist()
+    return None if kept.all() else np.flatnonzero(kept).tolist()
 
 
 def verdicts(columns: EntryColumns, bound: Expression) -> Verdicts:

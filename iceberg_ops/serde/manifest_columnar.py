@@ -59,8 +59,7 @@ _PLAIN = {
     "content_offset": "f144",
     "content_size_in_bytes": "f145",
 }
-_PARTITION = "f102"
-_FEW = 20
+_PARTITION, _FEW = "f102", 20
 _OPEN = OpenBytes()
 _BYTES_PER_ROW = 500
 """What one entry takes in columns, about: twenty numbers, and its path."""
@@ -136,7 +135,8 @@ class LazyMap(Mapping[int, Any]):
 class EntryColumns:
     """A manifest's entries as columns, inheritance resolved. Rows are numbered in file order.
 
-    ``status``, ``content``, ``record_count`` and ``file_size_in_bytes`` are numpy arrays.
+    ``status``, ``content``, ``record_count`` and ``file_size_in_bytes`` are numpy arrays; ``packed`` has the statistics that many
+    files were asked for, by DataFile field.
     """
 
     def __init__(self, records: Records, plan: DecodingPlan, manifest: ManifestFile, data: bytes) -> None:
@@ -153,7 +153,6 @@ class EntryColumns:
         self._cuts: dict[str, EncodedFiles | None] = {}
         self._looked_at: dict[str, int] = {}
         self.packed: dict[str, PackedMaps] = {}
-        """Statistics that many files were asked for, by their DataFile field."""
         self._values = {
             k: values_of(records.walk, c)
             for k, c in records.columns.items()
@@ -183,12 +182,11 @@ class EntryColumns:
         return self._rows * _BYTES_PER_ROW + len(self._data)
 
     def pack(self) -> None:
-        """Let go of the decompressed bytes until someone asks for a statistic again; those of the last few manifests stay."""
+        """Let go of the decompressed bytes until a statistic is asked for again; those of the last few manifests stay."""
         if self._walk is not None:
             _OPEN.add(self, self._walk.end)
 
     def drop(self) -> None:
-        """Let go of them now."""
         self._walk = None
 
     def partition_codes(self) -> Any:
@@ -439,15 +437,17 @@ class LazyDataFile(EncodedFile):
         if name not in _LATER:
             raise AttributeError(name)
         packed = self.source.packed.get(name)
-        value = self.source.field(name, self.row) if packed is None else packed.of(self.row)
+        if packed is not None:
+            # Not kept: a view costs less than the collections that a hundred thousand more living objects bring on.
+            return packed.of(self.row)
+        value = self.source.field(name, self.row)
         _SET[name](self, value)
         return value
 
     @property
     def columns(self) -> EntryColumns | None:
         """Where the rest is fetched from; None for a copy, which holds everything itself."""
-        found: EntryColumns | None = getattr(self, "source", None)
-        return found
+        return getattr(self, "source", None)
 
     def encoded_with(self, schema_text: str, partition_type: StructType) -> tuple[EncodedFiles | None, int]:
         columns = self.columns
