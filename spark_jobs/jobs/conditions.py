@@ -6,19 +6,45 @@ pruning and conflict checks; what that reader does not understand means "may mat
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.errors import WhereError
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, And, Expression, MayMatch, Not, Or, Predicate, Reference, TransformTerm
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.source_rows import first_line
 
+TARGET = "target"
+"""What a condition may call the table it changes."""
 
-def pruning_filter(where: str | None) -> Expression:
-    """``where`` as an Iceberg expression for planning and conflict checks; always true where there is none."""
-    return ALWAYS_TRUE if where is None else parse_where(where)
+
+def pruning_filter(where: str | None, schema: Schema) -> Expression:
+    """``where`` as an Iceberg expression for planning and conflict checks; always true where there is none.
+
+    ``target.city`` is the column ``city``, as Spark resolves it: before a field of a column that is called ``target``.
+    """
+    return ALWAYS_TRUE if where is None else _unqualified(parse_where(where), schema)
+
+
+def _unqualified(found: Expression, schema: Schema) -> Expression:
+    def plain(name: str) -> str:
+        qualifier, _, rest = name.partition(".")
+        return rest if qualifier.lower() == TARGET and schema.find(rest, case_sensitive=False) is not None else name
+
+    if isinstance(found, And | Or):
+        return type(found)(_unqualified(found.left, schema), _unqualified(found.right, schema))
+    if isinstance(found, Not):
+        return Not(_unqualified(found.child, schema))
+    if isinstance(found, Predicate):
+        reference, term = Reference(plain(found.term.name)), found.term
+        return replace(found, term=replace(term, reference=reference) if isinstance(term, TransformTerm) else reference)
+    if isinstance(found, MayMatch):
+        return replace(found, columns=tuple(plain(name) for name in found.columns))
+    return found
 
 
 def condition(rows: DataFrame, text: str, what: str) -> Column:

@@ -38,7 +38,7 @@ def _operation(run: JobRun, files: list[DataFile], isolation: str | None) -> Ope
         )
     return OverwriteFiles(
         added=tuple(files),
-        overwrite_filter=pruning_filter(run.job.where),
+        overwrite_filter=pruning_filter(run.job.where, run.table.schema),
         isolation=isolation,
         branch=run.job.branch,
         run_key=run.job.run_key,

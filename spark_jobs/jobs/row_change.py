@@ -48,7 +48,7 @@ class RowChangeJob:
         """Plan the files that may match ``where``. Raises WhereError, OptionError."""
         self.run = run
         self.options = WriteOptions.parse(run.job.job, run.job.options, run.table)
-        self.filter = pruning_filter(where)
+        self.filter = pruning_filter(where, run.table.schema)
         self.isolation = self.options.isolation or isolation.of(run.table.properties)
         change = run.job.change
         self.mode = (change.mode if change else None) or mode.of(run.table.properties)
