@@ -5,20 +5,21 @@ Requirements are the catalog's business: ``check`` raises CommitFailedError, and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from iceberg_ops.errors import CommitFailedError
 from iceberg_ops.spec.table_metadata import TableMetadata
 
 
-class TableRequirement:
+class TableRequirement(ABC):
     """Base of all requirements."""
 
     __slots__ = ()
 
+    @abstractmethod
     def check(self, current: TableMetadata | None) -> None:
         """Raise CommitFailedError unless this holds of ``current`` (None: the table does not exist)."""
-        raise NotImplementedError
 
 
 def _exists(current: TableMetadata | None) -> TableMetadata:
