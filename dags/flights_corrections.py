@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import dag, task
 
 from iceberg_airflow.operators import IcebergDeleteOperator, IcebergMergeOperator, IcebergUpdateOperator
-from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_airflow.retry_policy import task_defaults
 
 COLUMNS = (
     *("time_hour", "carrier", "flight", "origin", "dest", "tailnum", "year", "month", "day", "hour", "minute"),
@@ -35,13 +35,7 @@ SMALL = {"spark.sql.shuffle.partitions": "4"}
     catchup=False,
     max_active_runs=1,
     tags=["iceberg", "corrections", "nyc"],
-    default_args={
-        "owner": "data-platform",
-        "retries": 2,
-        "retry_delay": timedelta(seconds=30),
-        "retry_policy": iceberg_retry_policy(),
-        "execution_timeout": timedelta(minutes=15),
-    },
+    default_args=task_defaults(timeout=timedelta(minutes=15)),
     doc_md=__doc__,
 )
 def flights_corrections() -> None:

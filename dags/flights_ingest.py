@@ -17,7 +17,7 @@ from typing import Any
 from airflow.sdk import Param, dag, task
 
 from iceberg_airflow.operators import IcebergAppendOperator
-from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_airflow.retry_policy import task_defaults
 
 
 @dag(
@@ -27,13 +27,7 @@ from iceberg_airflow.retry_policy import iceberg_retry_policy
     catchup=False,
     max_active_runs=2,
     tags=["iceberg", "ingest", "nyc"],
-    default_args={
-        "owner": "data-platform",
-        "retries": 2,
-        "retry_delay": timedelta(seconds=30),
-        "retry_policy": iceberg_retry_policy(),
-        "execution_timeout": timedelta(minutes=15),
-    },
+    default_args=task_defaults(timeout=timedelta(minutes=15)),
     params={
         "day": Param(None, type=["null", "string"], format="date", title="Day", description="For a manual run: the UTC day to load")
     },

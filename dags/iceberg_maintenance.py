@@ -14,7 +14,7 @@ from airflow.sdk import Param, dag, task
 
 from iceberg_airflow.operators import IcebergOpsOperator, IcebergPlanOperator
 from iceberg_airflow.policy_operators import CheckTableOperator
-from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_airflow.retry_policy import task_defaults
 from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
 
 WORK: dict[str, Any] = {
@@ -32,13 +32,7 @@ WORK: dict[str, Any] = {
     catchup=False,
     tags=["iceberg", "maintenance", "on-call"],
     render_template_as_native_obj=True,
-    default_args={
-        "owner": "data-platform",
-        "retries": 1,
-        "retry_delay": timedelta(seconds=30),
-        "retry_policy": iceberg_retry_policy(),
-        "execution_timeout": timedelta(hours=6),
-    },
+    default_args=task_defaults(retries=1, timeout=timedelta(hours=6)),
     params={
         "table": Param(
             "nyc.flights", type="string", pattern=r"^[^.\s]+(\.[^.\s]+)+$", title="Table", description="namespace.table"

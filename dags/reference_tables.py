@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import dag, task
 
 from iceberg_airflow.operators import IcebergAppendOperator
-from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_airflow.retry_policy import task_defaults
 
 TABLES = ["weather", "planes", "airports", "airlines"]
 
@@ -23,13 +23,7 @@ TABLES = ["weather", "planes", "airports", "airlines"]
     catchup=False,
     max_active_runs=1,
     tags=["iceberg", "ingest", "nyc"],
-    default_args={
-        "owner": "data-platform",
-        "retries": 2,
-        "retry_delay": timedelta(seconds=30),
-        "retry_policy": iceberg_retry_policy(),
-        "execution_timeout": timedelta(minutes=15),
-    },
+    default_args=task_defaults(timeout=timedelta(minutes=15)),
     doc_md=__doc__,
 )
 def reference_tables() -> None:

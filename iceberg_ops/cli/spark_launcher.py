@@ -27,7 +27,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
 
     Raises RuntimeMissingError for a missing or old Java, and for a missing pyspark.
     """
-    require_java(environment)
+    find_java(environment)
     command = [_submit_script(), "--master", environment.get("ICEBERG_OPS_SPARK_MASTER", "local[*]")]
     if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY"):
         command += ["--driver-memory", memory]
@@ -44,8 +44,11 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
     return run.returncode
 
 
-def require_java(environment: Mapping[str, str] = os.environ) -> int:
-    """The major version of the Java that Spark would start. Raises RuntimeMissingError that names what was found."""
+def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
+    """Major version and place of the Java that Spark would start (JAVA_HOME, else the path).
+
+    Raises RuntimeMissingError that names what was found.
+    """
     home = environment.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
     if java is None or not Path(java).exists():
@@ -57,7 +60,7 @@ def require_java(environment: Mapping[str, str] = os.environ) -> int:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not tell its version")
     if int(found[1]) < OLDEST_JAVA:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} is version {found[1]}{found[2]}")
-    return int(found[1])
+    return int(found[1]), java
 
 
 def _submit_script() -> str:

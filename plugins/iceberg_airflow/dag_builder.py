@@ -20,7 +20,7 @@ from airflow.sdk import DAG, TriggerRule, task, task_group
 from iceberg_airflow.hook import DEFAULT_CONNECTION
 from iceberg_airflow.operators import SPARK_CONNECTION
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
-from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_airflow.retry_policy import task_defaults
 from iceberg_ops.config.policy import Policy, Settings, load_policy
 from iceberg_ops.errors import OptionError
 
@@ -136,13 +136,7 @@ def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path) -> 
         catchup=False,
         max_active_runs=1,
         tags=["iceberg", "maintenance"],
-        default_args={
-            "owner": policy.defaults.owner or "data-platform",
-            "retries": 2,
-            "retry_delay": timedelta(seconds=30),
-            "retry_policy": iceberg_retry_policy(),
-            "execution_timeout": timedelta(hours=6),
-        },
+        default_args=task_defaults(timeout=timedelta(hours=6), owner=policy.defaults.owner or "data-platform"),
         doc_md=_documentation(schedule, policy_file, step_order(policy)),
     )
 

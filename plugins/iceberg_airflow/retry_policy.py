@@ -9,6 +9,7 @@ instance.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
@@ -21,6 +22,17 @@ def _again(error: str, after: timedelta, reason: str) -> RetryRule:
 
 def _never(error: str, reason: str) -> RetryRule:
     return RetryRule(exception=_TREE + error, action=RetryAction.FAIL, reason=reason)
+
+
+def task_defaults(*, timeout: timedelta, owner: str = "data-platform", retries: int = 2) -> dict[str, Any]:
+    """``default_args`` of a DAG whose tasks are this package's: the retry policy decides by the error, ``retries`` is its bound."""
+    return {
+        "owner": owner,
+        "retries": retries,
+        "retry_delay": timedelta(seconds=30),
+        "retry_policy": iceberg_retry_policy(),
+        "execution_timeout": timeout,
+    }
 
 
 def iceberg_retry_policy() -> ExceptionRetryPolicy:

@@ -110,18 +110,18 @@ def test_a_new_enough_java_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("version", "found"), [("1.8.0_392", 8), ("11.0.2", 11)])
 def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, found: int) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path, version)))
-    with pytest.raises(RuntimeMissingError, match=f"Java 17 or newer is needed by Spark: .* is version {found}"):
+    with pytest.raises(RuntimeMissingError, match=f"Spark needs Java 17 or newer; .* is version {found}"):
         java.find_java()
 
 
 def test_no_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeMissingError, match="no java on the PATH"):
+    with pytest.raises(RuntimeMissingError, match="there is no java in PATH"):
         java.find_java()
 
 
 def test_a_java_home_without_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(RuntimeMissingError, match="has no bin/java"):
+    with pytest.raises(RuntimeMissingError, match="there is no java in JAVA_HOME = "):
         java.find_java()
