@@ -13,9 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_commits import RewrittenDeletes
 from iceberg_ops.actions.delete_runs import report_plan, run_groups
@@ -24,10 +21,9 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import ReadCounts, read_task
 from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
+from iceberg_ops.data.row_places import dead_positions
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import VerificationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.planning.convert_equality_deletes import (
     ConvertEqualityDeletesPlan,
@@ -35,7 +31,6 @@ from iceberg_ops.planning.convert_equality_deletes import (
     plan_convert_equality_deletes,
 )
 from iceberg_ops.planning.delete_density import delete_key
-from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.metadata_columns import POS
 
 
@@ -86,7 +81,8 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
     context = ReadContext.for_table(table.metadata, columns=[POS.name])
     found = []
     for task in group.tasks:
-        positions = matching_positions(run, task, chosen, context)
+        only = replace(task, deletes=tuple(d for d in task.deletes if delete_key(d) in chosen))
+        positions = dead_positions(only, context, table.io)
         if len(positions):
             found.append((task, positions))
     write = WriteContext.for_table(table.metadata)
@@ -108,24 +104,3 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
         data_files=tuple(task.file_path for task in group.tasks),
         positions=sum(len(positions) for _, positions in found),
     )
-
-
-def matching_positions(
-    run: Run, task: FileScanTask, chosen: set[tuple[str, int | None]], context: ReadContext
-) -> npt.NDArray[np.int64]:
-    """Positions of the file's rows that the chosen equality deletes remove, ascending.
-
-    Raises VerificationError where the file does not hold as many rows as its manifest records: positions would be wrong.
-    """
-    only = replace(task, deletes=tuple(d for d in task.deletes if delete_key(d) in chosen))
-    counts = ReadCounts()
-    live = [np.asarray(batch.column(0)) for batch in read_task(only, context, run.table.io, counts=counts)]
-    if counts.physical != task.record_count:
-        raise VerificationError(
-            f"data file {task.file_path} holds {counts.physical} rows, but its manifest records {task.record_count}: "
-            "nothing was committed"
-        )
-    matching = np.ones(task.record_count, dtype=bool)
-    for positions in live:
-        matching[positions] = False
-    return np.flatnonzero(matching).astype(np.int64)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.data.key_sample import key_columns
 from iceberg_ops.data.position_deletes import deleted_positions
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
@@ -84,12 +85,7 @@ def _key_context(work: GroupWork, write: WriteContext) -> ReadContext:
     ids = key_ids(work, read.projected) if work.is_sorted else []
     if work.partition is None:
         ids += [f.source_id for f in write.spec.fields]
-    tops = set()
-    for field_id in ids:
-        while (parent := read.projected.parents.get(field_id)) is not None:
-            field_id = parent
-        tops.add(field_id)
-    return read.select([f.name for f in read.projected.fields if f.field_id in tops])
+    return key_columns(read, ids)
 
 
 def _numbered(work: GroupWork, read: ReadContext, io: FileIO) -> Iterator[pa.RecordBatch]:
