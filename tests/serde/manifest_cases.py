@@ -9,6 +9,7 @@ import numpy  # noqa: F401  (columns are read at any size once numpy is there)
 from hypothesis import strategies as st
 
 from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
+from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -98,3 +99,15 @@ def decoded(
 def in_one_bucket(found: list[ManifestEntry]) -> list[ManifestEntry]:
     """The entries with paths that begin alike, as those of one table do."""
     return [replace(e, data_file=replace(e.data_file, file_path=f"s3://bucket/{e.data_file.file_path}")) for e in found]
+
+
+@st.composite
+def large_manifests(draw: st.DrawFn) -> tuple[int, tuple[Schema, PartitionSpec, StructType], bytes, ManifestFile]:
+    """Format version, layout, bytes and list row of a manifest with records enough for columns."""
+    layout = draw(partition_layouts())
+    version = draw(st.sampled_from([1, 2, 3]))
+    content = draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
+    few = in_one_bucket(draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5)))
+    raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
+    manifest = replace(manifest, sequence_number=9 if version > 1 else 0, first_row_id=1000 if version == 3 else None)
+    return version, layout, raw, manifest

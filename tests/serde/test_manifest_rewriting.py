@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.serde.avro_container import read_container
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns, read_columns
+from iceberg_ops.serde.manifest_columnar import EntryColumns, read_columns
 from iceberg_ops.serde.manifest_encoding import ManifestEncoder
 from iceberg_ops.serde.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
-from tests.serde.manifest_cases import decoded, encoded, entries, in_one_bucket, partition_layouts
+from tests.serde.manifest_cases import decoded, encoded, large_manifests
 from tests.serde.test_manifest_splicing import Layout, by_p, files
 
 MINE = 77
@@ -48,13 +48,8 @@ def records(raw: bytes) -> list[tuple[int, bytes]]:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_written_at_once_or_one_by_one_a_manifest_is_the_same(data: st.DataObject) -> None:
-    layout = data.draw(partition_layouts())
-    version = data.draw(st.sampled_from([1, 2, 3]))
-    content = data.draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
-    few = in_one_bucket(data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5)))
-    raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
-    manifest = replace(manifest, sequence_number=9 if version > 1 else 0, first_row_id=1000 if version == 3 else None)
-    reference = decoded(raw, manifest, layout)
+    version, layout, raw, manifest = data.draw(large_manifests())
+    content, reference = manifest.content, decoded(raw, manifest, layout)
     live = [row for row, entry in enumerate(reference) if entry.is_live]
     gone = data.draw(st.sets(st.sampled_from(live))) if live else set()
     expected, listed = one_by_one(reference, gone, encoder_of(layout, version, content))

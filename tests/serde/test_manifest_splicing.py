@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iceberg_ops.serde.avro_container import read_container
 from iceberg_ops.serde.avro_encoding import SOME, encode_long
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns, LazyDataFile, read_columns
+from iceberg_ops.serde.manifest_columnar import EntryColumns, LazyDataFile, read_columns
 from iceberg_ops.serde.manifest_encoding import ManifestEncoder
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -20,7 +20,7 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import INT, LONG, NestedField, StructType
-from tests.serde.manifest_cases import decoded, encoded, entries, in_one_bucket, partition_layouts
+from tests.serde.manifest_cases import decoded, encoded, large_manifests
 
 Layout = tuple[Schema, PartitionSpec, StructType]
 
@@ -73,13 +73,8 @@ def records(found: Sequence[ManifestEntry], layout: Layout, version: int, conten
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_spliced_manifest_is_the_encoded_one(data: st.DataObject) -> None:
-    layout = data.draw(partition_layouts())
-    version = data.draw(st.sampled_from([1, 2, 3]))
-    content = data.draw(st.sampled_from(ManifestContent)) if version > 1 else ManifestContent.DATA
-    few = in_one_bucket(data.draw(st.lists(entries(layout, content, v3=version == 3), min_size=1, max_size=5)))
-    raw, manifest = encoded(few * FEWEST_RECORDS, layout, version=version, content=content)
-    manifest = replace(manifest, sequence_number=9 if version > 1 else 0, first_row_id=1000 if version == 3 else None)
-    reference = decoded(raw, manifest, layout)
+    version, layout, raw, manifest = data.draw(large_manifests())
+    content, reference = manifest.content, decoded(raw, manifest, layout)
     found = opened(raw, manifest, layout).entries()
     assert records(carried_over(found), layout, version, content) == records(carried_over(reference), layout, version, content)
     again, written = encoded(carried_over(found), layout, version=version, content=content)

@@ -25,12 +25,7 @@ SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "ci
 MERGE = [MergeClause(when="not-matched", action="insert")]
 COPY, ON_READ = "copy-on-write", "merge-on-read"
 JOBS: dict[str, Callable[[JobRun], ActionReport]] = {
-    "append": append.run,
-    "overwrite": overwrite.run,
-    "delete": delete.run,
-    "update": update.run,
-    "merge": merge.run,
-    "upsert": upsert.run,
+    module.__name__.rpartition(".")[2]: module.run for module in (append, overwrite, delete, update, merge, upsert)
 }
 
 
