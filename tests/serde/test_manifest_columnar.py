@@ -300,6 +300,7 @@ def test_a_packed_statistic_is_a_mapping_like_any_other() -> None:
     assert (list(maps[80].items()), list(maps[80].values()), 7 in maps[80], 0 in maps[80]) == (
         [(2, b"a"), (7, b"80")], [b"a", b"80"], True, False,
     )  # fmt: skip
+    assert (maps[50].get(0), maps[50].get(7)) == (None, None)
     assert maps[80] != maps[81]
     assert maps[80] != 5
     with pytest.raises(KeyError):
