@@ -1,0 +1,206 @@
+"""Generated DELETE, UPDATE and MERGE statements, each both as Iceberg Java's SQL and as a job spec, and rows to run them on.
+
+Values are few and awkward (NULL, NaN, both zeros, infinities, texts with quotes), so that conditions hit many rows, in every kind
+of comparison. Nothing here knows what a statement should do: two engines run it, and are compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any, Literal
+
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField
+
+SCHEMA = Schema.of(
+    NestedField(1, "id", LONG, True),
+    NestedField(2, "k", INT),
+    NestedField(3, "city", STRING),
+    NestedField(4, "day", DATE),
+    NestedField(5, "amount", DOUBLE),
+    NestedField(6, "price", DecimalType(9, 2)),
+    NestedField(7, "flag", BOOLEAN),
+)
+COLUMNS = tuple(f.name for f in SCHEMA.fields)
+
+VALUES: Mapping[str, Sequence[Any]] = {
+    "k": (None, -1, 0, 1, 2, 3, 7),
+    "city": (None, "", "Oslo", "Rome", "O'Hare", "Zürich"),
+    "day": (None, date(1969, 12, 31), date(2024, 1, 1), date(2024, 1, 31), date(2024, 2, 29), date(2024, 3, 5)),
+    "amount": (None, float("nan"), -0.0, 0.0, float("inf"), -1.5, 2.5, 6.25, 100.0),
+    "price": (None, Decimal("0.00"), Decimal("-3.25"), Decimal("1.50"), Decimal("9999999.99"), Decimal("12.00")),
+    "flag": (None, True, False),
+}
+
+# In each text {p} is the side a column is of: nothing, "target." or "source.".
+CONDITIONS = (
+    "{p}id % 3 = {n}", "{p}id BETWEEN {m} AND {m} + 9", "{p}id IN ({m}, {m} + 1, 2)", "{p}id NOT IN (1, {m})",
+    "{p}k > {n}", "{p}k <= {n}", "{p}k IS NULL", "{p}k <=> NULL", "NOT ({p}k > {n})", "{p}k = NULL", "{p}k IN ({n}, NULL)",
+    "{p}k NOT IN ({n}, NULL)", "{p}k NOT IN ({n}, 7)", "NOT ({p}k IN ({n}) OR {p}flag)", "{p}k <> {n}", "{p}k <=> {n}",
+    "{p}k = {p}id % 4", "{p}k = '1'", "{p}k > 1.5",
+    "{p}city = 'Oslo'", "{p}city <> 'Oslo'", "{p}city = 'O''Hare'", "{p}city LIKE 'O%'", "{p}city NOT LIKE '%o%'", "{p}city = ''",
+    "{p}city IS NOT NULL", "length({p}city) > 4", "upper({p}city) = 'ROME'", "{p}city >= 'R'", "{p}city BETWEEN 'A' AND 'P'",
+    "{p}city LIKE '_ome'", "{p}city RLIKE '^Z.r'", "{p}city <=> NULL",
+    "{p}day < DATE '2024-01-31'", "{p}day = DATE '2024-02-29'", "{p}day >= '2024-01-31'", "year({p}day) = 2024", "{p}day IS NULL",
+    "{p}day BETWEEN DATE '2024-01-01' AND DATE '2024-01-31'", "{p}day <> DATE '1969-12-31'", "month({p}day) IN (1, 12)",
+    "{p}amount > 5", "{p}amount >= 0.0", "{p}amount = 0.0", "{p}amount = -0.0", "{p}amount < 0", "{p}amount <> 0.0",
+    "isnan({p}amount)", "{p}amount = double('NaN')", "{p}amount <= 2.5", "{p}amount IS NULL", "{p}amount IN (0.0, 2.5)",
+    "{p}amount < double('Infinity')", "NOT ({p}amount > 2)", "{p}amount NOT IN (2.5, -1.5)", "{p}amount BETWEEN -0.0 AND 6.25",
+    "{p}amount >= double('Infinity')", "{p}amount < double('NaN')", "{p}amount <> double('NaN')",
+    "{p}price > 1", "{p}price = 1.5", "{p}price < 0", "{p}price IN (0, 12.00)", "{p}price >= 1.505", "{p}price IS NULL",
+    "{p}price = {p}amount", "{p}price <> 12",
+    "{p}flag", "NOT {p}flag", "{p}flag IS NOT TRUE", "{p}flag IS NULL", "{p}flag = false", "{p}flag <=> NULL", "true", "false",
+    "NULL", "coalesce({p}flag, {p}k > 0)", "CASE WHEN {p}k > 1 THEN {p}flag ELSE {p}amount > 0 END",
+)  # fmt: skip
+SETS: Mapping[str, Sequence[str]] = {
+    "id": ("{p}id + 100", "{p}id"),
+    "k": ("{p}k + 1", "NULL", "coalesce({p}k, 0)", "CAST({p}id % 5 AS INT)", "{p}id % 3", "-{p}k", "length({p}city)"),
+    "city": ("upper({p}city)", "concat({p}city, '!')", "NULL", "'Bergen'", "CASE WHEN {p}flag THEN 'yes' ELSE {p}city END", "{p}k"),
+    "day": ("date_add({p}day, 31)", "DATE '2024-02-01'", "NULL", "last_day({p}day)", "coalesce({p}day, DATE '2000-01-01')"),
+    "amount": ("{p}amount * 2", "-{p}amount", "{p}price", "{p}k", "double('NaN')", "NULL", "coalesce({p}amount, -0.0)", "1"),
+    "price": ("{p}price + 1", "abs({p}price)", "{p}k", "NULL", "{p}price / 3", "7", "CAST({p}k AS DECIMAL(9, 2))", "{p}amount"),
+    "flag": ("NOT {p}flag", "{p}k > 2", "{p}city = 'Oslo'", "NULL", "isnan({p}amount)"),
+}
+ONS = (
+    "target.id = source.id", "target.id = source.id AND target.k > 0", "target.id = source.id AND source.flag",
+    "target.id <=> source.id", "source.id + 1 = target.id", "target.id = source.id AND target.day >= DATE '2024-01-31'",
+    "target.id = source.id AND (target.amount > 0 OR target.amount IS NULL)", "target.id = source.id AND target.city = source.city",
+)  # fmt: skip
+LOOSE_ONS = ("target.k = source.k", "target.k <=> source.k", "target.city = source.city AND target.flag <=> source.flag",
+             "target.amount = source.amount", "target.price = source.price AND target.id > source.id")  # fmt: skip
+ONE_ROW_EACH = "row_number() OVER (PARTITION BY {by} ORDER BY id) AS number"
+QUERIES = (
+    "SELECT * FROM src", "SELECT * FROM src WHERE k IN (SELECT k FROM src WHERE amount > 0)",
+    "SELECT s.* FROM src s LEFT ANTI JOIN {target} t ON s.id = t.id UNION SELECT * FROM src WHERE id IN (SELECT id FROM {target})",
+    "SELECT * FROM src WHERE amount > (SELECT avg(price) FROM src)", "SELECT * FROM src WHERE false",
+    "SELECT id + 7 AS id, k, city, day, amount, price, flag FROM {target} WHERE id < 1000",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; ``{target}`` in the source's query is the table."""
+
+    kind: Literal["delete", "update", "merge"]
+    where: str | None = None
+    sets: Mapping[str, str] = field(default_factory=dict)
+    query: str = ""
+    on: str = ""
+    clauses: tuple[MergeClause, ...] = ()
+
+    def sql(self, table: str) -> str:
+        """For Iceberg Java on Spark, with a view ``src``."""
+        where = f" WHERE {self.where}" if self.where else ""
+        if self.kind == "delete":
+            return f"DELETE FROM {table} AS target{where}"
+        if self.kind == "update":
+            return f"UPDATE {table} AS target SET {_assigned(self.sets)}{where}"
+        query = self.query.replace("{target}", table)
+        clauses = " ".join(_clause(c) for c in self.clauses)
+        return f"MERGE INTO {table} AS target USING ({query}) AS source ON {self.on} {clauses}"
+
+    def job(self, mode: str, source: str) -> dict[str, Any]:
+        """The fields of a job spec; the Parquet file ``source`` is the view ``src``."""
+        if self.kind == "delete":
+            return {"job": "delete", "where": self.where, "change": RowChange(mode=mode)}  # type: ignore[arg-type]
+        if self.kind == "update":
+            change = RowChange(mode=mode, set=dict(self.sets))  # type: ignore[arg-type]
+            return {"job": "update", "where": self.where, "change": change}
+        change = RowChange(mode=mode, on=self.on, clauses=list(self.clauses))  # type: ignore[arg-type]
+        query = self.query.replace("{target}", "target")
+        return {"job": "merge", "change": change, "source": Source(format="sql", query=query, views={"src": source})}
+
+
+def _assigned(sets: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {text}" for name, text in sets.items())
+
+
+def _clause(clause: MergeClause) -> str:
+    when = clause.when.upper().replace("-", " ")
+    condition = f" AND {clause.condition}" if clause.condition is not None else ""
+    if clause.action == "delete":
+        action = "DELETE"
+    elif clause.assignments is None:
+        action = "INSERT *" if clause.action == "insert" else "UPDATE SET *"
+    elif clause.action == "update":
+        action = f"UPDATE SET {_assigned(clause.assignments)}"
+    else:
+        action = f"INSERT ({', '.join(clause.assignments)}) VALUES ({', '.join(clause.assignments.values())})"
+    return f"WHEN {when}{condition} THEN {action}"
+
+
+class Generator:
+    """Statements and rows from one seed, the same ones every time."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def rows(self, count: int, first: int = 0) -> list[tuple[Any, ...]]:
+        """Rows with the ids from ``first`` on."""
+        return [(first + i, *(self.random.choice(VALUES[name]) for name in COLUMNS[1:])) for i in range(count)]
+
+    def statement(self) -> Statement:
+        """Any of the three."""
+        kind = self.random.choice(("delete", "update", "merge", "merge"))
+        if kind == "merge":
+            return self._merge()
+        where = self.condition(("", "target."))
+        if kind == "delete":
+            return Statement("delete", where)
+        return Statement("update", where if self.random.random() < 0.9 else None, self._sets(("", "target.")))
+
+    def condition(self, prefixes: Sequence[str], depth: int = 2) -> str:
+        """Comparisons under AND, OR and NOT."""
+        draw = self.random.random()
+        if depth and draw < 0.45:
+            left, right = self.condition(prefixes, depth - 1), self.condition(prefixes, depth - 1)
+            return f"({left}) {'AND' if draw < 0.25 else 'OR'} ({right})"
+        if depth and draw < 0.55:
+            return f"NOT ({self.condition(prefixes, depth - 1)})"
+        return self._filled(self.random.choice(CONDITIONS), prefixes)
+
+    def _filled(self, text: str, prefixes: Sequence[str]) -> str:
+        return text.format(p=self.random.choice(prefixes), n=self.random.choice((0, 1, 2, 3)), m=self.random.randrange(40))
+
+    def _sets(self, prefixes: Sequence[str], *, insert: bool = False) -> dict[str, str]:
+        names = self.random.sample(COLUMNS[1:], self.random.randint(1, 3))
+        if insert:
+            names = ["id", *names]
+        elif self.random.random() < 0.1:
+            names.append("id")
+        return {name: self._filled(self.random.choice(SETS[name]), prefixes) for name in names}
+
+    def _merge(self) -> Statement:
+        query, on = self.random.choice(QUERIES), self.random.choice(ONS)
+        draw = self.random.random()
+        if draw < 0.12:  # several source rows for one target row, as often as not
+            on = self.random.choice(LOOSE_ONS)
+        elif draw < 0.2:
+            query = "SELECT * FROM src UNION ALL SELECT * FROM src WHERE k = 1"
+        elif draw < 0.35:
+            by = self.random.choice(("k", "city"))
+            query, on = (
+                f"SELECT * FROM (SELECT *, {ONE_ROW_EACH.format(by=by)} FROM src) WHERE number = 1",
+                f"target.{by} = source.{by}",
+            )
+        clauses = [c for when in ("matched", "not-matched", "not-matched-by-source") for c in self._clauses(when)]
+        return Statement("merge", query=query, on=on, clauses=tuple(clauses or self._clauses("matched", 1)))
+
+    def _clauses(self, when: Any, at_least: int = 0) -> list[MergeClause]:
+        count = max(at_least, self.random.choice({"matched": (1, 1, 2, 3), "not-matched": (0, 1, 1, 2)}.get(when, (0, 0, 1, 2))))
+        return [self._one_clause(when, last=i == count - 1) for i in range(count)]
+
+    def _one_clause(self, when: Any, *, last: bool) -> MergeClause:
+        sides = {"matched": ("target.", "source."), "not-matched": ("source.",)}.get(when, ("target.",))
+        condition = None if last and self.random.random() < 0.5 else self.condition(sides, 1)
+        action: Any = "insert" if when == "not-matched" else self.random.choice(("update", "update", "delete"))
+        assignments = None
+        if action != "delete":
+            everything = when != "not-matched-by-source" and self.random.random() < 0.4
+            assignments = None if everything else self._sets(sides, insert=action == "insert")
+        return MergeClause(when=when, action=action, condition=condition, assignments=assignments)

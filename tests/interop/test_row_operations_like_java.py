@@ -1,0 +1,162 @@
+"""DELETE, UPDATE and MERGE leave the rows that Iceberg Java's own Spark runtime leaves, or fail where it fails.
+
+Two tables of the same rows, files and deletes; every generated statement is run on one by a job here and on the other by Java, and
+both are read by both. ``ICEBERG_OPS_STATEMENTS`` is how many statements each table sees (default 3, on every other table; where it
+is given, on every table), ``ICEBERG_OPS_SEED`` where the seeds begin.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, Source
+from iceberg_ops.errors import DataError, IcebergOpsError
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
+from iceberg_ops.spec.transforms import IDENTITY, MONTH, bucket
+from spark_jobs.jobs.dispatch import run
+from spark_jobs.session import spark_session
+from tests.data.files import batch_of
+from tests.interop.lake import JavaError, Lake, same
+from tests.interop.row_statements import SCHEMA, Generator, Statement
+
+pytestmark = [pytest.mark.oracle, pytest.mark.java, pytest.mark.spark]
+
+ASKED = os.environ.get("ICEBERG_OPS_STATEMENTS")
+STATEMENTS = int(ASKED or "3")
+SEED = int(os.environ.get("ICEBERG_OPS_SEED", "0"))
+SPECS = {
+    "unpartitioned": (UNPARTITIONED, ""),
+    "by-city": (PartitionSpec(0, (PartitionField((3,), 1000, IDENTITY, "city"),)), "city"),
+    "by-bucket": (PartitionSpec(0, (PartitionField((2,), 1000, bucket(3), "k_bucket"),)), "k"),
+    "by-month": (PartitionSpec(0, (PartitionField((4,), 1000, MONTH, "day_month"),)), "day"),
+}
+MODES = ("copy-on-write", "merge-on-read")
+TABLES = [
+    (version, mode, spec)
+    for v, version in enumerate((2, 3))
+    for m, mode in enumerate(MODES)
+    for s, spec in enumerate(SPECS)
+    if ASKED or (v + m + s) % 2 == 0
+]
+CARDINALITY = "MERGE_CARDINALITY_VIOLATION"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
+    made = spark_session("rows", {"spark.sql.shuffle.partitions": "2", "spark.driver.bindAddress": "127.0.0.1"})
+    yield made
+    made.stop()
+
+
+@dataclass
+class Twins:
+    """Two tables of the same rows: ``ours`` is changed by jobs, ``theirs`` by Iceberg Java."""
+
+    session: SparkSession
+    ours: Lake
+    theirs: Lake
+    mode: str
+    source: str
+
+    def job(self, lake: Lake, **parts: Any) -> None:
+        folder = Path(lake.table.location.removeprefix("file:")).parents[2]
+        config = CatalogConfig(name="lake", type="sql", properties={"uri": f"sqlite:///{folder}/catalog.db"})
+        run(self.session, JobSpec(table=lake.sql_name, catalog=config, **parts))
+
+    def run_both(self, statement: Statement) -> str | None:
+        """Run it on both; Java's error, where it is one: then ours is one too, and both tables are as they were."""
+        heads = [lake.table.metadata.current_snapshot_id for lake in (self.ours, self.theirs)]
+        theirs = ours = None
+        try:
+            self.theirs.run_java(statement.sql("{T}"))
+        except JavaError as e:
+            theirs = str(e)
+        try:
+            self.job(self.ours, **statement.job(self.mode, self.source))
+        except IcebergOpsError as e:
+            ours = e
+        said = theirs and " ".join(theirs.split(": ", 1)[-1].split())[:400]
+        assert (theirs is None) == (ours is None), f"Java says {said}, we say {str(ours)[:400]}: {statement.sql('t')}"
+        if theirs is not None:
+            assert [lake.table.metadata.current_snapshot_id for lake in (self.ours, self.theirs)] == heads
+            if CARDINALITY in theirs:
+                assert isinstance(ours, DataError), f"{ours!r}: {statement}"
+                assert "matched by one source row" in str(ours)
+        return theirs
+
+    def agree(self, after: str) -> None:
+        """Both tables hold the same rows, whoever reads them."""
+        rows = self.theirs.our_rows()
+        same(rows, self.ours.our_rows(), f"after {after}")
+        same(self.ours.java_rows(), rows, f"our table as Java reads it, after {after}")
+        same(self.theirs.java_rows(), rows, f"Java's table as Java reads it, after {after}")
+
+
+def twins(session: SparkSession, lake: Lake, generator: Generator, folder: Path, version: int, mode: str, spec: str) -> Twins:
+    """Two tables with rows in three files per partition, and deletes of every kind the version has."""
+    source = str(folder / "source.parquet")
+    pq.write_table(pa.Table.from_batches([batch_of(SCHEMA, generator.rows(16, 24))]), source)
+    made = Twins(session, lake, Lake(lake.java, lake.catalog, f"{lake.name}_java"), mode, source)
+    for one in (made.ours, made.theirs):
+        modes: dict[str, Any] = {f"write_{kind}_mode": mode for kind in ("update", "merge")}
+        one.create(SCHEMA, SPECS[spec][0], version=version, write_delete_mode="merge-on-read", **modes)
+    rows = generator.rows(36)
+    for first in (0, 12, 24):
+        for one in (made.ours, made.theirs):
+            one.append(rows[first : first + 12])
+    gone = f"DELETE FROM {{T}} WHERE id % 7 = {generator.random.randrange(7)}"
+    keys = ",".join(("id", SPECS[spec][1])).strip(",")
+    query = f"SELECT *, id % 2 = 0 AS gone FROM parquet.`{source}` WHERE id % 4 < 2"
+    options = {"upsert-keys": keys, "delete-when": "gone", "source-only-columns": "gone"}
+    kinds = generator.random.sample(("positions", "equality"), generator.random.randint(1, 2))
+    for one in (made.ours, made.theirs):
+        for kind in kinds:
+            if kind == "positions":
+                one.run_java(gone)
+            else:
+                made.job(one, job="upsert", source=Source(format="sql", query=query), options=options)
+        one.run_java(f"ALTER TABLE {{T}} SET TBLPROPERTIES ('write.delete.mode' = '{mode}')")
+    lake.java(f"CREATE OR REPLACE TEMP VIEW src AS SELECT * FROM parquet.`{source}`")
+    return made
+
+
+@pytest.mark.parametrize(("version", "mode", "spec"), TABLES)
+def test_generated_statements(lake: Lake, session: SparkSession, tmp_path: Path, version: int, mode: str, spec: str) -> None:
+    seed = SEED * 100 + (version - 2) * 50 + MODES.index(mode) * 20 + list(SPECS).index(spec)
+    generator = Generator(seed)
+    made = twins(session, lake, generator, tmp_path, version, mode, spec)
+    for _ in range(STATEMENTS):
+        statement = generator.statement()
+        made.run_both(statement)
+        same(made.theirs.our_rows(), made.ours.our_rows(), f"after {statement.sql('t')}")
+    made.agree("all statements")
+
+
+@pytest.mark.parametrize(("version", "mode"), list(zip((2, 3), MODES, strict=True)))
+def test_duplicate_source_keys_fail_on_both_sides(
+    lake: Lake, session: SparkSession, tmp_path: Path, version: int, mode: str
+) -> None:
+    made = twins(session, lake, Generator(SEED + 7), tmp_path, version, mode, "by-bucket")
+    there, twice = "SELECT * FROM {target} WHERE id < 20", "SELECT * FROM {target} WHERE id < 20 UNION ALL SELECT * FROM {target}"
+    update = MergeClause(when="matched", action="update", assignments={"city": "'x'"})
+    never = MergeClause(when="matched", action="update", condition="false", assignments={"city": "'x'"})
+    delete = MergeClause(when="matched", action="delete")
+    some = MergeClause(when="matched", action="delete", condition="source.k > 0")
+    for clause in (update, never, some):
+        error = made.run_both(Statement("merge", query=twice, on="target.id = source.id", clauses=(clause,)))
+        assert error is not None
+        assert CARDINALITY in error
+    assert made.run_both(Statement("merge", query=there, on="target.id = source.id", clauses=(update,))) is None
+    # One unconditional DELETE can be matched any number of times.
+    assert made.run_both(Statement("merge", query=twice, on="target.id = source.id", clauses=(delete,))) is None
+    made.agree("a delete of all that is matched")
