@@ -25,6 +25,7 @@ from iceberg_ops.config.properties import (
 from iceberg_ops.data.arrow_schema import arrow_schema
 from iceberg_ops.data.avro_writer import AvroFileWriter
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.position_deletes import DELETE_SCHEMA
 from iceberg_ops.data.read_context import ReadContext
@@ -35,13 +36,16 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.deletion_vector import serialize
 from iceberg_ops.serde.puffin import DELETION_VECTOR, BlobToWrite, write_puffin
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
-from iceberg_ops.spec.metadata_columns import POS_ID
+from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS, POS_ID
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField, StructType
 
 PositionsByFile = Mapping[DataFile, Iterable[int]]
 _DELETE_PREFIX, _PREFIX = "write.delete.parquet.", "write.parquet."
+_POSITION_ENCODINGS = EncodingHints(frozenset({DELETE_FILE_PATH.name}), {DELETE_FILE_POS.name: "DELTA_BINARY_PACKED"})
+"""Paths are always in a dictionary, however few there are: readers (PyIceberg) ask Arrow for them as one, which it refuses for text
+in other encodings."""
 
 
 def write_position_deletes(
@@ -103,7 +107,8 @@ def _position_files(
             finish()
             own = context.with_spec(file.spec_id)
             location = own.location_of(file.partition, next(names))
-            writer, paths = _writer(_delete_context(own, DELETE_SCHEMA), io, location, file.partition, target), []
+            context_of_file = _delete_context(own, DELETE_SCHEMA)
+            writer, paths = _writer(context_of_file, io, location, file.partition, target, _POSITION_ENCODINGS), []
         paths.append(file.file_path)
         writer.write(_position_rows(file.file_path, found))
     finish()
@@ -128,9 +133,17 @@ def delete_format(context: WriteContext) -> FileFormat:
     return FileFormat(stated)
 
 
-def _writer(context: WriteContext, io: FileIO, location: str, partition: Sequence[Any], target: int) -> FileWriter:
-    kind = AvroFileWriter if location.endswith(".avro") else ParquetFileWriter
-    return kind(context, io, location, partition, target)
+def _writer(
+    context: WriteContext,
+    io: FileIO,
+    location: str,
+    partition: Sequence[Any],
+    target: int,
+    hints: EncodingHints | None = None,
+) -> FileWriter:
+    if location.endswith(".avro"):
+        return AvroFileWriter(context, io, location, partition, target)
+    return ParquetFileWriter(context, io, location, partition, target, hints)
 
 
 def _delete_context(context: WriteContext, schema: Schema) -> WriteContext:
