@@ -19,7 +19,7 @@ from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportTarget, imported_file
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
@@ -36,6 +36,10 @@ _FOOTERS_AT_ONCE = 8
 def add_files(run: Run) -> None:
     """Fill ``run.outcome``. Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
     options = add_files_options(run.job.options)
+    if not options.source_path.startswith("/") and ":" not in options.source_path:
+        raise OptionError(
+            f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
+        )
     with run.step("plan") as detail:
         files = _planned(run.table, options, run.job.branch)
         detail.append(f"{len(files)} files below {options.source_path}")

@@ -6,6 +6,7 @@ table that exists are ``run add_files``. ``register`` takes a metadata file into
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -27,7 +28,7 @@ def register(target: str, metadata_file: str, as_json: bool) -> None:
     from iceberg_ops.cli.table_view import show_table
 
     catalog, name = find_catalog_of(target)
-    show_table(target, catalog.register_table(name, metadata_file).metadata, as_json, "registered")
+    show_table(target, catalog.register_table(name, absolute(metadata_file)).metadata, as_json, "registered")
 
 
 @click.command("import")
@@ -51,6 +52,7 @@ def import_folder(target: str, folder: str, mode: str, properties: tuple[str, ..
     from iceberg_ops.actions.import_shape import shape_of_folder
     from iceberg_ops.cli.maintenance import show_report
 
+    folder = absolute(folder)
     catalog, name = find_catalog_of(target)
     schema, spec = shape_of_folder(catalog.io, folder.rstrip("/"))
     if create_namespace:
@@ -70,6 +72,11 @@ def import_folder(target: str, folder: str, mode: str, properties: tuple[str, ..
         raise
     show_report(report, as_json)
     return 0
+
+
+def absolute(location: str) -> str:
+    """A location that means the same in every working folder: it goes into metadata, or into the catalog."""
+    return location if ":" in location else os.path.abspath(location)
 
 
 def _add_files(catalog: Catalog, target: str, folder: str) -> ActionReport:

@@ -91,3 +91,28 @@ def test_a_metadata_file_is_registered_as_a_table(cli: Cli, folder: Path) -> Non
 def test_a_source_is_one_and_whole(cli: Cli, arguments: list[str], says: str) -> None:
     ran = cli("run", "append", "lake.ns.t", *arguments)
     assert (ran.code, says in ran.err) == (1, True), ran.err
+
+
+def test_a_relative_folder_is_recorded_as_the_absolute_one(
+    cli: Cli, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "catalogs.yml").write_text(
+        "catalogs:\n  - name: lake\n    type: sql\n"
+        f"    properties: {{uri: 'sqlite:///{tmp_path}/c.db', warehouse: '{tmp_path}/warehouse'}}\n"
+    )
+    monkeypatch.setenv("ICEBERG_OPS_CATALOGS", str(tmp_path / "catalogs.yml"))
+    monkeypatch.chdir(folder.parent)
+    assert cli("import", "lake.ns.t", folder.name, "--create-namespace").code == 0
+    metadata_file = lake().load_table(("ns", "t")).metadata_location.removeprefix("file://")
+    monkeypatch.chdir(Path(metadata_file).parent)
+    assert rows_of(cli, "lake.ns.t") == EXPECTED
+    assert cli("register", "lake.ns.again", Path(metadata_file).name).code == 0
+    monkeypatch.chdir("/")
+    assert rows_of(cli, "lake.ns.again") == EXPECTED
+
+
+def test_a_job_is_not_given_a_relative_folder(cli: Cli, folder: Path) -> None:
+    assert cli("import", "lake.ns.t", str(folder)).code == 0
+    ran = cli("run", "add_files", "lake.ns.t", "--option", f"source-path={folder.name}")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "must be absolute" in ran.err
