@@ -5,6 +5,8 @@ Columns are found by field id only (spec: "Column Projection"). Ids come from th
 the table has none either (or one that contradicts its schema), from the names of the table's own columns, as Java does for ORC and
 Avro. Java reads such Parquet files by position; a file whose names match no column at all is read by position here too, so that
 migrated tables keep their rows.
+
+Files that follow each other mostly have the same columns: what was last made of a schema is kept, and used where the next is equal.
 """
 
 from __future__ import annotations
@@ -37,6 +39,10 @@ class FileColumn:
         return next((c for c in self.children if c.field_id == field_id), None)
 
 
+_SEEN: dict[str, tuple[tuple[FileColumn, ...], pa.Schema, tuple[FileColumn, ...]]] = {}
+"""What was made last, by what makes it: columns it was made of (if any), the schema, the result."""
+
+
 def find_column(columns: Sequence[FileColumn], field_id: int) -> FileColumn | None:
     """The column of that id among siblings."""
     return next((c for c in columns if c.field_id == field_id), None)
@@ -66,8 +72,13 @@ class ColumnIds:
         """The file's columns with ids. The same call on a schema pruned to some columns gives these the same ids, except where
         ids come from positions: resolve the whole file first, then ``pruned``."""
         fields = list(source)
-        if self.trust_ids and _any_ids(fields):
-            return _numbered(fields, None, children_mapped=False)
+        if self.trust_ids:
+            seen = _SEEN.get("columns")
+            if seen is not None and source.equals(seen[1], check_metadata=True):
+                return seen[2]
+            if _any_ids(fields):
+                _SEEN["columns"] = ((), source, found := _numbered(fields, None, children_mapped=False))
+                return found
         mapping = self.mapping
         if mapping is not None and self.schema is not None and _contradicts(mapping.fields, None, self.schema):
             mapping = None
@@ -80,13 +91,25 @@ class ColumnIds:
 
 def pruned(columns: Sequence[FileColumn], source: pa.Schema | pa.DataType) -> tuple[FileColumn, ...]:
     """``columns`` as they appear in a batch that holds only some of them: the ids stay, the places change."""
+    if not isinstance(source, pa.Schema):
+        return _pruned(columns, source)
+    seen = _SEEN.get("pruned")
+    if seen is not None and seen[0] is columns and source.equals(seen[1]):
+        return seen[2]
+    found = _pruned(columns, source)
+    if isinstance(columns, tuple):  # a list may change
+        _SEEN["pruned"] = (columns, source, found)
+    return found
+
+
+def _pruned(columns: Sequence[FileColumn], source: pa.Schema | pa.DataType) -> tuple[FileColumn, ...]:
     fields = list(source) if isinstance(source, pa.Schema) else child_arrow_fields(source)
     named = isinstance(source, pa.Schema) or pa.types.is_struct(source)
     by_name = {c.name: c for c in columns}
     found = []
     for place, f in enumerate(fields):
         whole = by_name[f.name] if named else columns[place]
-        found.append(FileColumn(whole.field_id, f.name, f.type, place, whole.leaves, pruned(whole.children, f.type)))
+        found.append(FileColumn(whole.field_id, f.name, f.type, place, whole.leaves, _pruned(whole.children, f.type)))
     return tuple(found)
 
 
