@@ -112,6 +112,11 @@ def test_creation_requires_that_there_is_no_table() -> None:
         create.check(TABLE)
 
 
+class _UnheardOf(r.TableRequirement):
+    def check(self, current: TableMetadata | None) -> None:
+        """Holds of every table."""
+
+
 def test_what_is_not_known_is_refused_by_name() -> None:
     """REST-05"""
     with pytest.raises(UnsupportedError, match="'frobnicate'"):
@@ -121,7 +126,7 @@ def test_what_is_not_known_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedError):
         update_to_dict(u.TableUpdate())
     with pytest.raises(UnsupportedError):
-        requirement_to_dict(r.TableRequirement())
+        requirement_to_dict(_UnheardOf())
 
 
 @pytest.mark.parametrize(
