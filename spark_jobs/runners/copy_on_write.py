@@ -27,6 +27,7 @@ from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_t
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.runners.changes import typed_error
 from spark_jobs.runners.reading import POSITION_COLUMN
+from spark_jobs.runners.task_bins import spread
 from spark_jobs.session import task_slots
 
 
@@ -69,13 +70,8 @@ def _verify(read: int, dropped: int, files: Sequence[DataFile], tasks: Sequence[
 
 
 def _bins(tasks: Sequence[tuple[FileScanTask, BitMap64]], count: int) -> list[str]:
-    bins: list[list[tuple[object, str]]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for task, positions in sorted(tasks, key=lambda t: -t[0].data_file.file_size_in_bytes):
-        least = loads.index(min(loads))
-        bins[least].append((task_to_dict(task), positions.serialize().hex()))
-        loads[least] += task.data_file.file_size_in_bytes
-    return [json.dumps(b) for b in bins if b]
+    bins = spread(tasks, count, lambda found: found[0].data_file.file_size_in_bytes)
+    return [json.dumps([(task_to_dict(task), positions.serialize().hex()) for task, positions in part]) for part in bins if part]
 
 
 def _rewriter(

@@ -27,6 +27,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import StructType
 from spark_jobs.runners.native_scan import native_paths, native_rows, place_of
 from spark_jobs.runners.spark_schema import spark_schema, to_spark
+from spark_jobs.runners.task_bins import spread
 from spark_jobs.session import task_slots
 
 FILE_COLUMN = "_file"
@@ -82,13 +83,8 @@ def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tu
     choice."""
     total = sum(task.data_file.file_size_in_bytes for _, task in tasks)
     count = min(len(tasks), max(2 * slots, -(-total // _TASK_BYTES)))
-    bins: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in range(count)]
-    loads = [0] * count
-    for index, task in sorted(tasks, key=lambda t: -t[1].data_file.file_size_in_bytes):
-        least = loads.index(min(loads))
-        bins[least].append((index, task_to_dict(task)))
-        loads[least] += task.data_file.file_size_in_bytes
-    return bins
+    bins = spread(tasks, count, lambda found: found[1].data_file.file_size_in_bytes)
+    return [[(index, task_to_dict(task)) for index, task in part] for part in bins]
 
 
 def _reader(context_json: str, io_properties: dict[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
