@@ -3,8 +3,8 @@
 Everything people write over columns and literals is exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
 FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare booleans,
 dates of timestamps (``CAST(ts AS DATE)``, ``year(ts)``) and Iceberg's ``system.bucket(16, id)``. Anything else that Spark could
-evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. Text that Spark would
-refuse, and subqueries, raise WhereError.
+evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. So does a subquery where
+the caller has an engine for it. Text that Spark would refuse, and other subqueries, raise WhereError.
 
 Three-valued logic is resolved here: each node is translated for the truth value wanted of it, so NOT never sits above something
 unknown. Column names are dotted and resolved by ``iceberg_ops.expressions.binding``. A timestamp without offset is UTC.
@@ -67,10 +67,12 @@ _FLIPPED = {Op.LT: Op.GT, Op.LT_EQ: Op.GT_EQ, Op.GT: Op.LT, Op.GT_EQ: Op.LT_EQ}
 _TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
 
 
-def parse_where(text: str) -> Expression:
-    """The rows for which the SQL condition ``text`` (without the word WHERE) is true. Raises WhereError."""
+def parse_where(text: str, *, subqueries: bool = False) -> Expression:
+    """The rows for which the SQL condition ``text`` (without the word WHERE) is true. Raises WhereError.
+
+    ``subqueries``: what holds one is a ``MayMatch`` without columns, because names inside may be other tables'."""
     tree = parse_condition(text)
-    if tree.find(exp.Query, exp.Exists):
+    if not subqueries and _has_subquery(tree):
         raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
     try:
         return _truth(tree, Want.TRUE)
@@ -78,8 +80,12 @@ def parse_where(text: str) -> Expression:
         raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
 
 
+def _has_subquery(node: Node) -> bool:
+    return node.find(exp.Query, exp.Exists) is not None
+
+
 def _opaque(node: Node, want: Want) -> Expression:
-    columns = tuple(dict.fromkeys(column_text(found) for found in node.find_all(exp.Column)))
+    columns = () if _has_subquery(node) else tuple(dict.fromkeys(column_text(found) for found in node.find_all(exp.Column)))
     text = node.sql(dialect=DIALECT)
     forms = {Want.TRUE: text, Want.FALSE: f"NOT ({text})", Want.UNKNOWN: f"({text}) IS NULL"}
     return MayMatch(forms[want], columns)
@@ -93,6 +99,8 @@ def _truth(node: Node, want: Want) -> Expression:
         return _truth(node.this, _OPPOSITE[want])
     if isinstance(node, exp.And | exp.Or):
         return _connective(node, want)
+    if _has_subquery(node):
+        return _opaque(node, want)
     if handler := _HANDLERS.get(type(node)):
         found = handler(node, want)
         return _opaque(node, want) if found is None else found
