@@ -63,12 +63,12 @@ def plan(
     texts = parse_options(options)
     if is_path(target):
         table = open_table(target, locations)
-        job = _job(action, job_table(table), {"type": "path"}, texts, where=where, branch=branch, report=report, dry_run=True)
+        job = job_for(action, job_table(table), {"type": "path"}, texts, where=where, branch=branch, report=report, dry_run=True)
         found = run_job(job, catalog=PathCatalog(table))
     else:
         if locations:
             raise OptionError("--map-location: only for a table given by its path; a catalog's table is where its catalog says")
-        found = run_job(_job(action, target, None, texts, where=where, branch=branch, report=report, dry_run=True))
+        found = run_job(job_for(action, target, None, texts, where=where, branch=branch, report=report, dry_run=True))
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
 
@@ -112,7 +112,7 @@ def run(
     elif action is None or target is None:
         raise OptionError("run needs ACTION and TABLE, or --job-spec FILE")
     else:
-        job = _job(
+        job = job_for(
             action,
             target,
             None,
@@ -124,7 +124,7 @@ def run(
             run_key=run_key,
             source=source,
         )
-    return _run(job, as_json)
+    return run_and_show(job, as_json)
 
 
 def parse_options(texts: Sequence[str]) -> dict[str, str]:
@@ -140,14 +140,14 @@ def parse_options(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _job(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:
+def job_for(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:
+    """The job that the command line describes; ``catalog`` None: its table names one of the catalogs file. Raises OptionError."""
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.config.job_spec import ROW_OPERATIONS, CatalogConfig, JobSpec
 
-    if action in ROW_OPERATIONS and more.get("source") is None and not (action == "delete" and more.get("where")):
-        raise UnsupportedError(
-            f"not supported: {action} by options alone: write a job spec and run it with --job-spec FILE --lane spark"
-        )
+    said = more.get("source") or more.get("change") or (action == "delete" and more.get("where"))
+    if action in ROW_OPERATIONS and not said:
+        raise OptionError(f"run {action} can not say what {action} needs: use iceberg-ops {action}, or run --job-spec FILE")
     if catalog is not None:
         config = CatalogConfig(name=table.partition(".")[0], type=catalog["type"])
     elif is_path(table):
@@ -171,10 +171,11 @@ def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str |
     return msgspec.structs.replace(job, **{name: value for name, value in given.items() if value is not None})
 
 
-def _run(job: JobSpec, as_json: bool) -> int:
+def run_and_show(job: JobSpec, as_json: bool) -> int:
+    """Run the job in its lane, print the report, return the exit code."""
     from iceberg_ops.config.job_spec import ROW_OPERATIONS
 
-    if job.lane == "spark":
+    if job.lane == "spark" or (job.lane == "auto" and job.job in ROW_OPERATIONS):
         return _run_on_spark(job, as_json)
     if job.job in ROW_OPERATIONS:
         raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")

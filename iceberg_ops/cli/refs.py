@@ -1,4 +1,4 @@
-"""``iceberg-ops branch``, ``tag`` and ``rollback``: names for snapshots, and where a branch stands."""
+"""``iceberg-ops branch``, ``tag``, ``rollback`` and ``publish``: names for snapshots, and where a branch stands."""
 
 from __future__ import annotations
 
@@ -116,6 +116,26 @@ def rollback(
     else:
         operation = refs.RollBack(branch=branch_name, snapshot_id=snapshot_id, timestamp_ms=parse_instant(to_time))
     _commit(target, operation, as_json)
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.option("--wap-id", metavar="ID", help="The staged snapshot of this id.")
+@click.option("--snapshot-id", type=int, metavar="N", help="Any snapshot: its changes are applied to the branch (cherry-pick).")
+@click.option("--branch", "branch_name", default="main", show_default=True, metavar="NAME", help="The branch that gets it.")
+@click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
+@json_option
+def publish(target: str, wap_id: str | None, snapshot_id: int | None, branch_name: str, run_key: str | None, as_json: bool) -> None:
+    """Make a staged snapshot part of a branch (write-audit-publish), or pick another snapshot's changes for it.
+
+    Nothing is published twice. An append is applied to what the branch is now; a snapshot that replaced or deleted rows only
+    if the branch has not moved since.
+    """
+    from iceberg_ops.commit.cherry_pick import CherryPick
+
+    if (snapshot_id is None) == (wap_id is None):
+        raise OptionError("give either --wap-id or --snapshot-id")
+    _commit(target, CherryPick(wap_id=wap_id, snapshot_id=snapshot_id, branch=branch_name, run_key=run_key), as_json)
 
 
 def parse_age(text: str | None) -> int | None:

@@ -17,7 +17,7 @@ _TOKEN = re.compile(
       | (?P<quoted>`(?:[^`]|``)+`)
       | (?P<number>-?\d+(?:\.\d+)?)(?![\w])
       | (?P<word>[^\W\d]\w*|\d+[^\W\d]\w*)
-      | (?P<mark>[(),<>:.\[\]=-])
+      | (?P<mark>[(),<>:.\[\]=+*/%&|^~!\"-])
     )""",
     re.VERBOSE,
 )
@@ -109,16 +109,18 @@ class Tokens:
         if not self.done:
             self.fail("nothing more")
 
-    def until(self, *stops: tuple[str, ...]) -> str:
-        """The source up to one of the stop phrases outside brackets, or to the end; stepped over."""
-        start, depth = self._next, 0
+    def until(self, *stops: tuple[str, ...], brackets: str = "()<>[]") -> str:
+        """The source up to one of the stop phrases outside brackets and CASE ... END, or to the end; stepped over."""
+        start, depth, cases = self._next, 0, 0
         while not self.done:
             token = self._tokens[self._next]
-            if depth == 0 and any(self.peek(*stop) for stop in stops):
+            if depth == cases == 0 and any(self.peek(*stop) for stop in stops):
                 break
+            cases += self.peek("CASE")
+            cases -= cases > 0 and self.peek("END")
             if token.kind == "mark":
-                depth += token.value in "(<["
-                depth -= token.value in ")>]"
+                depth += token.value in brackets[::2]
+                depth -= token.value in brackets[1::2]
                 if depth < 0:
                     break
             self._next += 1

@@ -17,6 +17,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
 from iceberg_ops.spec.snapshots import Snapshot
@@ -26,6 +27,8 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
+WAP_ID = "wap-id"
+"""The option that stages a job's snapshot instead of making it current."""
 LEASE_MS = 3_600_000
 """How long a lease lasts that is not renewed; it is renewed four times as often."""
 
@@ -45,6 +48,8 @@ class JobRun:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     metrics: dict[str, int] = field(default_factory=dict)
     starts: int = 1
+    views: list[str] = field(default_factory=list)
+    """Temporary views made for this run; ``drop_views`` drops them."""
     _first: Table | None = field(default=None, init=False)
 
     @classmethod
@@ -92,6 +97,11 @@ class JobRun:
         self.metrics.clear()
         self._take_lease()
 
+    def drop_views(self) -> None:
+        """Leave no view for another job's SQL to find."""
+        for name in self.views:
+            self.session.catalog.dropTempView(name)
+
     @property
     def files_id(self) -> str:
         """What names the files staged since the last start; it holds ``operation_id``."""
@@ -106,6 +116,8 @@ class JobRun:
     def summary(self) -> dict[str, str]:
         """What goes into the snapshot summary beside the run key."""
         found = {"engine-name": "spark", "engine-version": self.session.version, "iceberg-ops.action": self.job.job}
+        if WAP_ID in self.job.options:
+            found[SUMMARY_WAP_ID] = self.job.options[WAP_ID]
         return found | ({"iceberg-ops.plan-id": self.job.plan_id} if self.job.plan_id else {})
 
     @contextmanager

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
-from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.job_run import WAP_ID, JobRun
 
 
 def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile]) -> ActionReport:
@@ -21,7 +23,7 @@ def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile])
     paths = [f.file_path for f in staged]
     try:
         with run.step("commit"):
-            result = commit(run.catalog, run.table, operation)
+            result = commit(run.catalog, run.table, _for_audit(operation) if WAP_ID in run.job.options else operation)
     except CommitStateUnknownError:
         raise
     except IcebergOpsError:
@@ -30,3 +32,9 @@ def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile])
     if result.already_committed:
         run.table.io.delete_many(paths)
     return run.committed(result)
+
+
+def _for_audit(operation: Operation) -> Operation:
+    """The same snapshot, on no branch until it is published (write-audit-publish)."""
+    assert isinstance(operation, SnapshotOperationFields), "write_options lets no schema change wait for an audit"
+    return replace(operation, staged=True)

@@ -7,6 +7,7 @@ write-tasks                how many tasks write, so at least how many files (def
 isolation-level            serializable or snapshot (default: the table's property for the operation; overwrite has none and
                            then validates nothing, as Iceberg's Spark writer does)
 delete-granularity         file or partition: scope of position delete files (default: ``write.delete.granularity``)
+wap-id                     the snapshot is staged under this id and no branch moves until it is published
 merge-schema               append, overwrite: the table takes in new columns and wider types, in the same commit (default: false)
 bad-records                append, overwrite: ``fail`` (default), or ``quarantine`` rows that do not fit
 quarantine-path            the folder for them; needed with quarantine
@@ -17,7 +18,7 @@ delete-when                upsert: a condition over source columns; rows that me
 source-only-columns        upsert: columns of the source that are not stored (an operation code, say)
 =========================  =====================================================================================
 
-The first five are accepted everywhere, but append has no isolation, only append and overwrite distribute rows (distribution-mode,
+The first six are accepted everywhere, but append has no isolation, only append and overwrite distribute rows (distribution-mode,
 write-tasks), and only merge-on-read on v2 writes position delete files (delete-granularity).
 """
 
@@ -31,8 +32,9 @@ from iceberg_ops.config.properties import DELETE_GRANULARITY, TARGET_FILE_SIZE_B
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError
 from iceberg_ops.table.table import Table
+from spark_jobs.jobs.job_run import WAP_ID
 
-_KNOWN = ("target-file-size-bytes", "distribution-mode", "write-tasks", "isolation-level", "delete-granularity")
+_KNOWN = ("target-file-size-bytes", "distribution-mode", "write-tasks", "isolation-level", "delete-granularity", WAP_ID)
 _INGEST = ("merge-schema", "bad-records", "quarantine-path", "require-success-file")
 _UPSERT = ("upsert-keys", "order-by", "delete-when", "source-only-columns", "require-success-file")
 _ALSO_KNOWN = {"append": _INGEST, "overwrite": _INGEST, "upsert": _UPSERT}
@@ -64,6 +66,8 @@ class WriteOptions:
             if key not in known:
                 raise OptionError(f"{operation}: unknown option {key!r}: must be one of {', '.join(known)}")
         read = OptionReader(operation, options)
+        if read(WAP_ID, text, None) is not None and read("merge-schema", boolean, False):
+            raise OptionError(f"{operation}: new columns (merge-schema) can not wait for an audit (wap-id): evolve the table first")
         return cls(
             read("target-file-size-bytes", at_least(1), TARGET_FILE_SIZE_BYTES.of(table.properties)),
             read("distribution-mode", choice("none", "hash", "range"), None),

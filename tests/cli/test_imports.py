@@ -84,8 +84,8 @@ def test_a_metadata_file_is_registered_as_a_table(cli: Cli, folder: Path) -> Non
         (["--from", "/rows", "--query", "SELECT 1"], "give one source"),
         (["--format", "csv"], "belong to --from"),
         (["--from", "/rows", "--source-option", "header"], "must be KEY=VALUE"),
-        ([], "by options alone"),
-        (["--from", "/rows.csv"], "without Spark"),
+        ([], "use iceberg-ops append"),
+        (["--from", "/rows.csv", "--lane", "local"], "without Spark"),
     ],
 )
 def test_a_source_is_one_and_whole(cli: Cli, arguments: list[str], says: str) -> None:

@@ -81,7 +81,7 @@ def test_run_takes_a_job_spec(lake: Lake, tmp_path: Path, capsys: pytest.Capture
         (["plan", "rewrite_data_files", "wh.ns.t", "--option", "min-inputs=1"], ("BAD_OPTION", "min-inputs", "min-input-files")),
         (["plan", "rewrite_data_files", "wh.ns.t", "--where", "id >"], ("BAD_WHERE",)),
         (["plan", "rewrite_data_files", "wh.ns.t", "--where", "nope = 1"], ("BAD_WHERE", "nope")),
-        (["run", "merge", "wh.ns.t"], ("UNSUPPORTED", "--lane spark")),
+        (["run", "merge", "wh.ns.t"], ("BAD_OPTION", "iceberg-ops merge")),
         (["run", "rewrite_data_files"], ("BAD_OPTION", "TABLE")),
         (["run", "--job-spec", "/nowhere.json"], ("BAD_OPTION", "/nowhere.json")),
         (["run", "remove_orphan_files", "wh.ns.t", "--option", "older-than=1h"], ("BAD_OPTION", "24 hours")),

@@ -1,0 +1,111 @@
+"""``--when`` of ``iceberg-ops merge``: one clause of Spark's MERGE INTO, as a value of the job spec.
+
+::
+
+    MATCHED [AND condition] THEN UPDATE SET * | UPDATE SET a = expression, b.c = expression | DELETE
+    NOT MATCHED [BY TARGET] [AND condition] THEN INSERT * | INSERT (a, b) VALUES (expression, expression)
+    NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET a = expression | DELETE
+
+Conditions and expressions stay text: Spark reads them. Which action may follow which ``when`` is the job's to say.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from iceberg_ops.cli.sql_tokens import Tokens
+from iceberg_ops.config.job_spec import MergeClause
+from iceberg_ops.errors import OptionError
+
+TARGET = "target."
+
+
+def parse_when(text: str) -> MergeClause:
+    """Raises OptionError that shows the text and the place."""
+    tokens = Tokens(text)
+    tokens.take("WHEN")
+    when = _when(tokens)
+    condition = _expression(tokens, "THEN") if tokens.take("AND") else None
+    tokens.expect("THEN")
+    action, assignments = _action(tokens)
+    tokens.end()
+    return MergeClause(when=when, action=action, condition=condition, assignments=assignments)
+
+
+def parse_assignments(texts: tuple[str, ...]) -> dict[str, str]:
+    """``column = expression`` texts as a mapping. Raises OptionError, also for a column that is set twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        tokens = Tokens(text)
+        _assign(tokens, found)
+        tokens.end()
+    return found
+
+
+def _when(tokens: Tokens) -> Literal["matched", "not-matched", "not-matched-by-source"]:
+    if tokens.take("MATCHED"):
+        return "matched"
+    if tokens.take("NOT", "MATCHED", "BY", "SOURCE"):
+        return "not-matched-by-source"
+    if tokens.take("NOT", "MATCHED", "BY", "TARGET") or tokens.take("NOT", "MATCHED"):
+        return "not-matched"
+    tokens.fail("MATCHED or NOT MATCHED")
+
+
+def _action(tokens: Tokens) -> tuple[Literal["update", "delete", "insert"], dict[str, str] | None]:
+    if tokens.take("DELETE"):
+        return "delete", None
+    if tokens.take("UPDATE"):
+        tokens.expect("SET")
+        return "update", None if tokens.take("*") else _assignments(tokens)
+    if tokens.take("INSERT"):
+        return "insert", None if tokens.take("*") else _values(tokens)
+    tokens.fail("UPDATE SET, DELETE or INSERT")
+
+
+def _assignments(tokens: Tokens) -> dict[str, str]:
+    found: dict[str, str] = {}
+    _assign(tokens, found)
+    while tokens.take(","):
+        _assign(tokens, found)
+    return found
+
+
+def _assign(tokens: Tokens, found: dict[str, str]) -> None:
+    column = _column(tokens)
+    tokens.expect("=")
+    _put(tokens, found, column, _expression(tokens, ","))
+
+
+def _values(tokens: Tokens) -> dict[str, str]:
+    tokens.expect("(")
+    columns = [_column(tokens)]
+    while tokens.take(","):
+        columns.append(_column(tokens))
+    tokens.expect(")")
+    tokens.expect("VALUES")
+    tokens.expect("(")
+    values = [_expression(tokens, ",")]
+    while tokens.take(","):
+        values.append(_expression(tokens, ","))
+    tokens.expect(")")
+    if len(columns) != len(values):
+        raise OptionError(f"{tokens.source!r}: {len(columns)} columns and {len(values)} values")
+    found: dict[str, str] = {}
+    for column, value in zip(columns, values, strict=True):
+        _put(tokens, found, column, value)
+    return found
+
+
+def _expression(tokens: Tokens, stop: str) -> str:
+    return tokens.until((stop,), brackets="()[]")
+
+
+def _column(tokens: Tokens) -> str:
+    return tokens.dotted_name().removeprefix(TARGET)
+
+
+def _put(tokens: Tokens, found: dict[str, str], column: str, value: str) -> None:
+    if column in found:
+        raise OptionError(f"{tokens.source!r}: column {column} is set twice")
+    found[column] = value

@@ -1,0 +1,122 @@
+"""``iceberg-ops append``, ``overwrite``, ``upsert``, ``delete``, ``update`` and ``merge``: row operations, said on one line.
+
+Each builds the job spec that Airflow would write and runs it (``maintenance.run_and_show``); what the words mean, and every check
+of them, is the job's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from iceberg_ops.cli.maintenance import job_for, parse_options, run_and_show
+from iceberg_ops.cli.source import source_of, source_options
+from iceberg_ops.cli.target import json_option
+from iceberg_ops.errors import OptionError
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MODE = click.option("--mode", type=click.Choice(["copy-on-write", "merge-on-read"]), help="Default: the table's property.")
+
+
+def _job_options(command: F) -> F:
+    for option in reversed(
+        (
+            click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the job (repeatable)."),
+            click.option("--branch", default="main", show_default=True, help="The branch to work on."),
+            click.option("--wap-id", metavar="ID", help="Stage the snapshot under this id; iceberg-ops publish makes it current."),
+            click.option("--run-key", metavar="KEY", help="Names this piece of work: run again, it is done once."),
+            click.option("--lane", type=click.Choice(["auto", "local", "spark"]), default="auto", help="Where it is done."),
+            click.option("--report", metavar="PATH", help="Write the report there too."),
+            click.argument("target", metavar="TABLE"),
+        )
+    ):
+        command = option(command)
+    return json_option(command)
+
+
+@click.command()
+@_job_options
+@source_options
+def append(**given: Any) -> int:
+    """Append the rows of --from, --query or --from-table to TABLE."""
+    return _run("append", given)
+
+
+@click.command()
+@_job_options
+@source_options
+@click.option("--where", metavar="SQL", help="What is replaced; without it, the partitions that the new rows fall into.")
+def overwrite(where: str | None, **given: Any) -> int:
+    """Replace rows of TABLE by those of --from, --query or --from-table, in one commit."""
+    return _run("overwrite", given, where=where)
+
+
+@click.command()
+@_job_options
+@source_options
+@click.option("--keys", metavar="A,B", help="The columns that tell rows apart; the table's identifier fields if left out.")
+def upsert(keys: str | None, **given: Any) -> int:
+    """Replace the rows of TABLE that have the keys of --from's rows, without reading TABLE (equality deletes)."""
+    if keys is not None:
+        given["options"] = (*given["options"], f"upsert-keys={keys}")
+    return _run("upsert", given)
+
+
+@click.command()
+@_job_options
+@_MODE
+@click.option("--where", required=True, metavar="SQL", help="Which rows go; true for all.")
+def delete(where: str, mode: str | None, **given: Any) -> int:
+    """Delete rows of TABLE."""
+    return _run("delete", given, where=where, mode=mode)
+
+
+@click.command()
+@_job_options
+@_MODE
+@click.option("--set", "assignments", multiple=True, required=True, metavar="COLUMN = SQL", help="A new value (repeatable).")
+@click.option("--where", metavar="SQL", help="Which rows; all of them if left out.")
+def update(assignments: tuple[str, ...], where: str | None, mode: str | None, **given: Any) -> int:
+    """Change rows of TABLE."""
+    from iceberg_ops.cli.merge_clauses import parse_assignments
+
+    return _run("update", given, where=where, mode=mode, set=parse_assignments(assignments))
+
+
+@click.command()
+@_job_options
+@source_options
+@_MODE
+@click.option("--on", required=True, metavar="SQL", help="Which source row meets which row: target.id = source.id")
+@click.option("--when", "clauses", multiple=True, required=True, metavar="CLAUSE", help="A clause; the first that fits applies.")
+def merge(on: str, clauses: tuple[str, ...], mode: str | None, **given: Any) -> int:
+    """Merge the rows of --from, --query or --from-table into TABLE.
+
+    \b
+    CLAUSE is, as in Spark's MERGE INTO,
+      MATCHED [AND condition] THEN UPDATE SET * | UPDATE SET a = expression, ... | DELETE
+      NOT MATCHED [AND condition] THEN INSERT * | INSERT (a, ...) VALUES (expression, ...)
+      NOT MATCHED BY SOURCE [AND condition] THEN UPDATE SET ... | DELETE
+    """
+    from iceberg_ops.cli.merge_clauses import parse_when
+
+    return _run("merge", given, mode=mode, on=on, clauses=[parse_when(text) for text in clauses])
+
+
+def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change: Any) -> int:
+    """Raises OptionError for a wap id that is given in two ways, and what the job raises."""
+    from iceberg_ops.config.job_spec import RowChange
+
+    as_json, target, wap_id = given.pop("as_json"), given.pop("target"), given.pop("wap_id")
+    options = parse_options(given.pop("options"))
+    if wap_id is not None:
+        if "wap-id" in options:
+            raise OptionError("give --wap-id or --option wap-id, not both")
+        options["wap-id"] = wap_id
+    more = {name: given.pop(name) for name in ("branch", "run_key", "lane", "report")}
+    source = source_of(**given) if given else None
+    if change:
+        more["change"] = RowChange(**change)
+    return run_and_show(job_for(job, target, None, options, where=where, source=source, **more), as_json)
