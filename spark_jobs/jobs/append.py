@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.config.report import ActionReport
 from spark_jobs.jobs.ingest import commit_source, with_quarantine, write_source
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.write_options import WriteOptions
 
 
 def run(run: JobRun) -> ActionReport:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.config.properties import DISTRIBUTION_MODE
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -17,7 +18,6 @@ from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import IcebergType
 from iceberg_ops.table.table import Table
-from spark_jobs.jobs.write_options import WriteOptions
 
 
 def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFrame:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.operation import Committed
@@ -27,8 +28,6 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
-WAP_ID = "wap-id"
-"""The option that stages a job's snapshot instead of making it current."""
 LEASE_MS = 3_600_000
 """How long a lease lasts that is not renewed; it is renewed four times as often."""
 

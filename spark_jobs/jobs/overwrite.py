@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
@@ -11,7 +12,6 @@ from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.ingest import commit_source, write_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.statement import run_statement
-from spark_jobs.jobs.write_options import WriteOptions
 
 
 def run(run: JobRun) -> ActionReport:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
-from spark_jobs.jobs.job_run import WAP_ID, JobRun
+from spark_jobs.jobs.job_run import JobRun
 
 
 def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile]) -> ActionReport:

@@ -68,7 +68,7 @@ def test_an_option_without_effect_is_said_to_have_none(action: str) -> None:
 
 
 def test_every_option_of_row_operations_is_documented() -> None:
-    options = importlib.import_module("spark_jobs.jobs.write_options")
+    options = importlib.import_module("iceberg_ops.actions.write_options")
     known = {name for operation in ROW_OPERATIONS for name in options.known_options(operation)}
     assert set(option_rows(section(OPERATIONS, "Row operations"))) == known
 
@@ -181,7 +181,7 @@ def test_a_command_line_in_the_docs_parses(command: Command) -> None:
             return
     action, options = context.params.get("action"), context.params.get("options")
     if action in ROW_OPERATIONS:
-        known = importlib.import_module("spark_jobs.jobs.write_options").known_options(action)
+        known = importlib.import_module("iceberg_ops.actions.write_options").known_options(action)
         assert set(parse_options(options or ())) <= set(known)
     elif name in ("plan", "run") and action and action != "ACTION" and not command.refused:
         check_options(action, parse_options(options or ()), {}, now_ms=NOW_MS)
@@ -204,7 +204,7 @@ def test_a_job_spec_in_the_docs_parses(page: str, body: str) -> None:
         check_options(job.job, job.options, {}, now_ms=NOW_MS)
         return
     check_fields(job)
-    assert set(job.options) <= set(importlib.import_module("spark_jobs.jobs.write_options").known_options(job.job))
+    assert set(job.options) <= set(importlib.import_module("iceberg_ops.actions.write_options").known_options(job.job))
 
 
 def test_every_row_operation_has_an_example_that_can_be_run() -> None:

@@ -32,8 +32,8 @@ from iceberg_ops.config.properties import DELETE_GRANULARITY, TARGET_FILE_SIZE_B
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError
 from iceberg_ops.table.table import Table
-from spark_jobs.jobs.job_run import WAP_ID
 
+WAP_ID = "wap-id"
 _KNOWN = ("target-file-size-bytes", "distribution-mode", "write-tasks", "isolation-level", "delete-granularity", WAP_ID)
 _INGEST = ("merge-schema", "bad-records", "quarantine-path", "require-success-file")
 _UPSERT = ("upsert-keys", "order-by", "delete-when", "source-only-columns", "require-success-file")
