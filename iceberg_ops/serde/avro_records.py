@@ -41,6 +41,20 @@ def decode(container: Container, schema: Any, name: str) -> list[dict[str, Any]]
                 records.append(read(stream, schema, None))
         except _DAMAGE as e:
             raise CorruptTableError(f"{name}: Avro record {len(records)} can not be decoded: {type(e).__name__} {e}") from None
-        if stream.tell() != len(raw):
-            raise CorruptTableError(f"{name}: Avro block has {len(raw) - stream.tell()} bytes after its {count} records")
+        check_end(stream.tell(), count, raw, name)
     return records
+
+
+def decode_one(stream: io.BytesIO, schema: Any, number: int, name: str) -> dict[str, Any]:
+    """The record where the stream stands, which is the file's ``number``th. Raises CorruptTableError."""
+    try:
+        found: dict[str, Any] = fastavro.schemaless_reader(stream, schema, None)  # type: ignore[assignment]
+    except _DAMAGE as e:
+        raise CorruptTableError(f"{name}: Avro record {number} can not be decoded: {type(e).__name__} {e}") from None
+    return found
+
+
+def check_end(end: int, count: int, raw: bytes, name: str) -> None:
+    """Raise CorruptTableError for a block whose records do not end where it ends."""
+    if end != len(raw):
+        raise CorruptTableError(f"{name}: Avro block has {len(raw) - end} bytes after its {count} records")

@@ -11,6 +11,7 @@ reference implementation skips such entries too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,13 +31,17 @@ __all__ = [
     "ManifestEncoder",
     "ManifestHeader",
     "decoding_plan",
+    "entries_in",
     "file_format",
+    "opened_manifest",
+    "read_live_paths",
     "read_manifest",
     "read_manifest_header",
     "refuse_encrypted",
     "write_manifest",
 ]
 
+_NO_PARTITION = StructType(())
 _STATUSES = tuple(EntryStatus)
 _CONTENTS = tuple(FileContent)
 _FORMATS: dict[str, FileFormat] = {text: f for f in FileFormat for text in (f.value, f.value.upper())}
@@ -74,13 +79,48 @@ def read_manifest(data: bytes, manifest: ManifestFile, partition_type: StructTyp
     partition tuples come out in its field order, None for a field the file does not have. Raises CorruptTableError,
     UnsupportedError (encrypted, unknown codec).
     """
+    return entries_in(opened_manifest(data, manifest), manifest, partition_type)
+
+
+def opened_manifest(data: bytes, manifest: ManifestFile) -> Container:
+    """A manifest's container. Raises CorruptTableError, UnsupportedError."""
+    refuse_encrypted(data, manifest.manifest_path)
+    return read_container(data, manifest.manifest_path)
+
+
+def entries_in(container: Container, manifest: ManifestFile, partition_type: StructType) -> list[ManifestEntry]:
+    """What ``read_manifest`` gives, of a container that is open already."""
     name = manifest.manifest_path
-    refuse_encrypted(data, name)
-    container = read_container(data, name)
     plan = decoding_plan(container, partition_type, name)
     records = decode(container, plan.schema, name)
-    try:
+    with _types_checked(name):
         return list(_entries(records, plan, manifest))
+
+
+def read_live_paths(data: bytes, manifest: ManifestFile) -> list[tuple[str, FileContent]]:
+    """Path and content of each live entry, in file order, and nothing else of it: the partition spec need not be known. Raises
+    CorruptTableError, UnsupportedError."""
+    name = manifest.manifest_path
+    container = opened_manifest(data, manifest)
+    records = decode(container, decoding_plan(container, _NO_PARTITION, name).schema, name)
+    with _types_checked(name):
+        return list(_live_paths(records, name))
+
+
+def _live_paths(records: list[dict[str, Any]], name: str) -> Iterator[tuple[str, FileContent]]:
+    for record in records:
+        status, d = _within(record["f0"], 3, "status", name), record["f2"]
+        path, content = d["f100"], _within(d.get("f134") or 0, 3, "content", name)
+        if path is None:
+            raise CorruptTableError(f"{name}: entry without a path")
+        if status != EntryStatus.DELETED:
+            yield path, _CONTENTS[content]
+
+
+@contextmanager
+def _types_checked(name: str) -> Iterator[None]:
+    try:
+        yield
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as e:
         raise CorruptTableError(f"{name}: a manifest entry has a value of a wrong type: {type(e).__name__} {e}") from None
 

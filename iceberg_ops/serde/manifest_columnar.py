@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from iceberg_ops.errors import CorruptTableError, IcebergOpsError
 from iceberg_ops.serde.avro_container import Container, read_container
-from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, file_format, read_manifest, refuse_encrypted
+from iceberg_ops.serde.manifest_avro import DecodingPlan, decoding_plan, entries_in, file_format, opened_manifest
 from iceberg_ops.serde.manifest_encoding import EncodedFile
 from iceberg_ops.serde.manifest_splicing import EncodedFiles, cut_bodies, encoded_tail, layout_of, split_tails
 from iceberg_ops.serde.open_bytes import OpenBytes
@@ -65,25 +65,25 @@ _BYTES_PER_ROW = 500
 """What one entry takes in columns, about: twenty numbers, and its path."""
 
 
-def read_entries(data: bytes, manifest: ManifestFile, partition_type: StructType) -> Sequence[ManifestEntry]:
-    """All entries, by the fast path where it takes the file. Equal to ``read_manifest`` in result and errors."""
-    columns = read_columns(data, manifest, partition_type)
-    return read_manifest(data, manifest, partition_type) if columns is None else columns.entries()
+def read_either(data: bytes, manifest: ManifestFile, partition_type: StructType) -> EntryColumns | list[ManifestEntry]:
+    """The manifest as columns, or its entries where the record decoder has to read it. Raises as ``read_manifest`` does."""
+    container = opened_manifest(data, manifest)
+    columns = _columns_in(container, data, manifest, partition_type)
+    return entries_in(container, manifest, partition_type) if columns is None else columns
 
 
 def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType) -> EntryColumns | None:
-    """The manifest's entries as columns; None where the record decoder has to read it. Raises as ``read_manifest`` does for a
-    container that can not be opened."""
-    refuse_encrypted(data, manifest.manifest_path)
-    container = read_container(data, manifest.manifest_path)
+    """The same; None for entries. Raises as ``read_manifest`` does for a container that can not be opened."""
+    return _columns_in(opened_manifest(data, manifest), data, manifest, partition_type)
+
+
+def _columns_in(container: Container, data: bytes, manifest: ManifestFile, partition_type: StructType) -> EntryColumns | None:
     if not _is_worth_columns(container.record_count) or any(count > len(raw) for count, raw in container.blocks):
         return None
     plan = decoding_plan(container, partition_type, manifest.manifest_path)
     found = _decode(container, plan)
-    if found is None:
-        return None
     try:
-        return EntryColumns(found, plan, manifest, data)
+        return None if found is None else EntryColumns(found, plan, manifest, data)
     except (IcebergOpsError, ValueError, TypeError, KeyError, OverflowError):
         return None
 

@@ -7,15 +7,16 @@ attempt must (MLIST-20).
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.avro_container import read_container, write_container
+from iceberg_ops.serde.avro_container import Container, read_container, write_container
 from iceberg_ops.serde.avro_encoding import PRIMITIVES, SOME, Encode, array, optional
-from iceberg_ops.serde.avro_records import decode, decoder_schema
+from iceberg_ops.serde.avro_records import check_end, decode, decode_one, decoder_schema
 from iceberg_ops.serde.avro_schema import SchemaReader, leaf_of
 from iceberg_ops.serde.manifest_avro import refuse_encrypted
 from iceberg_ops.serde.manifest_fields import FIELD_SUMMARY, MANIFEST_FILE, OLD_NAMES, PARTITIONS, Column, avro_field
@@ -30,6 +31,53 @@ def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
     Columns that a version lacks read as: content data, sequence numbers 0 (MLIST-22), counts unknown (None). Raises
     CorruptTableError, UnsupportedError (encrypted, unknown codec).
     """
+    container, schema = _opened(data, name)
+    return [_manifest(r, name) for r in decode(container, schema, name)]
+
+
+class ManifestListReader:
+    """Reads many lists of one table, as ``read_manifest_list`` does each. A row that comes again byte for byte, as rows do from one
+    snapshot's list to the next, is decoded once and is the same object each time. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[bytes, tuple[bytes, ManifestFile]]] = {}
+
+    def read(self, data: bytes, name: str) -> list[ManifestFile]:
+        """The rows in file order. Raises CorruptTableError, UnsupportedError."""
+        container, schema = _opened(data, name)
+        known = self._known.setdefault(container.schema_text, {})
+        found: list[ManifestFile] = []
+        for count, raw in container.blocks:
+            at = 0
+            for _ in range(count):
+                path = _first_text(raw, at)
+                row, manifest = known.get(path, _NO_ROW)
+                if manifest is None or not raw.startswith(row, at):
+                    stream = io.BytesIO(raw)
+                    stream.seek(at)
+                    manifest = _manifest(decode_one(stream, schema, len(found), name), name)
+                    row = raw[at : stream.tell()]
+                    known[path] = row, manifest
+                at += len(row)
+                found.append(manifest)
+            check_end(at, count, raw, name)
+        return found
+
+
+_NO_ROW: tuple[bytes, None] = b"", None
+
+
+def _first_text(raw: bytes, at: int) -> bytes:
+    """The text that a row starts with, if the path comes first in it, with its length. Whatever it is, it only tells which known
+    row to compare with: bytes that start like a whole row are that row."""
+    size = raw[at] if at < len(raw) else 0
+    if size < 0x80:
+        return raw[at : at + 1 + (size >> 1)]
+    return raw[at : at + 2 + ((size & 0x7F | raw[at + 1] << 7) >> 1)] if at + 1 < len(raw) else b""
+
+
+def _opened(data: bytes, name: str) -> tuple[Container, Any]:
+    """The container, and its schema as the decoder wants it."""
     refuse_encrypted(data, name)
     container = read_container(data, name)
     schema = _SCHEMAS.get(container.schema_text)
@@ -37,10 +85,7 @@ def read_manifest_list(data: bytes, name: str) -> list[ManifestFile]:
         schema = _decoder_schema(container.schema_text, name)
         if len(_SCHEMAS) < _MOST_SCHEMAS:
             _SCHEMAS[container.schema_text] = schema
-    try:
-        return [_manifest(r, name) for r in decode(container, schema, name)]
-    except (KeyError, TypeError, ValueError) as e:
-        raise CorruptTableError(f"{name}: a manifest list row has a value of a wrong type: {type(e).__name__} {e}") from None
+    return container, schema
 
 
 _SCHEMAS: dict[str, Any] = {}
@@ -119,6 +164,13 @@ def _rows(m: ManifestFile) -> int:
 
 
 def _manifest(r: Mapping[str, Any], name: str) -> ManifestFile:
+    try:
+        return _unchecked(r, name)
+    except (KeyError, TypeError, ValueError) as e:
+        raise CorruptTableError(f"{name}: a manifest list row has a value of a wrong type: {type(e).__name__} {e}") from None
+
+
+def _unchecked(r: Mapping[str, Any], name: str) -> ManifestFile:
     get = r.get
     path, length, content = r["f500"], r["f501"], get("f517") or 0
     if path is None or length is None or content not in (0, 1):

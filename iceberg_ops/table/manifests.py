@@ -15,9 +15,9 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde import manifest_columnar
 from iceberg_ops.serde.avro_container import codec_of_property
-from iceberg_ops.serde.manifest_avro import ManifestEncoder, read_manifest, read_manifest_header
-from iceberg_ops.serde.manifest_columnar import EntryColumns
-from iceberg_ops.serde.manifest_list_avro import assign_inherited, read_manifest_list
+from iceberg_ops.serde.manifest_avro import ManifestEncoder, read_live_paths, read_manifest, read_manifest_header
+from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns
+from iceberg_ops.serde.manifest_list_avro import ManifestListReader, assign_inherited, read_manifest_list
 from iceberg_ops.serde.manifest_list_avro import write_manifest_list as encode_manifest_list
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -43,6 +43,32 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
     if snapshot.manifest_list is not None:
         return read_manifest_list(_read(table.io, snapshot.manifest_list, "manifest list"), snapshot.manifest_list)
     return [_embedded(table.io, path, snapshot) for path in snapshot.manifests or ()]
+
+
+class ManifestLists:
+    """The manifests of many snapshots of one table: one that several snapshots list is decoded once and is the same object. Always
+    from storage. Not for several threads at once."""
+
+    def __init__(self, io: FileIO) -> None:
+        self._io, self._reader = io, ManifestListReader()
+
+    def of(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """As ``manifests_of``. Raises CorruptTableError, also for a missing file."""
+        location = snapshot.manifest_list
+        if location is None:
+            return [_embedded(self._io, path, snapshot) for path in snapshot.manifests or ()]
+        return self._reader.read(_read(self._io, location, "manifest list"), location)
+
+    def still_there(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """Like ``of``, of a snapshot that expired: files that are missing were deleted already."""
+        location = snapshot.manifest_list
+        if location is None:
+            there = (path for path in snapshot.manifests or () if self._io.exists(path))
+            return [_embedded(self._io, path, snapshot) for path in there]
+        try:
+            return self._reader.read(self._io.read(location), location)
+        except FileNotFoundError:
+            return []
 
 
 def entries_of(table: Table, manifest: ManifestFile, *, live_only: bool = False) -> list[ManifestEntry]:
@@ -80,10 +106,26 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
     data = _read(io, manifest.manifest_path, "manifest")
 
     def decode() -> EntryColumns | Sequence[ManifestEntry]:
-        columns = manifest_columnar.read_columns(data, manifest, type_)
-        return read_manifest(data, manifest, type_) if columns is None else columns
+        return manifest_columnar.read_either(data, manifest, type_)
 
     return lambda: CACHE.get(key, decode, lambda found: found.nbytes if isinstance(found, EntryColumns) else entries_bytes(found))
+
+
+def live_paths(table: Table, manifest: ManifestFile) -> Iterable[tuple[str, int]]:
+    """Path and content of each live entry, without making entries. The manifest's spec need not be in the table any more. Raises
+    CorruptTableError."""
+    if manifest.partition_spec_id in table.metadata.specs_by_id:
+        listed = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+        key = ("manifest", *_key(table.io, manifest), partition_type(table.metadata, manifest.partition_spec_id))
+        known: EntryColumns | Sequence[ManifestEntry] | None = CACHE.known(key)
+        if known is None and sum(n or 0 for n in listed) >= FEWEST_RECORDS:
+            known = columns_of(table, manifest)
+        if isinstance(known, EntryColumns):
+            rows = zip(known.paths(), known.content.tolist(), known.live.tolist(), strict=True)
+            return ((path, content) for path, content, live in rows if live)
+        if known is not None:
+            return ((e.data_file.file_path, e.data_file.content) for e in known if e.is_live)
+    return read_live_paths(_read(table.io, manifest.manifest_path, "manifest"), manifest)
 
 
 def _key(io: FileIO, m: ManifestFile) -> tuple[Hashable, ...]:

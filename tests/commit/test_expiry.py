@@ -150,8 +150,8 @@ def test_only_manifests_that_never_stood_beside_a_candidate_are_read(monkeypatch
     read: list[str] = []
     from iceberg_ops.commit import expired_files as module
 
-    original = module.entries_of
-    monkeypatch.setattr(module, "entries_of", lambda t, m, **k: read.append(m.manifest_path) or original(t, m, **k))
+    original = module.live_paths
+    monkeypatch.setattr(module, "live_paths", lambda t, m, **k: read.append(m.manifest_path) or original(t, m, **k))
     result = s.expire()
     assert result.files.data == (s.path("f0"),)
     assert len(read) <= 3, "the manifest that lost f0, and those that came after it"

@@ -9,7 +9,7 @@ import numpy  # noqa: F401  (columns are read at any size once numpy is there)
 from hypothesis import strategies as st
 
 from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS
+from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns, read_either
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -21,6 +21,12 @@ from tests.strategies import longs, names, primitive_types, texts, values
 counts = st.none() | st.dictionaries(st.integers(1, 2**31 - 1), st.integers(0, 2**62), max_size=4)
 bounds = st.none() | st.dictionaries(st.integers(1, 2**31 - 1), st.binary(max_size=20), max_size=4)
 small = st.integers(0, 2**40)
+
+
+def read_entries(data: bytes, manifest: ManifestFile, partition_type: StructType) -> list[ManifestEntry]:
+    """All entries, by the fast path where it takes the file."""
+    found = read_either(data, manifest, partition_type)
+    return list(found.entries()) if isinstance(found, EntryColumns) else found
 
 
 @st.composite

@@ -14,10 +14,9 @@ from pyroaring import BitMap64
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.deletion_vector import bitmap_from_portable, deserialize, serialize
 from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header
-from iceberg_ops.serde.manifest_columnar import read_entries
 from iceberg_ops.serde.manifest_list_avro import read_manifest_list, write_manifest_list
 from iceberg_ops.serde.puffin import BlobToWrite, read_blob, read_footer, write_puffin
-from tests.serde.manifest_cases import encoded
+from tests.serde.manifest_cases import encoded, read_entries
 from tests.serde.test_manifest_columnar import BY_P, many
 
 RAW, MANIFEST = encoded(many(40), BY_P, version=2, compression="null")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from iceberg_ops.serde.avro_column_values import values_of
 from iceberg_ops.serde.content_file_json import data_file_to_dict
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns, read_entries
+from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns
 from iceberg_ops.serde.packed_maps import PackedMap
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -25,7 +25,7 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import INT, NestedField, StructType
-from tests.serde.manifest_cases import decoded, encoded, entries, in_one_bucket, partition_layouts
+from tests.serde.manifest_cases import decoded, encoded, entries, in_one_bucket, partition_layouts, read_entries
 
 BY_P = (
     Schema.of(NestedField(1, "p", INT)),
