@@ -1,29 +1,37 @@
 """Count the distinct values of columns at a snapshot, into a Puffin file of theta sketches (Iceberg: ``compute_table_stats``).
 
-The live rows of the snapshot are read once, deletes applied. The file is registered with the table; readers that use it (Spark's
-cost-based optimizer, Trino) plan better, and no result changes.
+The live rows of the snapshot are read once, deletes applied, in shares of the files: by worker processes, or by Spark's tasks; what
+they sketched is merged here, which gives what one process would have. The file is registered with the table; readers that use it
+(Spark's cost-based optimizer, Trino) plan better, and no result changes.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.group_works import even_parts
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.runner import SpreadingRunner
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
 from iceberg_ops.config.table_options import compute_stats_options
-from iceberg_ops.data.distinct_values import add_values, sketched_columns
+from iceberg_ops.data.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
+from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.serde.puffin import THETA_SKETCH, BlobToWrite, write_puffin
 from iceberg_ops.serde.theta_sketch import ThetaSketch
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import BlobMetadata, StatisticsFile
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.metadata_files import metadata_folder
+
+_SHARES_PER_HAND = 4
+_MOST_BYTES_OF_SHARE = 256 * 2**20
+"""A share is what progress is told after, and what is done again if a task is lost."""
 
 
 def compute_table_stats(run: Run) -> None:
@@ -51,18 +59,32 @@ def compute_table_stats(run: Run) -> None:
 def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField], renew: Callable[[], None]) -> dict[int, ThetaSketch]:
     found = {f.field_id: ThetaSketch() for f in columns}
     context = ReadContext.for_table(run.table.metadata, schema=planned.schema, columns=[f.name for f in columns])
+    size = sum(task.data_file.file_size_in_bytes for task in planned.tasks)
+    meter = run.meter("counting", len(planned.tasks), size, unit="files")
     rows = 0
     with run.step("run") as detail:
-        for task in planned.tasks:
+        for answer in _answers(run, planned.tasks, context, size):
             renew()
-            for batch in read_task(task, context, run.table.io):
-                rows += batch.num_rows
-                for f, column in zip(columns, batch.columns, strict=True):
-                    add_values(found[f.field_id], f, column)
+            more, files, bytes_ = merge_share(list(found.values()), answer)
+            rows += more
+            meter.advance(files, bytes_)
         detail.append(f"{rows} rows")
     run.outcome.metrics["rows-count"] = rows
     run.outcome.metrics |= {f"ndv.{f.name}": round(found[f.field_id].estimate) for f in columns}
     return found
+
+
+def _answers(run: Run, tasks: Sequence[FileScanTask], context: ReadContext, size: int) -> Iterator[str]:
+    """Of every share of the files. Few bytes, and a table in memory, are read in this process."""
+    properties = run.table.io.properties
+    runner = run.runner or LocalRunner()
+    here = isinstance(runner, LocalRunner) and (size <= runner.inline_bytes or properties.get("io-impl") == "memory")
+    if here or not isinstance(runner, SpreadingRunner):
+        yield from (sketch_share(share_text([task], context, properties)) for task in tasks)
+        return
+    count = min(len(tasks), max(runner.hands * _SHARES_PER_HAND, -(-size // _MOST_BYTES_OF_SHARE)))
+    shares = (share_text(share, context, properties) for share in even_parts(tasks, count) if share)
+    yield from runner.spread(sketch_share, list(shares))
 
 
 def _written(run: Run, snapshot: Snapshot, sketches: dict[int, ThetaSketch]) -> StatisticsFile:

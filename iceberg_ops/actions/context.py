@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
+from iceberg_ops.actions.progress import Meter
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.config.job_spec import JobSpec
@@ -40,6 +42,12 @@ class Outcome:
     files: list[str] = field(default_factory=list)
     failures: list[SkippedFile] = field(default_factory=list)
     table: Table | None = None
+    listed: int = LISTED
+    """The most files, skipped files and failures that the report names."""
+
+    def list_files(self, locations: Iterable[str]) -> None:
+        """Name files in the report, as many as it lists; only these are looked at."""
+        self.files.extend(islice(locations, max(0, self.listed - len(self.files))))
 
     def count(self, name: str, amount: int) -> None:
         """Add to a metric; it is then reported even when it is 0."""
@@ -59,6 +67,10 @@ class Run:
     outcome: Outcome
     progress: ProgressCallback | None = None
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def meter(self, what: str, total: int = 0, bytes_: int = 0, *, unit: str) -> Meter:
+        """A meter of this run's work."""
+        return Meter(what, total, bytes_, unit=unit, subject=f"{self.job.job} {self.job.table}", callback=self.progress)
 
     @contextmanager
     def step(self, name: str) -> Iterator[list[str]]:
@@ -87,6 +99,13 @@ class Run:
             yield renew
         finally:
             release_lease(self.table, self.run_key)
+
+    def anew(self, table: Table, number: int) -> Run:
+        """The run pinned to ``table`` for its ``number``-th evaluation: files get names of their own, which the lease covers too."""
+        if number == 1:
+            return self
+        self.outcome.metrics["evaluations-count"] = number
+        return replace(self, table=table, operation_id=f"{self.operation_id}-{number}")
 
     @property
     def summary(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from iceberg_ops.actions.context import LISTED, Outcome, Run
+from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
@@ -70,9 +70,9 @@ class _Record:
             after=self.after,
             steps=found.steps,
             groups=list(found.groups.values()),
-            skipped=found.skipped[:LISTED],
-            files=found.files[:LISTED],
-            failures=found.failures[:LISTED],
+            skipped=found.skipped[: found.listed],
+            files=found.files[: found.listed],
+            failures=found.failures[: found.listed],
             error=None if error is None else error_report(error),
         )
 

@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 import pyarrow as pa
 
-from iceberg_ops.actions.runner import GroupFailure, Progress, ProgressCallback, work_bytes
-from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
+from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
+from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, RetryableError
 
 INLINE_BYTES = 24 * 2**20
 
@@ -34,41 +34,57 @@ class LocalRunner:
 
     name = "local"
 
-    def __init__(
-        self, *, workers: int | None = None, inline_bytes: int = INLINE_BYTES, progress: ProgressCallback | None = None
-    ) -> None:
+    def __init__(self, *, workers: int | None = None, inline_bytes: int = INLINE_BYTES) -> None:
         self.workers = workers or usable_cpus()
         self.inline_bytes = inline_bytes
-        self.progress = progress
+        self._told: Callable[[str, float], None] = lambda group_id, share: None
+
+    def watch(self, told: Callable[[str, float], None]) -> None:
+        """See ``WatchedRunner``."""
+        self._told = told
 
     def limited(self, works_at_a_time: int) -> LocalRunner:
         """The same runner with no more than that many works at a time."""
-        return LocalRunner(workers=min(self.workers, works_at_a_time), inline_bytes=self.inline_bytes, progress=self.progress)
+        return LocalRunner(workers=min(self.workers, works_at_a_time), inline_bytes=self.inline_bytes)
 
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
         """See ``RewriteRunner.run``."""
-        sizes = {work.group_id: work_bytes(work) for work in works}
-        total, begun, done_bytes = sum(sizes.values()), time.monotonic(), 0
-        for done, answer in enumerate(self._answers(works, total), 1):
-            done_bytes += sizes[answer.group_id]
-            if self.progress is not None:
-                self.progress(Progress(done, len(works), done_bytes, total, time.monotonic() - begun))
-            yield answer
-
-    def _answers(self, works: Sequence[GroupWork], total: int) -> Iterator[GroupResult | GroupFailure]:
         in_memory = any(work.io_properties.get("io-impl") == "memory" for work in works)
         divisible = len(works) > 1 or any(self._is_staged(work) for work in works)
-        if in_memory or not divisible or self.workers < 2 or total <= self.inline_bytes:
+        if in_memory or not divisible or self.workers < 2 or sum(map(work_bytes, works)) <= self.inline_bytes:
             yield from map(attempt, works)
         else:
             yield from self._in_processes(works)
+
+    @property
+    def hands(self) -> int:
+        return self.workers
+
+    def spread(self, stage: Stage, texts: Sequence[str]) -> Iterator[str]:
+        """See ``SpreadingRunner``: in worker processes, a single text in this one."""
+        if len(texts) < 2 or self.workers < 2:
+            yield from map(stage, texts)
+            return
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(self.workers, len(texts)), mp_context=context, initializer=one_arrow_thread) as pool:
+            pending = [pool.submit(attempt_stage, stage, text) for text in texts]
+            try:
+                yield from (answer_of_stage(future.result()) for future in as_completed(pending))
+            except BrokenProcessPool as e:
+                raise RetryableError(f"worker process lost: {e}") from e
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _is_staged(self, work: GroupWork) -> bool:
         return is_staged(work) and work_bytes(work) > self.inline_bytes
 
     def _sorted(self, work: GroupWork, pool: ProcessPoolExecutor) -> GroupResult | GroupFailure:
         def run_all(stage: Callable[[str], str], texts: list[str]) -> list[str]:
-            return [answer_of_stage(text) for text in pool.map(partial(attempt_stage, stage), texts)]
+            found = []
+            for done, text in enumerate(pool.map(partial(attempt_stage, stage), texts), 1):
+                found.append(answer_of_stage(text))
+                self._told(work.group_id, share_of_sort(stage, done, len(texts)))
+            return found
 
         try:
             return sorted_in_stages(work, stage_parts(work_bytes(work), self.workers), run_all)

@@ -2,8 +2,8 @@
 
 Order matters and is the guard against running writers: list first, then read the table anew, so that whatever was committed during
 the listing counts as reachable; only what is older than the cut-off can go at all. Which files are orphans is decided in
-``iceberg_ops.planning.remove_orphan_files``; here they are listed, deleted in bulk or moved to a quarantine, and every result is
-reported.
+``iceberg_ops.planning.remove_orphan_files``; here they are listed (``listing``), deleted in bulk or moved to a quarantine, and
+every result is reported. What is listed, recorded and found goes through sorted lines, so memory does not grow with the table.
 
 The rule upheld: any doubt about ownership (gc.enabled false, another table's metadata, a manifest or another table of the catalog
 that does not read) ends the job before a file is deleted.
@@ -13,33 +13,42 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.neighbours import owned_by_others
-from iceberg_ops.config.options import remove_orphan_files_options
+from iceberg_ops.actions.deleting import delete_files
+from iceberg_ops.actions.listing import listed
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.neighbours import Claim, claims_of_others
+from iceberg_ops.actions.sorted_lines import SortedLines
+from iceberg_ops.config.options import RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.errors import RetryableError, ValidationError
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.file_groups import Skipped
+from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
-    OrphanFiles,
+    Orphan,
     Ownership,
     check_quarantine,
     find_orphans,
-    foreign_metadata,
+    owned_elsewhere,
     partition_names,
-    quarantine_places,
+    quarantine_place,
     quarantine_root,
     search_location,
 )
 from iceberg_ops.table.leases import active_leases, has_run_out
 from iceberg_ops.table.metadata_files import metadata_folder
-from iceberg_ops.table.reachable import reachable_files
+from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
 _COPIED_AT_ONCE = 1 << 20
+_DELETED_AT_ONCE = 10_000
+"""Files of one bulk delete: what a report of progress is made after."""
 
 
 def remove_orphan_files(run: Run) -> None:
@@ -52,105 +61,153 @@ def remove_orphan_files(run: Run) -> None:
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
     location = search_location(table.location, table.properties, options.location)
     check_quarantine(table.location, options.quarantine_path)
-    with run.step("list") as detail:
-        listing = list(table.io.list_prefix(location))
-        detail.append(f"{len(listing)} files below {location}")
-    with run.step("plan") as detail:
-        current = run.catalog.load_table(table.identifier[1:])
-        owned = ownership(current)
-        unreadable = foreign_metadata(listing, owned, table.io)
-        found = find_orphans(listing, owned, options, location, table.io)
-        found = _without(found, (*unreadable, *_leased(found, current, run.now_ms())))
-        others = owned_by_others(run.catalog, current, found.orphans, location, lambda other: ownership(other).reachable)
-        found = _without(found, tuple(others))
-        detail.append(f"{len(found.orphans)} orphans")
-    _report_plan(run, found)
-    if not found.orphans:
+    with SortedLines() as orphans:
+        _find(run, options, location, orphans)
+        if not orphans.count:
+            return
+        if run.job.dry_run:
+            run.outcome.status = "planned"
+            run.outcome.list_files(path for path, _ in _read(orphans))
+            return
+        with run.step("clean") as detail:
+            if options.quarantine_path is None:
+                detail.append(f"{_delete(run, orphans, options)} files deleted")
+            else:
+                detail.append(f"{_move(run, orphans, options.quarantine_path)} files moved")
+        run.outcome.status = "committed"
+
+
+def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> None:
+    """List, read the table, and put what may go into ``orphans``."""
+    identity = identity_under(run.table.io)
+    metrics = run.outcome.metrics
+    metrics |= dict.fromkeys(("listed-files-count", "orphan-files-count", "orphan-files-bytes", "kept-files-count"), 0)
+    with SortedLines() as lines, SortedLines() as candidates:
+        with run.step("list") as detail:
+            for info in _listed(run, location, options):
+                lines.add(listed_line(info, identity))
+            metrics["listed-files-count"] = lines.count
+            detail.append(f"{lines.count} files below {location}")
+        with run.step("plan") as detail:
+            current = run.catalog.load_table(run.table.identifier[1:])
+            for recorded in recorded_locations(current):
+                lines.add(recorded_line(recorded, identity))
+            own = Ownership(table_uuid=current.metadata.table_uuid, partition_names=partition_names(current.metadata))
+            leased = _Leased(current, run.now_ms())
+            for found in find_orphans(lines, own, options, location, current.io):
+                kept = found if isinstance(found, Skipped) else leased.reason_to_keep(found)
+                if kept is None and isinstance(found, Orphan):
+                    candidates.add(listed_line(found.info, identity))
+                elif kept is not None:
+                    _keep(run, kept)
+            for left in _not_others(run, current, location, candidates):
+                orphans.add(json.dumps([left.info.location, left.info.size]))
+                metrics["orphan-files-count"] += 1
+                metrics["orphan-files-bytes"] += left.info.size
+            detail.append(f"{orphans.count} orphans")
+
+
+def _listed(run: Run, location: str, options: RemoveOrphanFilesOptions) -> Iterator[FileInfo]:
+    meter = run.meter("listing", unit="folders")
+    # A local store is listed as fast by one process as by several.
+    runner = None if isinstance(run.runner, LocalRunner) else run.runner
+    yield from listed(run.table.io, location, runner, by_prefix=options.prefix_listing, told=meter.at)
+
+
+def _keep(run: Run, kept: Skipped) -> None:
+    run.outcome.metrics["kept-files-count"] += 1
+    if len(run.outcome.skipped) < run.outcome.listed:
+        run.outcome.skipped.append(SkippedFile(file_path=kept.file_path, reason=kept.reason))
+
+
+def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) -> Iterator[Orphan]:
+    """Candidates that no other table of the catalog claims; the rest is kept. Without candidates no table is read."""
+    if not candidates.count:
         return
-    if run.job.dry_run:
-        run.outcome.status = "planned"
-        run.outcome.files.extend(info.location for info in found.orphans)
-        return
-    with run.step("clean") as detail:
-        if options.quarantine_path is None:
-            detail.append(f"{_delete(run, found)} files deleted")
-        else:
-            detail.append(f"{_move(run, found, options.quarantine_path)} files moved")
-    run.outcome.status = "committed"
-
-
-def ownership(table: Table) -> Ownership:
-    """Everything the table owns at this moment. Raises CorruptTableError where a manifest does not read."""
-    metadata = table.metadata
-    found = reachable_files(table, metadata.snapshots)
-    reachable = {
-        *found.data,
-        *found.deletes,
-        *found.manifests,
-        *found.manifest_lists,
-        *found.statistics,
-        *found.metadata_files,
-        table.metadata_location,
-        *(entry.metadata_file for entry in metadata.metadata_log),
-        *(s.statistics_path for s in metadata.statistics),
-        *(s.statistics_path for s in metadata.partition_statistics),
-    }
-    return Ownership(table_uuid=metadata.table_uuid, reachable=reachable, partition_names=partition_names(metadata))
-
-
-def _leased(found: OrphanFiles, table: Table, now_ms: int) -> list[Skipped]:
-    """Files that a running job is writing, and what jobs note down for each other, but for the leases of jobs that died."""
-    leases = active_leases(table, now_ms)
-    notes = f"{metadata_folder(table.metadata)}/iceberg-ops/"
+    claims = list(claims_of_others(run.catalog, table, location))
     identity = identity_under(table.io)
-    kept = []
-    for info in found.orphans:
-        if holder := next((lease.holder for lease in leases if lease.covers(info.location)), None):
-            kept.append(Skipped(info.location, f"run {holder} is writing it"))
-        elif identity(info.location).startswith(identity(notes)) and not has_run_out(table, info.location, now_ms):
-            kept.append(Skipped(info.location, "a note of a running or interrupted job"))
-    return kept
+    for claim in claims:
+        for recorded in recorded_locations(claim.table) if claim.around else ():
+            candidates.add(recorded_line(recorded, identity, claim.table.name))
+    for found in owned_elsewhere(candidates, table.io):
+        kept = found if isinstance(found, Skipped) else _claimed(found, claims, identity(found.info.location))
+        if kept is not None:
+            _keep(run, kept)
+        elif isinstance(found, Orphan):
+            yield found
 
 
-def _without(found: OrphanFiles, unreadable: tuple[Skipped, ...]) -> OrphanFiles:
-    paths = {skipped.file_path for skipped in unreadable}
-    orphans = tuple(info for info in found.orphans if info.location not in paths)
-    return OrphanFiles(orphans, (*(s for s in found.kept if s.file_path not in paths), *unreadable), found.listed)
+def _claimed(found: Orphan, claims: Iterable[Claim], identity: str) -> Skipped | None:
+    holder = next((claim.table.name for claim in claims if claim.folders and identity.startswith(claim.folders)), None)
+    return None if holder is None else Skipped(found.info.location, f"it lies with the files of table {holder}")
 
 
-def _report_plan(run: Run, found: OrphanFiles) -> None:
-    outcome = run.outcome
-    outcome.metrics["listed-files-count"] = found.listed
-    outcome.metrics["orphan-files-count"] = len(found.orphans)
-    outcome.metrics["orphan-files-bytes"] = sum(info.size for info in found.orphans)
-    outcome.metrics["kept-files-count"] = len(found.kept)
-    outcome.skipped.extend(SkippedFile(file_path=skipped.file_path, reason=skipped.reason) for skipped in found.kept)
+class _Leased:
+    """Files that a running job is writing, and what jobs note down for each other, but for the leases of jobs that died."""
+
+    def __init__(self, table: Table, now_ms: int) -> None:
+        self._table, self._now_ms = table, now_ms
+        self._leases = active_leases(table, now_ms)
+        self._identity = identity_under(table.io)
+        self._notes = self._identity(f"{metadata_folder(table.metadata)}/iceberg-ops/")
+
+    def reason_to_keep(self, found: Orphan) -> Skipped | None:
+        """Why an orphan stays; None if it may go."""
+        location = found.info.location
+        if holder := next((lease.holder for lease in self._leases if lease.covers(location)), None):
+            return Skipped(location, f"run {holder} is writing it")
+        if self._identity(location).startswith(self._notes) and not has_run_out(self._table, location, self._now_ms):
+            return Skipped(location, "a note of a running or interrupted job")
+        return None
 
 
-def _move(run: Run, found: OrphanFiles, folder: str) -> int:
+def _read(orphans: SortedLines) -> Iterator[tuple[str, int]]:
+    for line in orphans:
+        location, size = json.loads(line)
+        yield location, size
+
+
+def _batches(orphans: SortedLines) -> Iterator[list[tuple[str, int]]]:
+    waiting = _read(orphans)
+    while batch := list(islice(waiting, _DELETED_AT_ONCE)):
+        yield batch
+
+
+def _move(run: Run, orphans: SortedLines, folder: str) -> int:
     """Move orphans into the quarantine; how many. A list of where each came from is there before the first is moved."""
-    moves = [
-        (info.location, quarantined) for info, quarantined in quarantine_places(found, run.table.location, folder, run.run_key)
-    ]
-    table_io, outcome = run.table.io, run.outcome
-    record = f"{quarantine_root(folder, run.run_key)}/moved.jsonl"
-    table_io.write(record, b"".join(json.dumps({"from": a, "to": b}).encode() + b"\n" for a, b in moves), overwrite=True)
-    moved = []
-    for origin, place in moves:
-        try:
-            _copy(table_io, origin, place)
-        except FileNotFoundError:
-            continue
-        except (FileExistsError, RetryableError) as e:
-            outcome.failures.append(SkippedFile(file_path=origin, reason=f"not moved: {e}"))
-            continue
-        moved.append(origin)
-    failures = {f.location: f.reason for f in table_io.delete_many(moved)}
-    outcome.failures.extend(SkippedFile(file_path=path, reason=reason) for path, reason in failures.items())
-    outcome.files.extend(path for path in moved if path not in failures)
-    outcome.metrics["moved-orphan-files-count"] = len(moved) - len(failures)
-    outcome.metrics["failed-deletes-count"] = len(outcome.failures)
-    return len(moved) - len(failures)
+    root = quarantine_root(folder, run.run_key)
+    io, outcome = run.table.io, run.outcome
+    meter = run.meter("moving", orphans.count, outcome.metrics["orphan-files-bytes"], unit="files")
+
+    def place_of(origin: str) -> str:
+        return quarantine_place(origin, run.table.location, root)
+
+    with io.open_output(_free_record(io, root)) as record:
+        for origin, _ in _read(orphans):
+            record.write(json.dumps({"from": origin, "to": place_of(origin)}).encode() + b"\n")
+    outcome.metrics |= {"moved-orphan-files-count": 0, "failed-deletes-count": 0}
+    for batch in _batches(orphans):
+        moved = [origin for origin, _ in batch if _copied(run, origin, place_of(origin))]
+        _deleted(run, moved, io.delete_many(moved), "moved-orphan-files-count")
+        meter.advance(len(batch), sum(size for _, size in batch))
+    return outcome.metrics["moved-orphan-files-count"]
+
+
+def _free_record(io: FileIO, root: str) -> str:
+    """A run that is done again under its key keeps what the first one noted."""
+    names = (f"{root}/moved{'' if n == 1 else f'-{n}'}.jsonl" for n in count(1))
+    return next(name for name in names if not io.exists(name))
+
+
+def _copied(run: Run, origin: str, place: str) -> bool:
+    try:
+        _copy(run.table.io, origin, place)
+    except FileNotFoundError:
+        return False
+    except (FileExistsError, RetryableError) as e:
+        _failed(run, origin, f"not moved: {e}")
+        return False
+    return True
 
 
 def _copy(io: FileIO, origin: str, place: str) -> None:
@@ -158,12 +215,26 @@ def _copy(io: FileIO, origin: str, place: str) -> None:
         shutil.copyfileobj(source, sink, _COPIED_AT_ONCE)
 
 
-def _delete(run: Run, found: OrphanFiles) -> int:
-    locations = [info.location for info in found.orphans]
-    failures = {f.location: f.reason for f in run.table.io.delete_many(locations)}
-    outcome = run.outcome
-    outcome.failures.extend(SkippedFile(file_path=path, reason=reason) for path, reason in failures.items())
-    outcome.files.extend(path for path in locations if path not in failures)
-    outcome.metrics["deleted-orphan-files-count"] = len(locations) - len(failures)
-    outcome.metrics["failed-deletes-count"] = len(failures)
-    return len(locations) - len(failures)
+def _delete(run: Run, orphans: SortedLines, options: RemoveOrphanFilesOptions) -> int:
+    meter = run.meter("deleting", orphans.count, run.outcome.metrics["orphan-files-bytes"], unit="files")
+    run.outcome.metrics |= {"deleted-orphan-files-count": 0, "failed-deletes-count": 0}
+    for batch in _batches(orphans):
+        locations = [location for location, _ in batch]
+        failures = delete_files(run.table.io, locations, options.max_concurrent_deletes)
+        _deleted(run, locations, failures, "deleted-orphan-files-count")
+        meter.advance(len(batch), sum(size for _, size in batch))
+    return run.outcome.metrics["deleted-orphan-files-count"]
+
+
+def _deleted(run: Run, locations: list[str], failures: list[DeleteFailure], metric: str) -> None:
+    failed = {failure.location for failure in failures}
+    for failure in failures:
+        _failed(run, failure.location, failure.reason)
+    run.outcome.list_files(path for path in locations if path not in failed)
+    run.outcome.metrics[metric] += len(locations) - len(failed)
+
+
+def _failed(run: Run, location: str, reason: str) -> None:
+    run.outcome.metrics["failed-deletes-count"] += 1
+    if len(run.outcome.failures) < run.outcome.listed:
+        run.outcome.failures.append(SkippedFile(file_path=location, reason=reason))

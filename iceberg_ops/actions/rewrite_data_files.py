@@ -18,10 +18,11 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import error_of
 from iceberg_ops.actions.group_works import group_of_work, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.progress import run_works
 from iceberg_ops.actions.replanning import plan_again
 from iceberg_ops.actions.rewrite_commits import RewriteCommits, batch_run_key, group_report
 from iceberg_ops.actions.row_maps import RowMaps
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.runner import GroupFailure, work_bytes
 from iceberg_ops.actions.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions, rewrite_data_files_options
 from iceberg_ops.config.report import SkippedFile
@@ -42,7 +43,7 @@ def rewrite_data_files(run: Run) -> None:
     options = rewrite_data_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
-        plan = plan_rewrite_data_files(run.table, options, where, run.job.branch)
+        plan = plan_rewrite_data_files(run.table, options, where, run.job.branch, merged_bytes=merged_bytes_of(run.table, options))
         dangling = _dangling(run, plan, options)
         detail.append(f"{len(plan.groups)} groups, {plan.estimates.input_files} of {len(plan.tasks)} files")
     _report_plan(run, plan, dangling)
@@ -224,10 +225,11 @@ class _Rewrite:
         for work in self.works:
             waiting[group_of_work(work.group_id)] += 1
         results: dict[str, list[GroupResult]] = {group_id: [] for group_id in groups}
-        runner = run.runner or LocalRunner(progress=run.progress)
+        runner = run.runner or LocalRunner()
         if isinstance(runner, LocalRunner):
             runner = runner.limited(self.options.progress.max_concurrent_file_group_rewrites)
-        for answer in runner.run(self.works):
+        files, size = sum(len(work.tasks) for work in self.works), sum(map(work_bytes, self.works))
+        for answer in run_works(runner, self.works, run.meter("rewriting", files, size, unit="files")):
             self.renew_lease()
             group = groups[group_of_work(answer.group_id)]
             waiting[group.group_id] -= 1

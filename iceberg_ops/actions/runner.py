@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
 
@@ -25,20 +25,33 @@ class GroupFailure:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is. ``seconds`` since it began."""
+    """How far a run is: ``works_done`` of ``works`` (0: not known) in ``unit``. ``seconds`` since it began."""
 
     works_done: int
     works: int
     bytes_done: int
     bytes: int
     seconds: float
+    what: str = "rewriting"
+    unit: str = "groups"
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate from the bytes done so far; None before anything is."""
-        return self.seconds * (self.bytes - self.bytes_done) / self.bytes_done if self.bytes_done else None
+        """An estimate from the bytes done so far, or without any from the works; None before anything is."""
+        done, of = (self.bytes_done, self.bytes) if self.bytes else (self.works_done, self.works)
+        return self.seconds * (of - done) / done if done and of else None
+
+    def __str__(self) -> str:
+        """``rewriting 12 of 40 files, 1.2 of 4.0 GiB, 1:05 left``."""
+        text = f"{self.what} {self.works_done:,}" + (f" of {self.works:,}" if self.works else "") + f" {self.unit}"
+        if self.bytes:
+            unit, size = next((u, s) for u, s in _UNITS if self.bytes >= s or s == 1)
+            text += f", {self.bytes_done / size:,.1f} of {self.bytes / size:,.1f} {unit}"
+        left = self.seconds_left
+        return text if left is None else f"{text}, {int(left) // 60}:{int(left) % 60:02d} left"
 
 
+_UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
 ProgressCallback = Callable[[Progress], None]
 
 
@@ -53,6 +66,31 @@ class RewriteRunner(Protocol):
 
         A caller that stops iterating cancels what has not begun; closing the iterator waits for what has.
         """
+        ...
+
+
+Stage = Callable[[str], str]
+"""A task as a function of a module that every hand can import: text in, text out."""
+
+
+@runtime_checkable
+class SpreadingRunner(Protocol):
+    """A runner that does any stage, not only rewrites. ``hands``: how many tasks it runs at once."""
+
+    @property
+    def hands(self) -> int: ...
+
+    def spread(self, stage: Stage, texts: Sequence[str]) -> Iterator[str]:
+        """One answer per text, as they complete. Raises the typed error of the first task that failed."""
+        ...
+
+
+@runtime_checkable
+class WatchedRunner(Protocol):
+    """A runner that tells of works that take long before they are done."""
+
+    def watch(self, told: Callable[[str, float], None]) -> None:
+        """Call ``told`` with the group id of a work and the share of it that is done."""
         ...
 
 

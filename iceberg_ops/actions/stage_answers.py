@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 
 from iceberg_ops.actions.group_failures import error_class
+from iceberg_ops.data.staged_sort import write_range
 from iceberg_ops.errors import IcebergOpsError
 
 
@@ -26,3 +27,8 @@ def answer_of_stage(text: str) -> str:
     if "answer" not in found:
         raise error_class(found["code"])(found["message"])
     return str(found["answer"])
+
+
+def share_of_sort(stage: Callable[[str], str], done: int, tasks: int) -> float:
+    """The share of a sort in two stages that is done with ``done`` of a stage's tasks; either stage handles every row once."""
+    return (done / tasks + (stage is write_range)) / 2

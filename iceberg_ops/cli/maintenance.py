@@ -184,7 +184,7 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
     from iceberg_ops.cli.progress import progress_line
 
     with progress_line(enabled=sys.stderr.isatty()) as progress:
-        found = run_job(job, runner=LocalRunner(progress=progress))
+        found = run_job(job, runner=LocalRunner(), progress=progress)
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
 

@@ -196,6 +196,9 @@ class RemoveOrphanFilesOptions:
     equal_schemes: Mapping[str, str]
     equal_authorities: Mapping[str, str]
     quarantine_path: str | None = None
+    max_concurrent_deletes: int | None = None
+    prefix_listing: bool = False
+    stream_results: bool = True
 
 
 def check_option_names(action: str, options: Mapping[str, str]) -> None:
@@ -286,9 +289,6 @@ def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str
 def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> RemoveOrphanFilesOptions:
     """Raises OptionError; also for an ``older-than`` within the last 24 hours, unless ``unsafe-allow-recent`` is true."""
     read = _reader("remove_orphan_files", options)
-    read("max-concurrent-deletes", at_least(1), None)
-    read("prefix-listing", boolean, True)
-    read("stream-results", boolean, True)
     older_than_ms = read("older-than", moment(now_ms), now_ms - 3 * DAY_MS)
     if older_than_ms > now_ms - DAY_MS and not read("unsafe-allow-recent", boolean, False):
         raise OptionError(
@@ -302,6 +302,9 @@ def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> R
         equal_schemes={"s3n": "s3", "s3a": "s3", **read("equal-schemes", pairs, {})},
         equal_authorities=read("equal-authorities", pairs, {}),
         quarantine_path=read("quarantine-path", text, None),
+        max_concurrent_deletes=read("max-concurrent-deletes", at_least(1), None),
+        prefix_listing=read("prefix-listing", boolean, False),
+        stream_results=read("stream-results", boolean, True),
     )
 
 

@@ -78,3 +78,12 @@ class FileIO(Protocol):
     def local_path(self, location: str) -> str | None:
         """The path on this machine's file system, where there is one (lets Arrow memory-map); else None."""
         ...
+
+
+@runtime_checkable
+class ListsFolders(Protocol):
+    """What a store with real folders can do beside, so that a tree can be listed by many hands."""
+
+    def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
+        """Folders and files directly below ``location``; nothing where it is no folder."""
+        ...

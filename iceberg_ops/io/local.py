@@ -99,31 +99,38 @@ class LocalFileIO:
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
         """Folders that are symbolic links are not followed; files that vanish meanwhile are left out."""
-        root = prefix.rstrip("/") or "/"
-        yield from _walk(path_of(root), root.rstrip("/"))
+        folders = [prefix.rstrip("/") or "/"]
+        while folders:
+            below, files = self.list_folder(folders.pop())
+            folders += below
+            yield from files
+
+    def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
+        """See ``ListsFolders``."""
+        return _scanned(path_of(location), location.rstrip("/"))
 
     def local_path(self, location: str) -> str | None:
         return path_of(location)
 
 
-def _walk(folder: str, location: str) -> Iterator[FileInfo]:
-    folders = [(folder, location)]
-    while folders:
-        folder, location = folders.pop()
-        try:
-            with _failures_of(location), os.scandir(folder) as entries:
-                found = list(entries)
-        except (FileNotFoundError, NotADirectoryError):
+def _scanned(folder: str, location: str) -> tuple[list[str], list[FileInfo]]:
+    folders: list[str] = []
+    files: list[FileInfo] = []
+    try:
+        with _failures_of(location), os.scandir(folder) as entries:
+            found = list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return folders, files
+    for entry in found:
+        below = f"{location}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(below)
             continue
-        for entry in found:
-            below = f"{location}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                folders.append((entry.path, below))
-                continue
-            with suppress(FileNotFoundError):
-                if entry.is_file():
-                    stat = entry.stat()
-                    yield FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000)
+        with suppress(FileNotFoundError):
+            if entry.is_file():
+                stat = entry.stat()
+                files.append(FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000))
+    return folders, files
 
 
 class _AtomicOutput(io.BufferedIOBase):

@@ -13,7 +13,7 @@ When unsure, a file stays.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -23,6 +23,7 @@ from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.io.locations import identity_under, location_identity
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
+from iceberg_ops.planning.orphan_records import is_checksum, meetings, path_of
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import read_metadata
 
@@ -31,20 +32,17 @@ _VERSION_HINT = "version-hint.text"
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanFiles:
-    """``orphans`` with their sizes; ``kept``: unowned files that stay, with the reason; ``listed`` counts every file seen."""
+class Orphan:
+    """A file that may go."""
 
-    orphans: tuple[FileInfo, ...]
-    kept: tuple[Skipped, ...]
-    listed: int
+    info: FileInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What the table owns: locations as recorded. ``partition_names`` are names of partition fields of every spec."""
+    """What is known of the table beside its files. ``partition_names`` are names of partition fields of every spec."""
 
     table_uuid: str
-    reachable: Collection[str]
     partition_names: Collection[str] = ()
 
 
@@ -74,10 +72,10 @@ def quarantine_root(folder: str, run_key: str) -> str:
     return f"{folder.rstrip('/')}/{quote(run_key, safe='')}"
 
 
-def quarantine_places(found: OrphanFiles, table_location: str, folder: str, run_key: str) -> list[tuple[FileInfo, str]]:
-    """Where each orphan goes: under the run's key, at its path below the table; by its whole path where it lies elsewhere."""
-    root, own = quarantine_root(folder, run_key), _path_of(table_location).rstrip("/") + "/"
-    return [(info, f"{root}/files/{_path_of(info.location).removeprefix(own).lstrip('/')}") for info in found.orphans]
+def quarantine_place(location: str, table_location: str, root: str) -> str:
+    """Where an orphan goes: below the run's root, at its path below the table; by its whole path where it lies elsewhere."""
+    own = path_of(table_location).rstrip("/") + "/"
+    return f"{root}/files/{path_of(location).removeprefix(own).lstrip('/')}"
 
 
 def partition_names(metadata: TableMetadata) -> frozenset[str]:
@@ -85,55 +83,62 @@ def partition_names(metadata: TableMetadata) -> frozenset[str]:
     return frozenset(f.name for spec in metadata.partition_specs for f in spec.fields)
 
 
-def foreign_metadata(listing: Iterable[FileInfo], owned: Ownership, io: FileIO) -> tuple[Skipped, ...]:
-    """Check every metadata file below the location that the table does not know.
+def foreign_metadata(info: FileInfo, table_uuid: str, io: FileIO) -> Skipped | None:
+    """Look into a metadata file below the location that the table does not know; None for a file of another kind or an old one of
+    the table's own.
 
-    Raises UnsupportedError if one belongs to another table. Files that do not parse are returned: they are kept.
+    Raises UnsupportedError if it belongs to another table. A file that does not parse is kept.
     """
-    identity = identity_under(io)
-    reachable = {identity(location) for location in owned.reachable}
-    unreadable = []
-    for info in listing:
-        if not _METADATA_FILE.search(info.location) or identity(info.location) in reachable:
-            continue
-        try:
-            found = read_metadata(io, info.location)
-        except (CorruptTableError, FileNotFoundError) as e:
-            unreadable.append(Skipped(info.location, f"metadata file that can not be read: {e}"))
-            continue
-        if found.table_uuid != owned.table_uuid:
-            raise UnsupportedError(
-                f"not supported: removing orphan files below a location that holds another table: {info.location} is metadata of "
-                f"table {found.table_uuid}, not of {owned.table_uuid}"
-            )
-    return tuple(unreadable)
+    if not _METADATA_FILE.search(info.location):
+        return None
+    try:
+        found = read_metadata(io, info.location)
+    except (CorruptTableError, FileNotFoundError) as e:
+        return Skipped(info.location, f"metadata file that can not be read: {e}")
+    if found.table_uuid != table_uuid:
+        raise UnsupportedError(
+            f"not supported: removing orphan files below a location that holds another table: {info.location} is metadata of "
+            f"table {found.table_uuid}, not of {table_uuid}"
+        )
+    return None
 
 
 def find_orphans(
-    listing: Iterable[FileInfo], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
-) -> OrphanFiles:
-    """Tell orphans from the rest of a listing. Pure but for ``io``'s prefix mapping.
+    lines: Iterable[str], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
+) -> Iterator[Orphan | Skipped]:
+    """Tell orphans from the rest, in the order of the sorted ``lines`` (``orphan_records``); files that are the table's, and its
+    version hint, are left out.
 
-    Raises OptionError in prefix-mismatch-mode error when a listed and a recorded location differ in scheme or authority only.
+    Raises OptionError in prefix-mismatch-mode error when a listed and a recorded location differ in scheme or authority only, and
+    UnsupportedError for metadata of another table.
     """
     identity = identity_under(io)
-    reachable = {identity(recorded) for recorded in owned.reachable}
-    recorded_prefixes = _prefixes_by_path(owned.reachable)
-    orphans: list[FileInfo] = []
-    kept: list[Skipped] = []
-    listed = 0
-    for info in listing:
-        listed += 1
-        if identity(info.location) in reachable or _is_checksum_of_kept(info.location, reachable, identity):
-            continue
-        reason = _reason_to_keep(info, owned, options, location)
-        if reason is None and (prefixes := recorded_prefixes.get(_path_of(info.location))):
-            reason = _mismatch(info.location, prefixes, options)
-        if reason is None:
-            orphans.append(info)
-        elif reason:
-            kept.append(Skipped(info.location, reason))
-    return OrphanFiles(tuple(sorted(orphans, key=lambda info: info.location)), tuple(kept), listed)
+    for meeting in meetings(lines):
+        reachable = {identity(recorded) for recorded in meeting.recorded}
+        for info in meeting.listed:
+            if identity(info.location) in reachable or _is_checksum_of_kept(info.location, reachable, identity):
+                continue
+            if (foreign := foreign_metadata(info, owned.table_uuid, io)) is not None:
+                yield foreign
+                continue
+            reason = _reason_to_keep(info, owned, options, location)
+            same_path = [r for r in meeting.recorded if path_of(identity(r)) == path_of(identity(info.location))]
+            if reason is None and same_path:
+                reason = _mismatch(info.location, {_prefix_of(r) for r in same_path}, options)
+            if reason is None:
+                yield Orphan(info)
+            elif reason:
+                yield Skipped(info.location, reason)
+
+
+def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipped]:
+    """Orphans that another table refers to are kept; ``lines`` hold that table's locations under its name."""
+    identity = identity_under(io)
+    for meeting in meetings(lines):
+        owners = {identity(recorded): owner for recorded, owner in meeting.recorded.items()}
+        for info in meeting.listed:
+            owner = owners.get(identity(info.location))
+            yield Orphan(info) if owner is None else Skipped(info.location, f"it lies with the files of table {owner}")
 
 
 def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFilesOptions, location: str) -> str | None:
@@ -151,19 +156,17 @@ def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFiles
 
 
 def _is_hidden(location: str, root: str, names: Collection[str]) -> bool:
-    below = _path_of(location).removeprefix(_path_of(root).rstrip("/")).strip("/")
+    below = path_of(location).removeprefix(path_of(root).rstrip("/")).strip("/")
     parts = below.split("/")
     *folders, name = parts
     if any(part[:1] in ("_", ".") and part.partition("=")[0] not in names for part in folders):
         return True
-    return name[:1] in ("_", ".") and not (name.startswith(".") and name.endswith(".crc"))
+    return name[:1] in ("_", ".") and not is_checksum(name)
 
 
 def _is_checksum_of_kept(location: str, reachable: Collection[str], identity: Callable[[str], str]) -> bool:
     folder, _, name = location.rpartition("/")
-    if not (name.startswith(".") and name.endswith(".crc")):
-        return False
-    return identity(f"{folder}/{name[1:-4]}") in reachable
+    return is_checksum(name) and identity(f"{folder}/{name[1:-4]}") in reachable
 
 
 def _mismatch(location: str, prefixes: Collection[tuple[str, str]], options: RemoveOrphanFilesOptions) -> str | None:
@@ -193,25 +196,9 @@ def _same_prefix(a: tuple[str, str], b: tuple[str, str], options: RemoveOrphanFi
     )
 
 
-def _prefixes_by_path(locations: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
-    found: dict[str, set[tuple[str, str]]] = {}
-    for location in locations:
-        found.setdefault(_path_of(location), set()).add(_prefix_of(location))
-    return found
-
-
 def _prefix_of(location: str) -> tuple[str, str]:
     parts = urlsplit(location) if not location.startswith("/") else None
     return (parts.scheme, parts.netloc) if parts else ("", "")
-
-
-def _path_of(location: str) -> str:
-    if location.startswith("/"):
-        return location
-    _, sign, rest = location.partition(":")
-    if not sign:
-        return location
-    return "/" + rest[2:].partition("/")[2] if rest.startswith("//") else rest
 
 
 def _is_within(location: str, folder: str) -> bool:

@@ -50,10 +50,28 @@ class ThetaSketch:
             found = found[:NOMINAL]
         self._hashes = found
 
+    def merge(self, other: ThetaSketch) -> None:
+        """Take in what ``other`` saw: the same sketch as if this one had seen it all."""
+        self._theta = min(self._theta, other._theta)
+        self._hashes = self._hashes[self._hashes < np.uint64(self._theta)]
+        self._take(other._hashes)
+
     @property
     def estimate(self) -> float:
         """How many distinct values there were: exact up to ``NOMINAL``, afterwards within about 3 % (two standard errors)."""
         return len(self._hashes) * (_WHOLE / self._theta)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ThetaSketch:
+        """A sketch that ``to_bytes`` wrote."""
+        found = cls()
+        words = data[0]
+        if words > 1:
+            (count,) = struct.unpack_from("<I", data, 8)
+            if words > 2:
+                (found._theta,) = struct.unpack_from("<Q", data, 16)
+            found._hashes = np.frombuffer(data, "<u8", count, 8 * words).astype(np.uint64)
+        return found
 
     def to_bytes(self) -> bytes:
         """The compact ordered form."""

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS
 from iceberg_ops.spec.content_files import FileContent
-from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
+from iceberg_ops.table.manifests import ManifestLists, live_paths
 from iceberg_ops.table.table import Table
 
 
@@ -52,11 +50,12 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
     Each manifest is read once. Raises CorruptTableError where a manifest list or manifest is missing or broken.
     """
     chosen = tuple(table.metadata.snapshots if snapshots is None else snapshots)
-    manifests = {m.manifest_path: m for s in chosen for m in manifests_of(table, s)}
+    lists = ManifestLists(table.io)
+    manifests = {m.manifest_path: m for s in chosen for m in lists.of(s)}
     data: set[str] = set()
     deletes: set[str] = set()
     for manifest in manifests.values():
-        for path, content in _live(table, manifest):
+        for path, content in live_paths(table, manifest):
             (data if content == FileContent.DATA else deletes).add(path)
     ids = {s.snapshot_id for s in chosen}
     statistics: list[StatisticsFile | PartitionStatisticsFile] = [*table.metadata.statistics, *table.metadata.partition_statistics]
@@ -70,17 +69,25 @@ def reachable_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -
     )
 
 
-def _live(table: Table, manifest: ManifestFile) -> Iterator[tuple[str, int]]:
-    """Path and content of each live entry; of a large manifest without making the entries."""
-    listed = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
-    columns = columns_of(table, manifest) if sum(n or 0 for n in listed) >= FEWEST_RECORDS else None
-    if columns is None:
-        for entry in entries_of(table, manifest, live_only=True):
-            yield entry.data_file.file_path, entry.data_file.content
-        return
-    for path, content, live in zip(columns.paths(), columns.content.tolist(), columns.live.tolist(), strict=True):
-        if live:
-            yield path, content
+def recorded_locations(table: Table) -> Iterator[str]:
+    """Every location that the table's metadata refers to, whatever for; one that several snapshots refer to may come repeatedly.
+
+    Holds no more than one manifest at a time. Raises CorruptTableError where a manifest list or manifest is missing or broken.
+    """
+    metadata = table.metadata
+    yield from metadata_files(table)
+    yield from (s.statistics_path for s in metadata.statistics)
+    yield from (s.statistics_path for s in metadata.partition_statistics)
+    lists = ManifestLists(table.io)
+    seen: set[str] = set()
+    for snapshot in metadata.snapshots:
+        if snapshot.manifest_list is not None:
+            yield snapshot.manifest_list
+        for manifest in lists.of(snapshot):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                yield manifest.manifest_path
+                yield from (path for path, _ in live_paths(table, manifest))
 
 
 def metadata_files(table: Table) -> frozenset[str]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.runner import GroupFailure, work_bytes
-from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
+from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
+from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, TerminalError
+from spark_jobs.runners.staged_leftovers import job_group
+from spark_jobs.runners.task_progress import watched_tasks
 from spark_jobs.session import task_slots
 
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -32,6 +35,11 @@ class SparkRewriteRunner:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
+        self._told: Callable[[str, float], None] = lambda group_id, share: None
+
+    def watch(self, told: Callable[[str, float], None]) -> None:
+        """See ``WatchedRunner``."""
+        self._told = told
 
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
         """One answer per work, in completion order."""
@@ -47,6 +55,24 @@ class SparkRewriteRunner:
                 for future in pending:
                     future.cancel()
 
+    @property
+    def hands(self) -> int:
+        """See ``SpreadingRunner``."""
+        return task_slots(self._session)
+
+    def spread(self, stage: Stage, texts: Sequence[str]) -> Iterator[str]:
+        """See ``SpreadingRunner``: one Spark job per text, as many at once as there are slots."""
+        with ThreadPoolExecutor(self.hands, thread_name_prefix="spread") as threads:
+            pending = [threads.submit(self._run_all, stage, [text]) for text in texts]
+            try:
+                for future in as_completed(pending):
+                    yield from future.result()
+            except Py4JError as e:
+                raise TerminalError(f"Spark gave a task up: {' '.join(str(e).split())[:500]}") from e
+            finally:
+                for future in pending:
+                    future.cancel()
+
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:
         context = self._session.sparkContext
         try:
@@ -58,8 +84,17 @@ class SparkRewriteRunner:
         return [_answer(json.loads(text)) for text in answers]
 
     def _sorted(self, work: GroupWork) -> GroupResult | GroupFailure:
+        def run_all(stage: Stage, texts: list[str]) -> list[str]:
+            def told(done: int, tasks: int) -> None:
+                if tasks:
+                    self._told(work.group_id, share_of_sort(stage, done, tasks))
+
+            group = f"{work.operation_id} {work.group_id} {stage.__name__}"
+            with job_group(self._session, group), watched_tasks(self._session, group, told):
+                return self._run_all(stage, texts)
+
         try:
-            return sorted_in_stages(work, stage_parts(work_bytes(work), task_slots(self._session)), self._run_all)
+            return sorted_in_stages(work, stage_parts(work_bytes(work), task_slots(self._session)), run_all)
         except IcebergOpsError as e:
             return GroupFailure(work.group_id, e.code, str(e))
 

@@ -10,7 +10,8 @@ import pytest
 
 from iceberg_ops.actions.group_works import even_parts, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure, Progress
+from iceberg_ops.actions.progress import Meter, run_works
+from iceberg_ops.actions.runner import GroupFailure, Progress, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.options import rewrite_data_files_options
@@ -45,9 +46,11 @@ def rows_out(answers: list[GroupResult | GroupFailure]) -> dict[str, int]:
 def test_worker_processes_give_the_same_answers_as_this_process(tmp_path: Path) -> None:
     _, found = works(tmp_path)
     seen: list[Progress] = []
-    there = rows_out(list(LocalRunner(workers=2, inline_bytes=0, progress=seen.append).run(found)))
+    bytes_ = sum(map(work_bytes, found))
+    meter = Meter("rewriting", 15, bytes_, unit="files", subject="test", callback=seen.append)
+    there = rows_out(list(run_works(LocalRunner(workers=2, inline_bytes=0), found, meter)))
     assert there == {"g0001/1": 50, "g0002/1": 50, "g0003/1": 50}
-    assert (seen[-1].works_done, seen[-1].bytes_done) == (3, seen[-1].bytes)
+    assert (seen[-1].works_done, seen[-1].bytes_done, seen[-1].bytes) == (15, bytes_, bytes_)
     assert seen[-1].seconds_left == 0
 
 

@@ -89,18 +89,29 @@ def test_no_other_table_is_read_where_nothing_would_go() -> None:
     assert cleaned(lake) == set()
 
 
-def test_tables_are_compared_nearest_first_up_to_a_bound(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_table_is_compared_nearest_first() -> None:
     lake = make_lake()
     for identifier in (("ns", "deep", "c"), ("ns", "a"), ("ns", "b")):
         another(lake, identifier)
+    lake.catalog.create_namespace(("elsewhere",))
+    make_table(lake.catalog, identifier=("elsewhere", "d"))
+    names = [other.name for other in neighbours.other_tables(lake.catalog, lake.table)]
+    assert names == ["test.ns.a", "test.ns.b", "test.ns.deep.c", "test.elsewhere.d"]
 
-    def names() -> list[str]:
-        return [other.name for other in neighbours.other_tables(lake.catalog, lake.table)]
 
-    assert names() == ["test.ns.a", "test.ns.b", "test.ns.deep.c"]
-    monkeypatch.setattr(neighbours, "MOST_TABLES", 2)
-    assert names() == ["test.ns.a", "test.ns.b"]
-    assert "only 2 tables of ns were compared" in caplog.text
+def test_the_last_of_very_many_tables_is_compared_too() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    for n in range(1_050):
+        make_table(lake.catalog, identifier=("ns", f"n{n:04d}"))
+    place = f"{lake.table.location}/lent"
+    last = another(lake, ("ns", "zz"), write_data_path=place)
+    rows = last.rows()
+    theirs = f"{place}/stray-of-theirs.parquet"
+    lake.table.io.write(theirs, b"x")
+    assert cleaned(lake) == set()
+    assert last.rows() == rows
+    assert lake.table.io.exists(theirs)
 
 
 def test_a_table_that_is_dropped_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

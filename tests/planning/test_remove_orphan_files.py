@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iceberg_ops.config.options import remove_orphan_files_options
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo
+from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.planning.file_groups import Skipped
+from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
-    OrphanFiles,
+    Orphan,
     Ownership,
     find_orphans,
     foreign_metadata,
+    owned_elsewhere,
     search_location,
 )
 from tests.builders import make_catalog, make_table
@@ -26,15 +33,16 @@ IO = MemoryFileIO("orphan-tests")
 
 def found(
     listed: Mapping[str, int | None], reachable: set[str], options: dict[str, str] | None = None, names: set[str] | None = None
-) -> OrphanFiles:
-    infos = [FileInfo(location, 1, modified) for location, modified in listed.items()]
+) -> list[Orphan | Skipped]:
+    lines = [listed_line(FileInfo(location, 1, modified), location_identity) for location, modified in listed.items()]
+    lines += [recorded_line(location, location_identity) for location in reachable]
     parsed = remove_orphan_files_options(options or {}, now_ms=NOW)
-    owned = Ownership(table_uuid="u", reachable=reachable, partition_names=names or set())
-    return find_orphans(infos, owned, parsed, "/wh/t", IO)
+    owned = Ownership(table_uuid="u", partition_names=names or set())
+    return list(find_orphans(sorted(lines), owned, parsed, "/wh/t", IO))
 
 
 def orphans(listed: Mapping[str, int | None], reachable: set[str], **more: dict[str, str] | set[str]) -> list[str]:
-    return [info.location for info in found(listed, reachable, **more).orphans]  # type: ignore[arg-type]
+    return [o.info.location for o in found(listed, reachable, **more) if isinstance(o, Orphan)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -61,10 +69,9 @@ def test_only_old_unowned_visible_files_are_orphans(location: str, modified: int
 
 
 def test_a_kept_file_says_why() -> None:
-    kept = found({"/wh/t/data/new": NOW, "/wh/t/data/_tmp/x": OLD}, set()).kept
-    assert [skipped.reason for skipped in kept] == [
-        "it was changed after older-than",
-        "hidden: a name on its path begins with _ or .",
+    assert found({"/wh/t/data/new": NOW, "/wh/t/data/_tmp/x": OLD}, set()) == [
+        Skipped("/wh/t/data/_tmp/x", "hidden: a name on its path begins with _ or ."),
+        Skipped("/wh/t/data/new", "it was changed after older-than"),
     ]
 
 
@@ -97,12 +104,10 @@ def test_the_location_must_be_the_tables_own(asked: str | None, allowed: bool) -
 def test_metadata_of_another_table_stops_everything() -> None:
     catalog = make_catalog()
     mine, other = make_table(catalog), make_table(catalog, identifier=("ns", "u"))
-    listing = [FileInfo(other.metadata_location, 1, OLD)]
-    owned = Ownership(table_uuid=mine.metadata.table_uuid, reachable={mine.metadata_location})
+    theirs = FileInfo(other.metadata_location, 1, OLD)
     with pytest.raises(UnsupportedError, match=other.metadata.table_uuid):
-        foreign_metadata(listing, owned, mine.io)
-    again = Ownership(table_uuid=other.metadata.table_uuid, reachable=set())
-    assert foreign_metadata(listing, again, mine.io) == ()
+        foreign_metadata(theirs, mine.metadata.table_uuid, mine.io)
+    assert foreign_metadata(theirs, other.metadata.table_uuid, mine.io) is None
 
 
 def test_metadata_that_does_not_parse_is_kept() -> None:
@@ -110,6 +115,25 @@ def test_metadata_that_does_not_parse_is_kept() -> None:
     table = make_table(catalog)
     broken = f"{table.location}/metadata/00007-x.metadata.json"
     table.io.write(broken, b"{")
-    owned = Ownership(table_uuid=table.metadata.table_uuid, reachable=set())
-    (kept,) = foreign_metadata([FileInfo(broken, 1, OLD)], owned, table.io)
+    kept = foreign_metadata(FileInfo(broken, 1, OLD), table.metadata.table_uuid, table.io)
+    assert kept is not None
     assert kept.file_path == broken
+
+
+def test_a_file_another_table_refers_to_is_its_own() -> None:
+    infos = [FileInfo(f"/wh/t/{name}", 1, OLD) for name in ("mine", "theirs")]
+    lines = [listed_line(info, location_identity) for info in infos]
+    lines += [recorded_line("file:/wh/t/theirs", location_identity, "ns.u"), recorded_line("/wh/t/gone", location_identity, "ns.u")]
+    assert list(owned_elsewhere(sorted(lines), IO)) == [
+        Orphan(infos[0]),
+        Skipped("/wh/t/theirs", "it lies with the files of table ns.u"),
+    ]
+
+
+@given(st.lists(st.sampled_from(["a", "a b", 'a"', "a\\", "\u00e9", "a,", "~", "a/b", "\x1f"]), max_size=8), st.data())
+def test_what_is_listed_meets_what_is_recorded_whatever_the_names(names: list[str], data: st.DataObject) -> None:
+    recorded = {name for name in names if data.draw(st.booleans())}
+    listed = {f"/wh/t/{name}": OLD for name in names}
+    assert orphans(listed, {f"file:/wh/t/{name}" for name in recorded}) == [
+        location for location in sorted(listed, key=lambda at: json.dumps([at])) if location[6:] not in recorded
+    ]

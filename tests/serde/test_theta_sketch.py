@@ -7,6 +7,8 @@ import struct
 import mmh3
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iceberg_ops.serde.theta_sketch import NOMINAL, SEED, ThetaSketch, hashes_of_words
 
@@ -58,3 +60,14 @@ def test_an_estimating_sketch_says_its_theta_and_keeps_only_what_lies_below() ->
     hashes = np.frombuffer(data, "<u8", offset=24)
     assert (data[0], len(hashes)) == (3, NOMINAL)
     assert int(hashes.max()) < theta
+
+
+@given(st.lists(st.lists(st.integers(0, 2**40), max_size=20), min_size=1, max_size=5), st.integers(0, 9_000))
+def test_merged_sketches_are_the_sketch_of_all(parts: list[list[int]], more: int) -> None:
+    whole, merged = ThetaSketch(), ThetaSketch()
+    for n, part in enumerate([*parts, list(range(0, 3 * more, 3)), list(range(more))]):
+        sketch = ThetaSketch()
+        sketch.update_words(np.array(part, np.int64))
+        whole.update_words(np.array(part, np.int64))
+        merged.merge(ThetaSketch.from_bytes(sketch.to_bytes()) if n % 2 else sketch)
+        assert merged.to_bytes() == whole.to_bytes()
