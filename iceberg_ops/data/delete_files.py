@@ -7,8 +7,10 @@ removed (DV-03) is the caller's business: it hands in all positions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,8 @@ _DELETE_PREFIX, _PREFIX = "write.delete.parquet.", "write.parquet."
 _POSITION_ENCODINGS = EncodingHints(frozenset({DELETE_FILE_PATH.name}), {DELETE_FILE_POS.name: "DELTA_BINARY_PACKED"})
 """Paths are always in a dictionary, however few there are: readers (PyIceberg) ask Arrow for them as one, which it refuses for text
 in other encodings."""
+_WRITTEN_AT_ONCE = 8
+"""Where storage is far away; on a local disk writing is Python's own work, which threads do not make faster."""
 
 
 def write_position_deletes(
@@ -71,11 +75,29 @@ def write_position_deletes(
         key = file.file_path if granularity == "file" else (file.spec_id, tuple(identity_of(v) for v in file.partition))
         groups.setdefault(key, []).append(file)
     suffix = delete_format(context).value
-    names = (f"{task_id}-{operation_id}-{n:05d}-deletes.{suffix}" for n in range(1, 1 << 30))
-    written: list[DataFile] = []
-    for files in groups.values():
-        written += _position_files(io, context, {f: ascending(positions[f]) for f in files}, names)
-    return written
+    numbers = count(1)
+
+    def name() -> str:
+        return f"{task_id}-{operation_id}-{next(numbers):05d}-deletes.{suffix}"
+
+    def write(files: list[DataFile]) -> list[DataFile]:
+        return _position_files(io, context, {f: ascending(positions[f]) for f in files}, name)
+
+    return _all_or_none(io, write, list(groups.values()))
+
+
+def _all_or_none(io: FileIO, write: Callable[[list[DataFile]], list[DataFile]], groups: Sequence[list[DataFile]]) -> list[DataFile]:
+    """What ``write`` makes of every group, some at once; where one fails, those of the others are deleted."""
+    is_local = all(io.local_path(files[0].file_path) is not None for files in groups[:1])
+    with ThreadPoolExecutor(1 if is_local else _WRITTEN_AT_ONCE, thread_name_prefix="deletes") as threads:
+        futures = [threads.submit(write, files) for files in groups]
+        try:
+            return [file for future in futures for file in future.result()]
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            done = [f for f in futures if not f.cancelled() and f.exception() is None]
+            io.delete_many([file.file_path for future in done for file in future.result()])
+            raise
 
 
 def ascending(positions: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -86,7 +108,7 @@ def ascending(positions: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _position_files(
-    io: FileIO, context: WriteContext, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]], names: Iterator[str]
+    io: FileIO, context: WriteContext, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]], name: Callable[[], str]
 ) -> list[DataFile]:
     """The delete files of one partition tuple: rolled at the target size, between data files where that is near enough."""
     target = DELETE_TARGET_FILE_SIZE_BYTES.of(context.properties)
@@ -106,7 +128,7 @@ def _position_files(
         if writer is None or writer.is_full:
             finish()
             own = context.with_spec(file.spec_id)
-            location = own.location_of(file.partition, next(names))
+            location = own.location_of(file.partition, name())
             context_of_file = _delete_context(own, DELETE_SCHEMA)
             writer, paths = _writer(context_of_file, io, location, file.partition, target, _POSITION_ENCODINGS), []
         paths.append(file.file_path)

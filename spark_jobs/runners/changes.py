@@ -42,6 +42,7 @@ from spark_jobs.runners.bad_rows import BAD_COLUMN, BadRows
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.spark_schema import from_spark
 from spark_jobs.runners.staged_leftovers import delete_leftovers, job_group, may_have_lost_attempts
+from spark_jobs.runners.task_process import begin_task
 from spark_jobs.runners.upsert_keys import KeyPlan, UpsertKeys
 
 CHANGE_COLUMN = "_change"
@@ -189,7 +190,7 @@ def _writer(told: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Reco
 def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Answer]:
     """What a task attempt answers once ``add_all`` has given it its rows. A typed error is an answer too; after any error the
     attempt's files are deleted."""
-    pa.set_cpu_count(1)
+    begin_task()
     changes = TaskChanges(told)
     try:
         add_all(changes)

@@ -28,6 +28,7 @@ from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.runners.changes import typed_error
 from spark_jobs.runners.reading import POSITION_COLUMN
 from spark_jobs.runners.task_bins import spread
+from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
 
 
@@ -78,7 +79,7 @@ def _rewriter(
     read_json: str, write_json: str, io_properties: dict[str, str], operation_id: str
 ) -> Callable[[Iterator[str]], Iterator[dict]]:  # type: ignore[type-arg]
     def rewrite(works: Iterator[str]) -> Iterator[dict]:  # type: ignore[type-arg]
-        pa.set_cpu_count(1)
+        begin_task()
         io = load_file_io(io_properties)
         context = ReadContext.from_json(read_json)
         for work in works:

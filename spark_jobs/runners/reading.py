@@ -28,6 +28,7 @@ from iceberg_ops.spec.types import StructType
 from spark_jobs.runners.native_scan import native_paths, native_rows, place_of
 from spark_jobs.runners.spark_schema import spark_schema, to_spark
 from spark_jobs.runners.task_bins import spread
+from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
 
 FILE_COLUMN = "_file"
@@ -89,7 +90,7 @@ def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tu
 
 def _reader(context_json: str, io_properties: dict[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)
+        begin_task()
         context = ReadContext.from_json(context_json)
         io = load_file_io(io_properties)
         for batch in batches:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -250,3 +250,22 @@ def test_two_deletion_vectors_of_one_file_are_corrupt() -> None:
     files, found = vectors(io)
     with pytest.raises(CorruptTableError, match="allows one"):
         read([files[0]], SCHEMA, io, deletes=applied([found[0], found[0]]))
+
+
+@pytest.mark.parametrize("is_local", [False, True], ids=["far", "local"])
+def test_where_one_position_delete_file_fails_none_is_left(monkeypatch: pytest.MonkeyPatch, is_local: bool) -> None:
+    class Failing(MemoryFileIO):
+        def open_output(self, location: str) -> BinaryIO:
+            if "-00007-" in location:
+                raise OSError(f"{location}: no space left")
+            return super().open_output(location)
+
+        def local_path(self, location: str) -> str | None:
+            return location if is_local else None
+
+    io = Failing(f"failing-{is_local}")
+    context = write_context(SCHEMA, version=2)
+    files = [write(context, io, ROWS, operation_id=f"data{i}")[0] for i in range(12)]
+    with pytest.raises(OSError, match="no space left"):
+        write_position_deletes(io, context, {f: [1] for f in files}, "file", operation_id="d")
+    assert sorted(f.location for f in io.list_prefix("memory://wh")) == sorted(f.file_path for f in files)

@@ -1,0 +1,49 @@
+"""Positions of the rows that a statement only deletes, gathered by the driver as two numbers a row, with no Python task.
+
+A place is told by the CRC-32 of its ``_file``, which Spark and Python compute alike, so that a path does not travel once for each
+row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
+hold, ``changes`` finds the positions in tasks instead.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
+from spark_jobs.runners.staged_leftovers import job_group
+
+MOST_ROWS = 8 * 1024 * 1024
+"""How many rows may match at most: 128 MiB in the driver."""
+
+
+def matched_places(rows: DataFrame, places: Collection[str], operation_id: str) -> dict[str, BitMap64] | None:
+    """Positions of ``rows`` by ``_file``; ``places`` are all that ``_file`` may be. None, with nothing read, where their checksums
+    do not tell them apart.
+
+    Nothing is staged: an attempt that Spark does not count leaves nothing behind.
+    """
+    by_sum = {zlib.crc32(place.encode()): place for place in places}
+    if len(by_sum) < len(places):
+        return None
+    session = rows.sparkSession
+    with job_group(session, operation_id):
+        found = rows.select(F.crc32(F.col(FILE_COLUMN).cast("binary")), F.col(POSITION_COLUMN)).toArrow()
+    sums, positions = (np.asarray(column, dtype=np.int64) for column in found.columns)
+    return {by_sum[number]: BitMap64(part) for number, part in _groups(sums, positions)}
+
+
+def _groups(keys: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    if not len(keys):
+        return
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    for start, part in zip(starts, np.split(values, starts[1:]), strict=True):
+        yield int(keys[start]), part
