@@ -47,16 +47,18 @@ def commit(
     table: Table,
     operation: Operation,
     *,
+    just_loaded: bool = False,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     random: Callable[[], float] = random_module.random,
 ) -> Committed:
-    """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds.
+    """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the caller
+    has loaded it this moment, so the first attempt takes it as it is (and is refused, as ever, if it is not so any more).
 
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
     committed), CommitStateUnknownError (it may have been committed: nothing was deleted), BadInputError.
     """
-    return _Loop(catalog, table, operation, sleep, clock, random).run()
+    return _Loop(catalog, table, operation, sleep, clock, random, just_loaded).run()
 
 
 @dataclass
@@ -67,6 +69,7 @@ class _Loop:
     sleep: Callable[[float], None]
     clock: Callable[[], float]
     random: Callable[[], float]
+    just_loaded: bool = False
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
@@ -94,7 +97,8 @@ class _Loop:
         return ".".join(self.callers_table.identifier)
 
     def _attempt(self) -> Committed:
-        table = self.catalog.load_table(self.callers_table.identifier[1:])
+        table = self.callers_table if self.just_loaded else self.catalog.load_table(self.callers_table.identifier[1:])
+        self.just_loaded = False
         if (done := self._earlier_success(table)) is not None:
             return done
         self.attempts += 1

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
+from iceberg_ops.io import local
 from iceberg_ops.io.local import LocalFileIO, path_of
 from iceberg_ops.io.temporary_names import is_temporary, temporary_name
 
@@ -120,6 +122,23 @@ def test_a_file_that_can_not_be_deleted_is_reported_and_the_rest_goes(tmp_path: 
     failures = LocalFileIO().delete_many([f"{tmp_path}/folder", f"{tmp_path}/a", "s3://b/c"])
     assert sorted(f.location for f in failures) == sorted([f"{tmp_path}/folder", "s3://b/c"])
     assert os.listdir(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize("patience_s", [-1.0, 3600.0])
+def test_files_are_all_deleted_whether_the_disk_is_slow_or_fast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience_s: float
+) -> None:
+    monkeypatch.setattr(local, "_PATIENCE_S", patience_s)
+    found = []
+    unlink = os.unlink
+    monkeypatch.setattr(os, "unlink", lambda path: found.append(threading.current_thread()) or unlink(path))
+    for n in range(20):
+        (tmp_path / f"{n}").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    failures = LocalFileIO().delete_many(f"{tmp_path}/{name}" for name in ("folder", "gone", *map(str, range(20))))
+    assert [f.location for f in failures] == [f"{tmp_path}/folder"]
+    assert os.listdir(tmp_path) == ["folder"]
+    assert (set(found) == {threading.current_thread()}) is (patience_s > 0)
 
 
 def test_an_empty_folder_name_and_a_file_as_prefix_list_nothing(tmp_path: Path) -> None:
