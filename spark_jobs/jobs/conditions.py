@@ -16,18 +16,16 @@ from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, And, Expression, MayMatch, Not, Or, Predicate, Reference, TransformTerm
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.jobs.source_rows import first_line
-
-TARGET = "target"
-"""What a condition may call the table it changes."""
+from spark_jobs.jobs.spark_errors import first_line
+from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
 
 
-def pruning_filter(where: str | None, schema: Schema) -> Expression:
+def pruning_filter(where: str | None, schema: Schema, *, subqueries: bool = False) -> Expression:
     """``where`` as an Iceberg expression for planning and conflict checks; always true where there is none.
 
     ``target.city`` is the column ``city``, as Spark resolves it: before a field of a column that is called ``target``.
     """
-    return ALWAYS_TRUE if where is None else _unqualified(parse_where(where), schema)
+    return ALWAYS_TRUE if where is None else _unqualified(parse_where(where, subqueries=subqueries), schema)
 
 
 def _unqualified(found: Expression, schema: Schema) -> Expression:
@@ -47,29 +45,44 @@ def _unqualified(found: Expression, schema: Schema) -> Expression:
     return found
 
 
-def condition(rows: DataFrame, text: str, what: str) -> Column:
+def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = None) -> Column:
     """``text`` as a boolean column over ``rows``. Raises WhereError naming ``what`` (WHERE, ON, a clause) for one that does not
-    parse, names an unknown or ambiguous column, is not boolean, or could differ between two evaluations (``rand()``)."""
-    column = expression(rows, text, what)
+    parse, names an unknown or ambiguous column, is not boolean, or could differ between two evaluations (``rand()``).
+
+    ``tables`` are those that subqueries may name; None: there may be no subquery."""
+    column, shown = _column(rows, text, what, tables), f"{what} {text!r}"
     try:
         filtered = rows.filter(column)
     except AnalysisException as e:
-        raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
-    _require_deterministic(filtered, text, what)
+        raise WhereError(f"{shown}: {first_line(e)}") from e
+    _require_deterministic(filtered, shown)
     return column
 
 
-def expression(rows: DataFrame, text: str, what: str) -> Column:
-    """``text`` as a column over ``rows``; raises WhereError like ``condition``."""
+def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, evaluated_once: bool = False) -> Column:
+    """``text`` as a column over ``rows``; raises WhereError like ``condition``. A value that is ``evaluated_once`` for each row may
+    be one that differs the next time (``uuid()``)."""
+    column, shown = _column(rows, text, what, tables), f"{what} {text!r}"
     try:
-        column = F.expr(text)
         selected = rows.select(column)
+    except AnalysisException as e:
+        raise WhereError(f"{shown}: {first_line(e)}") from e
+    if not evaluated_once:
+        _require_deterministic(selected, shown)
+    return column
+
+
+def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> Column:
+    try:
+        if tables is not None:
+            return F.expr(tables.in_expression(text))
+        if has_subquery(rows.sparkSession, text):
+            raise WhereError(f"not supported: a subquery in {what} {text!r}, because Spark allows none there")
+        return F.expr(text)
     except (ParseException, AnalysisException) as e:
         raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
-    _require_deterministic(selected, text, what)
-    return column
 
 
-def _require_deterministic(rows: DataFrame, text: str, what: str) -> None:
+def _require_deterministic(rows: DataFrame, shown: str) -> None:
     if not rows._jdf.queryExecution().analyzed().deterministic():
-        raise WhereError(f"{what} {text!r} is not deterministic: rows could be counted once and written twice")
+        raise WhereError(f"{shown} is not deterministic: rows could be counted once and written twice")

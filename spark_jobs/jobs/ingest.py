@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as with_fields
 from pyspark.sql import functions as F
 
+from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
@@ -27,8 +28,6 @@ from spark_jobs.jobs.schema_merge import merged_schema
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.target_rows import target_rows
-from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
 from spark_jobs.runners.source_parts import write_parts
 
@@ -64,7 +63,7 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     write_context(run.table, options).check_format()
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
-        rows = source_rows(run.session, run.job.source, target_rows(run), schema=run.table.schema)
+        rows = source_rows(run, schema=run.table.schema)
         schema = merged_schema(run.table.metadata, rows) if options.merge_schema else run.table.schema
         form = run.job.source.format if run.job.source else ""
         checked = checked_rows(rows, schema, form)

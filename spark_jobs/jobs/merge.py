@@ -9,6 +9,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import check_clauses, merged_rows, needs_cardinality_check
 from spark_jobs.jobs.row_change import RowChangeJob
 from spark_jobs.jobs.source_rows import source_rows
+from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.statement import run_statement
 
 
@@ -24,6 +25,6 @@ def run(run: JobRun) -> ActionReport:
 def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
     target = work.live_rows()
-    source = source_rows(run.session, run.job.source, target.select(*[f"`{f.name}`" for f in work.schema.fields]))
-    rows = merged_rows(target, source, change, work.schema)
+    tables = SqlTables(run, target.select(*[f"`{f.name}`" for f in work.schema.fields]))
+    rows = merged_rows(target, source_rows(run, tables), change, work.schema, tables)
     return work.apply(rows, writes_rows=True, check_cardinality=needs_cardinality_check(change))

@@ -18,6 +18,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING
 from spark_jobs.jobs.assignment import check_assignable
 from spark_jobs.jobs.conditions import condition, expression
+from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.spark_schema import spark_schema
@@ -47,10 +48,11 @@ def needs_cardinality_check(change: RowChange) -> bool:
     return bool(matched) and not (len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None)
 
 
-def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema) -> DataFrame:
+def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
     """Pairs with ``_file``, ``_pos``, ``_change`` and the table's columns as they will be; pairs that need nothing are left out.
 
-    ``target`` has ``_file``, ``_pos`` and the table's columns. Raises WhereError, SchemaError, OptionError.
+    ``target`` has ``_file``, ``_pos`` and the table's columns; ``tables`` are those that subqueries of assignments may name (ON and
+    conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
     """
     left = target.withColumn(_TARGET, F.lit(True)).alias("target")
     right = source.withColumn(_SOURCE, F.lit(True)).alias("source")
@@ -82,7 +84,7 @@ def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema:
         F.col(f"target.{FILE_COLUMN}").alias(FILE_COLUMN),
         F.col(f"target.{POSITION_COLUMN}").alias(POSITION_COLUMN),
         _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
-        *_output_columns(joined, source, change, schema),
+        *_output_columns(joined, source, change, schema, tables),
     )
 
 
@@ -105,9 +107,9 @@ def _by_clause(values: list[Column], otherwise: Column) -> Column:
     return result
 
 
-def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, schema: Schema) -> list[Column]:
+def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> list[Column]:
     types = {f.name: f.dataType for f in spark_schema(schema).fields}
-    values = [_clause_values(joined, source, clause, schema) for clause in change.clauses]
+    values = [_clause_values(joined, source, clause, schema, tables) for clause in change.clauses]
     out = []
     for f in schema.fields:
         columns = []
@@ -119,7 +121,9 @@ def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, sch
     return out
 
 
-def _clause_values(joined: DataFrame, source: DataFrame, clause: MergeClause, schema: Schema) -> Mapping[str, Column]:
+def _clause_values(
+    joined: DataFrame, source: DataFrame, clause: MergeClause, schema: Schema, tables: SqlTables
+) -> Mapping[str, Column]:
     """Value of each table column under a clause; empty for DELETE."""
     if clause.action == "delete":
         return {}
@@ -131,7 +135,7 @@ def _clause_values(joined: DataFrame, source: DataFrame, clause: MergeClause, sc
     base = {f.name: F.col(f"target.`{f.name}`") for f in schema.fields} if clause.action == "update" else {}
     if clause.action == "insert":
         refuse_hidden_defaults(schema, clause.assignments)
-    return {**base, **set_values(joined, schema, clause.assignments, "target.")}
+    return {**base, **set_values(joined, schema, clause.assignments, tables, "target.")}
 
 
 def refuse_hidden_defaults(schema: Schema, given: Mapping[str, str]) -> None:
@@ -142,8 +146,17 @@ def refuse_hidden_defaults(schema: Schema, given: Mapping[str, str]) -> None:
             raise OptionError(f"merge: insert leaves out {f.name!r}, which has a write default: assign it")
 
 
-def set_values(rows: DataFrame, schema: Schema, assigned: Mapping[str, str], prefix: str = "") -> dict[str, Column]:
-    """SET's expressions by top-level column; ``a.b`` replaces a field inside struct ``a``. Raises WhereError, OptionError."""
+def set_values(
+    rows: DataFrame,
+    schema: Schema,
+    assigned: Mapping[str, str],
+    tables: SqlTables,
+    prefix: str = "",
+    *,
+    evaluated_once: bool = False,
+) -> dict[str, Column]:
+    """SET's expressions by top-level column; ``a.b`` replaces a field inside struct ``a``; ``tables`` and ``evaluated_once`` as in
+    ``expression``. Raises WhereError, OptionError."""
     values: dict[str, Column] = {}
     for name, text in assigned.items():
         found = schema.find(name, case_sensitive=False)
@@ -153,7 +166,7 @@ def set_values(rows: DataFrame, schema: Schema, assigned: Mapping[str, str], pre
             )
         full = schema.names_by_id[found.field_id]
         root, _, rest = full.partition(".")
-        value = expression(rows, text, f"SET {name} =")
+        value = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
         if not rest:
             if root in values:
                 raise OptionError(f"SET assigns {root!r} twice")

@@ -15,28 +15,30 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.errors import DataError, OptionError, SchemaError
-from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_paths import check_paths
+from spark_jobs.jobs.spark_errors import first_line
+from spark_jobs.jobs.sql_tables import SqlTables
+from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.runners.spark_schema import spark_schema
 
 CORRUPT_RECORD_COLUMN = "_corrupt_record"
 TEXT_FORMATS = ("csv", "json")
 
 
-def source_rows(
-    session: SparkSession, source: Source | None, target: DataFrame | None = None, *, schema: Schema | None = None
-) -> DataFrame:
-    """The rows to write. ``target`` is offered to a SQL source as the view ``target``; ``schema`` (the table's) types text.
+def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema | None = None) -> DataFrame:
+    """The rows to write. A SQL source may name ``tables``; ``schema`` (the table's) types text.
 
     Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read.
     """
+    session, source = run.session, run.job.source
     if source is None:
         raise OptionError("the job spec names no source: append, overwrite, merge and upsert need one")
     if source.format == "sql":
-        return _query(session, source, target)
+        return _query(run, source, tables or SqlTables(run))
     if source.format == "table":
         return _table(session, source)
     if not source.paths:
@@ -86,31 +88,22 @@ def _table(session: SparkSession, source: Source) -> DataFrame:
     if source.table is None or source.catalog is None:
         raise OptionError("source of format table names no table, or no catalog to find it in")
     table = load_catalog(source.catalog).load_table(tuple(source.table.split(".")[1:]))
-    planned = plan(table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
-    schema = planned.schema
-    context = ReadContext.for_table(table.metadata, schema=schema, columns=[*[f.name for f in schema.fields], POSITION_COLUMN])
-    return live_rows(session, planned.tasks, context, table.io.properties).drop(FILE_COLUMN, POSITION_COLUMN)
+    return table_rows(session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
 
 
-def _query(session: SparkSession, source: Source, target: DataFrame | None) -> DataFrame:
+def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     if not source.query:
         raise OptionError("source of format sql has no query")
     for name, path in source.views.items():
+        check_paths(run.session, [path], run.table.location, require_success_file=False)
         try:
-            session.read.parquet(path).createOrReplaceTempView(name)
+            run.session.read.parquet(path).createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
-    if target is not None:
-        target.createOrReplaceTempView("target")
+        run.views.append(name)
     try:
-        return session.sql(source.query)
+        return run.session.sql(tables.in_query(source.query))
     except ParseException as e:
         raise OptionError(f"source query does not parse: {first_line(e)}") from e
     except AnalysisException as e:
         raise OptionError(f"source query: {first_line(e)}") from e
-
-
-def first_line(error: BaseException) -> str:
-    """What a Spark error says, on one line, without its plan dump."""
-    text = str(error).strip() or type(error).__name__
-    return " ".join(text.split("\n\n")[0].split("JVM stacktrace")[0].split())[:500]

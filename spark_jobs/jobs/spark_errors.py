@@ -13,7 +13,6 @@ from pyspark.errors import PySparkException
 
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.errors import DataError, IcebergOpsError, TerminalError
-from spark_jobs.jobs.source_rows import first_line
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*")
 _OF_DATA = (
@@ -25,8 +24,15 @@ _OF_DATA = (
     "DIVIDE_BY_ZERO",
     "MALFORMED",
     "INVALID_",
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS",
 )
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
+
+
+def first_line(error: BaseException) -> str:
+    """What a Spark error says, on one line, without its plan dump."""
+    text = str(error).strip() or type(error).__name__
+    return " ".join(text.split("\n\n")[0].split("JVM stacktrace")[0].split())[:500]
 
 
 def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> IcebergOpsError:

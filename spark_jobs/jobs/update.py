@@ -10,10 +10,11 @@ from iceberg_ops.config import properties as p
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import OptionError
 from spark_jobs.jobs.assignment import assignments
-from spark_jobs.jobs.conditions import TARGET, condition
+from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import set_values
 from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.sql_tables import TARGET
 from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, UPDATE
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
@@ -30,9 +31,10 @@ def run(run: JobRun) -> ActionReport:
 def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
     work = RowChangeJob(run, run.job.where, p.UPDATE_MODE, p.UPDATE_ISOLATION)
     rows = work.live_rows().alias(TARGET)
-    matched = rows.filter(condition(rows, run.job.where, "WHERE")) if run.job.where else rows
+    matched = rows.filter(condition(rows, run.job.where, "WHERE", work.tables)) if run.job.where else rows
     matched = matched.alias(TARGET)
-    values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | set_values(matched, work.schema, changed_columns)
+    assigned = set_values(matched, work.schema, changed_columns, work.tables, evaluated_once=True)
+    values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | assigned
     changed = matched.select(
         FILE_COLUMN, POSITION_COLUMN, F.lit(UPDATE).alias(CHANGE_COLUMN), *assignments(matched, work.schema, values)
     )

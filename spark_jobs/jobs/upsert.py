@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.delete_files import delete_format
@@ -26,10 +27,9 @@ from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.bad_records import bad_column, checks_of
 from spark_jobs.jobs.ingest import check_source
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, first_line, source_rows
+from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
+from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.target_rows import target_rows
-from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
 from spark_jobs.runners.upsert_keys import KeyPlan
 
@@ -118,7 +118,7 @@ def _specs(run: JobRun, keys: list[NestedField]) -> tuple[int, ...]:
 
 def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
     """One row per key, in the table's columns, with its change; two that can not be told apart are marked bad."""
-    rows = source_rows(run.session, run.job.source, target_rows(run), schema=run.table.schema)
+    rows = source_rows(run, schema=run.table.schema)
     for name in options.source_only_columns:
         if name not in rows.columns:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")

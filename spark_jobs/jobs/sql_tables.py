@@ -1,0 +1,148 @@
+"""Tables that SQL text of a job names: in the query of a source, and in the subqueries of a condition or a SET.
+
+Beside what Spark itself finds (views of the source, files as ``parquet.`/path```) text may name tables of the job's catalog, and of
+the source's, as ``catalog.namespace.name``, and the table that is changed also as ``target``. Spark knows no such catalog, so each
+becomes a temporary view of its live rows: the changed table's as they are where the statement starts, another's as they are now.
+Names are found by Spark's own parser, and replaced where they stand; everything else in the text stays as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.scan.planning import Scan
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_paths import check_paths
+from spark_jobs.jobs.table_rows import table_rows
+
+TARGET = "target"
+"""What SQL text may call the table that is changed."""
+_FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "avro", "text"})
+_TAKES_NO_ALIAS = frozenset({"SubqueryAlias", "Sample", "LocalLimit"})
+"""Parents of a relation that has a name already, or after which none may stand."""
+_TABLE_WORD = re.compile(r"\bTABLE\s+\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """A relation in a text: its parts, where they stand (last character included), and whether a name may follow."""
+
+    parts: tuple[str, ...]
+    start: int
+    stop: int
+    takes_alias: bool
+    at_a_version: bool = False
+
+
+class SqlTables:
+    """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them."""
+
+    def __init__(self, run: JobRun, target: DataFrame | None = None) -> None:
+        """``target``: the changed table's rows, where they are planned already."""
+        self._run = run
+        self._target = target
+        self._views: dict[str, str] = {}
+        self.reads_target = False
+
+    def in_query(self, text: str) -> str:
+        """``text``, a query, as Spark can run it. Raises ParseException, NoSuchTableError, UnsupportedError, DataError."""
+        return self._replaced(text, _parser(self._run.session).parsePlan(text))
+
+    def in_expression(self, text: str) -> str:
+        """``text``, an expression, with its subqueries as Spark can run them; raises like ``in_query``."""
+        return self._replaced(text, _expression_plan(self._run.session, text))
+
+    def _replaced(self, text: str, plan: Any) -> str:
+        for found in sorted(_relations(plan, None), key=lambda n: n.start, reverse=True):
+            view = self._view_of(found)
+            if view is not None:
+                alias = f" AS `{found.parts[-1]}`" if found.takes_alias and not _TABLE_WORD.search(text[: found.start]) else ""
+                text = f"{text[: found.start]}`{view}`{alias}{text[found.stop + 1 :]}"
+        return text
+
+    def _view_of(self, found: _Relation) -> str | None:
+        """The view to read instead; None: Spark finds it by the name it has."""
+        parts, name = found.parts, ".".join(found.parts)
+        if len(parts) == 1 and name.lower() == TARGET:
+            self._made(TARGET, self._target_rows)
+            return None
+        if len(parts) == 2 and parts[0].lower() in _FILE_FORMATS:
+            check_paths(self._run.session, [parts[1]], self._run.table.location, require_success_file=False)
+            return None
+        catalog = self._catalog(parts[0]) if len(parts) >= 3 else None
+        if catalog is None:
+            return None
+        if found.at_a_version:
+            raise UnsupportedError(f"not supported: {name} at a version or time in SQL text: a source of format table reads one")
+        return self._made(name, self._target_rows if name == self._run.job.table else lambda: self._rows_of(catalog, parts))
+
+    def _made(self, name: str, rows: Callable[[], DataFrame]) -> str:
+        if name not in self._views:
+            view = name if name == TARGET else f"_{uuid.uuid4().hex}"
+            rows().createOrReplaceTempView(view)
+            self._run.views.append(view)
+            self._views[name] = view
+        return self._views[name]
+
+    def _rows_of(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
+        return table_rows(self._run.session, catalog.load_table(parts[1:]), Scan())
+
+    def _target_rows(self) -> DataFrame:
+        self.reads_target = True
+        if self._target is None:
+            self._target = table_rows(self._run.session, self._run.table, Scan(ref=self._run.job.branch))
+        return self._target
+
+    def _catalog(self, name: str) -> Catalog | None:
+        job = self._run.job
+        if name == job.catalog.name:
+            return self._run.catalog
+        other = job.source.catalog if job.source else None
+        return load_catalog(other) if other is not None and other.name == name else None
+
+
+def has_subquery(session: SparkSession, text: str) -> bool:
+    """Whether there is a subquery in an expression. Raises ParseException."""
+    return bool(_expression_plan(session, text).innerChildren().nonEmpty())
+
+
+def _parser(session: SparkSession) -> Any:
+    return session._jsparkSession.sessionState().sqlParser()
+
+
+def _expression_plan(session: SparkSession, text: str) -> Any:
+    """An expression as the condition of a plan that reads nothing, so that its subqueries are that plan's."""
+    plans: Any = session._jvm.org.apache.spark.sql.catalyst.plans.logical  # type: ignore[union-attr]
+    return plans.Filter(_parser(session).parseExpression(text), plans.OneRowRelation())
+
+
+def _relations(plan: Any, parent: str | None) -> Iterator[_Relation]:
+    """Every table name in a plan that is parsed only, those of subqueries and WITH among them."""
+    kind = str(plan.nodeName())
+    if kind == "RelationTimeTravel":
+        relation = plan.relation()
+        if str(relation.nodeName()) == "UnresolvedRelation":
+            yield _relation(relation, takes_alias=False, at_a_version=True)
+        return
+    if kind == "UnresolvedRelation":
+        yield _relation(plan, takes_alias=parent not in _TAKES_NO_ALIAS, at_a_version=False)
+    for children in (plan.children(), plan.innerChildren()):
+        walk = children.iterator()
+        while walk.hasNext():
+            yield from _relations(walk.next(), kind)
+
+
+def _relation(found: Any, *, takes_alias: bool, at_a_version: bool) -> _Relation:
+    names = found.multipartIdentifier()
+    origin = found.origin()
+    parts = tuple(str(names.apply(i)) for i in range(names.size()))
+    return _Relation(parts, origin.startIndex().get(), origin.stopIndex().get(), takes_alias, at_a_version)

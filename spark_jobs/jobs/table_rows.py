@@ -1,0 +1,18 @@
+"""Rows of Iceberg tables that a job reads beside what it changes: a source table, or one that SQL text names."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.table.table import Table
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows
+
+
+def table_rows(session: SparkSession, table: Table, scan: Scan) -> DataFrame:
+    """Live rows of a snapshot, in the schema that it is read with. Raises RefError, UnsupportedError."""
+    planned = plan(table, scan)
+    schema = planned.schema
+    context = ReadContext.for_table(table.metadata, schema=schema, columns=[*[f.name for f in schema.fields], POSITION_COLUMN])
+    return live_rows(session, planned.tasks, context, table.io.properties).drop(FILE_COLUMN, POSITION_COLUMN)

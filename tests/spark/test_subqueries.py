@@ -1,0 +1,161 @@
+"""Subqueries in the conditions of DELETE and UPDATE: which tables they may name, what they see, and what is a conflict for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.errors import DataError, NoSuchTableError, UnsupportedError, WhereError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, STRING, NestedField
+from spark_jobs.jobs import delete
+from spark_jobs.jobs.job_run import JobRun
+from tests.catalog.wrappers import Meddles
+from tests.spark.conftest import Place
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "k", LONG), NestedField(3, "city", STRING))
+ROWS = [(1, 1, "Oslo"), (2, None, "Rome"), (3, 3, "Oslo"), (4, 7, None), (5, 1, "Bonn"), (6, 3, "Rome")]
+OTHER = [(1, 1, "Oslo"), (9, 3, "Rome"), (4, None, None)]
+
+
+def arrow(rows: list[tuple[Any, ...]]) -> pa.Table:
+    types = pa.schema({"id": pa.int64(), "k": pa.int64(), "city": pa.string()})
+    return pa.Table.from_pylist([dict(zip(types.names, r, strict=True)) for r in rows], types)
+
+
+@pytest.fixture
+def filled(place: Place) -> Place:
+    for name, rows in (("t", ROWS), ("other", OTHER)):
+        place.create(name, SCHEMA)
+        place.append(name, arrow(rows))
+    place.parquet(arrow(OTHER), "late.parquet")
+    return place
+
+
+def ids(place: Place) -> list[int]:
+    return [r["id"] for r in place.rows("t")]
+
+
+WHERES = {
+    "id IN (SELECT id FROM test.db.other)": {1, 4},
+    "k IN (SELECT k FROM test.db.other)": {1, 3, 5, 6},
+    "k NOT IN (SELECT k FROM test.db.other)": set(),
+    "k NOT IN (SELECT k FROM test.db.other WHERE k IS NOT NULL)": {4},
+    "id > 2 AND k IN (SELECT k FROM test.db.other)": {3, 5, 6},
+    "id = 2 OR k IN (SELECT k FROM test.db.other WHERE id = 1)": {1, 2, 5},
+    "EXISTS (SELECT 1 FROM test.db.other o WHERE o.k = target.k AND o.id <> target.id)": {3, 5, 6},
+    "NOT EXISTS (SELECT 1 FROM test.db.other WHERE other.city = target.city)": {4, 5},
+    "EXISTS (SELECT 1 FROM `test` . db.`other` WHERE other.id = target.id) -- by quoted names": {1, 4},
+    "k > (SELECT avg(k) FROM target)": {4},
+    "k > (SELECT avg(k) FROM test.db.t)": {4},
+    "id > (SELECT min(o.id) FROM target AS o WHERE o.k = target.k)": {5, 6},
+    "id IN (WITH late AS (SELECT * FROM test.db.other) SELECT a.id FROM late a JOIN test.db.t b ON a.id = b.id)": {1, 4},
+    "(k, city) IN (SELECT k, city FROM test.db.other)": {1, 6},
+    "id IN (SELECT id FROM parquet.`{folder}/late.parquet`)": {1, 4},
+    "city IN ('test.db.other', (SELECT max(city) FROM test.db.other))": {2, 6},
+}
+
+
+@pytest.mark.parametrize("where", WHERES)
+def test_a_delete_with_a_subquery_deletes_what_spark_says(filled: Place, mode: str, where: str) -> None:
+    filled.run("delete", "t", where=where.format(folder=filled.folder), change=RowChange(mode=mode))  # type: ignore[arg-type]
+    assert set(ids(filled)) == {r[0] for r in ROWS} - WHERES[where]
+    assert [v.name for v in filled.session.catalog.listTables() if v.isTemporary] == []
+
+
+def test_an_update_may_have_subqueries_in_where_and_set(filled: Place, mode: str) -> None:
+    sets = {"k": "(SELECT max(k) FROM target) + id", "city": "(SELECT max(o.city) FROM test.db.other o WHERE o.id = target.id)"}
+    where = "id IN (SELECT id FROM test.db.other UNION SELECT 2)"
+    filled.run("update", "t", where=where, change=RowChange(mode=mode, set=sets))  # type: ignore[arg-type]
+    expected = [*ROWS]
+    expected[0], expected[1], expected[3] = (1, 8, "Oslo"), (2, 9, None), (4, 11, None)
+    assert [tuple(r.values()) for r in filled.rows("t")] == expected
+
+
+def test_a_source_query_may_name_tables_of_the_catalog(filled: Place) -> None:
+    query = "SELECT other.id + 10 AS id, t.k, t.city FROM test.db.other, test.db.t WHERE other.id = t.id"
+    filled.run("append", "t", source=Source(format="sql", query=query))
+    assert ids(filled) == [1, 2, 3, 4, 5, 6, 11, 14]
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "says"),
+    [
+        ("id IN (SELECT id FROM test.db.missing)", NoSuchTableError, "missing"),
+        ("id IN (SELECT id FROM nowhere.db.t)", WhereError, "nowhere"),
+        ("id IN (SELECT nope FROM test.db.other)", WhereError, "nope"),
+        ("id IN (SELECT id, k FROM test.db.other)", WhereError, "IN"),
+        ("id IN (SELECT id FROM test.db.other WHERE rand() > 0.5)", WhereError, "not deterministic"),
+        ("id = (SELECT id FROM test.db.other)", DataError, "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
+        ("id IN (SELECT id FROM test.db.other VERSION AS OF 1)", UnsupportedError, "format table"),
+        ("id IN (SELECT id FROM parquet.`{folder}/no-such-file`)", DataError, "no such path"),
+        ("id IN (SELECT id FROM parquet.`{location}/data`)", DataError, "inside the table's own location"),
+    ],
+)
+def test_a_wrong_subquery_is_one_line_and_changes_nothing(filled: Place, where: str, error: type, says: str) -> None:
+    before = filled.files_on_disk("t")
+    with pytest.raises(error, match=says) as caught:
+        filled.run("delete", "t", where=where.format(folder=filled.folder, location=filled.table("t").location))
+    assert "\n" not in str(caught.value)
+    assert filled.files_on_disk("t") == before
+
+
+MERGES: dict[str, dict[str, Any]] = {
+    "ON": {"on": "target.id = source.id AND EXISTS (SELECT 1)"},
+    "WHEN clause 1": {"condition": "target.id IN (SELECT 1)"},
+}
+
+
+@pytest.mark.parametrize("where", MERGES)
+def test_a_subquery_in_a_merge_s_conditions_is_refused_as_spark_refuses_it(filled: Place, where: str) -> None:
+    parts = {"on": "target.id = source.id"} | MERGES[where]
+    on = parts.pop("on")
+    clauses = [MergeClause(when="matched", action="update", assignments={"k": "1"}, **parts)]
+    with pytest.raises(WhereError, match=f"a subquery in {where}"):
+        filled.merge("t", filled.parquet(arrow(OTHER)), on, clauses, "merge-on-read")
+
+
+def test_a_merge_s_assignments_may_have_subqueries(filled: Place, mode: str) -> None:
+    clauses = [
+        MergeClause(when="matched", action="update", assignments={"k": "(SELECT max(k) FROM target) + source.id"}),
+        MergeClause(
+            when="not-matched", action="insert", assignments={"id": "source.id", "k": "(SELECT min(id) FROM test.db.other)"}
+        ),
+    ]
+    source = Source(format="sql", query="SELECT * FROM src", views={"src": f"{filled.folder}/late.parquet"})
+    filled.merge("t", source, "target.id = source.id", clauses, mode)
+    expected = [(1, 8, "Oslo"), *ROWS[1:3], (4, 11, None), *ROWS[4:], (9, 1, None)]
+    assert [tuple(r.values()) for r in filled.rows("t")] == expected
+
+
+def test_an_update_may_assign_what_differs_from_row_to_row(filled: Place) -> None:
+    filled.run("update", "t", change=RowChange(set={"city": "uuid()"}))
+    assert len({r["city"] for r in filled.rows("t")}) == len(ROWS)
+
+
+MEANWHILE = {
+    "reads the target": ("id > (SELECT min(o.id) FROM target o WHERE o.k = target.k) AND k = 1", 2, [1, 2, 3, 4, 6]),
+    "reads another table": ("id IN (SELECT id FROM test.db.other) AND k = 1", 1, [0, 2, 3, 4, 5, 6]),
+}
+
+
+@pytest.mark.parametrize("name", MEANWHILE)
+def test_rows_that_come_meanwhile_are_a_conflict_where_the_subquery_reads_the_table(filled: Place, mode: Any, name: str) -> None:
+    where, evaluations, left = MEANWHILE[name]
+    added = 0 if name == "reads another table" else -1
+    others = [lambda: filled.append("t", arrow([(added, 2, None)]))]
+    spec = JobSpec(job="delete", table="test.db.t", catalog=filled.config, where=where, change=RowChange(mode=mode))
+    report = delete.run(JobRun(filled.session, spec, Meddles(filled.catalog, *others), filled.table("t")))
+    assert report.metrics["evaluations-count"] == evaluations
+    assert ids(filled) == sorted({*left, added})
+
+
+def test_an_overwrite_s_filter_takes_no_subquery(filled: Place) -> None:
+    source = Source(format="sql", query="SELECT 1L AS id, 1L AS k, 'x' AS city")
+    with pytest.raises(WhereError, match="a subquery"):
+        filled.run("overwrite", "t", where="id IN (SELECT id FROM test.db.other)", source=source)
