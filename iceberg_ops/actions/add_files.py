@@ -30,8 +30,6 @@ from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 
-_FOOTERS_AT_ONCE = 8
-
 
 def add_files(run: Run) -> None:
     """Fill ``run.outcome``. Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
@@ -41,7 +39,7 @@ def add_files(run: Run) -> None:
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
     with run.step("plan") as detail:
-        files = _planned(run.table, options, run.job.branch)
+        files = _planned(run, options)
         detail.append(f"{len(files)} files below {options.source_path}")
     outcome = run.outcome
     outcome.metrics |= {
@@ -64,7 +62,8 @@ def add_files(run: Run) -> None:
         outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
 
 
-def _planned(table: Table, options: AddFilesOptions, branch: str) -> list[DataFile]:
+def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
+    table = run.table
     metadata = table.metadata
     schema, spec = metadata.schema, metadata.spec
     check_spec(schema, spec)
@@ -85,8 +84,12 @@ def _planned(table: Table, options: AddFilesOptions, branch: str) -> list[DataFi
         frozenset(f.source_id for f in spec.fields if not f.transform.is_void),
     )
     placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in found]
-    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-        files = list(pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed))
+    meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in found), unit="files")
+    files = []
+    with ThreadPoolExecutor(options.parallelism) as pool:
+        for f in pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed):
+            files.append(f)
+            meter.advance(1, f.file_size_in_bytes)
     return [f for f in files if f.record_count]
 
 

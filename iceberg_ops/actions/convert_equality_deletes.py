@@ -58,20 +58,20 @@ def _convert(run: Run, plan: ConvertEqualityDeletesPlan, options: ConvertEqualit
     assert plan.snapshot is not None
     snapshot_id = plan.snapshot.snapshot_id
 
-    def operation_of(groups: Sequence[RewrittenDeletes]) -> Operation:
+    def operation_of(groups: Sequence[RewrittenDeletes], run_key: str) -> Operation:
         return RowDelta(
             added_deletes=tuple(f for g in groups for f in g.added),
             removed_deletes=tuple(f for g in groups for f in g.removed),
             referenced_data_files=tuple(path for g in groups for path in g.data_files),
             isolation=None,
             branch=run.job.branch,
-            run_key=run.run_key,
+            run_key=run_key,
             starting_snapshot_id=snapshot_id,
             summary=run.summary,
             name="convert_equality_deletes",
         )
 
-    run_groups(run, snapshot_id, plan.groups, lambda group: converted(run, group, options), operation_of)
+    run_groups(run, snapshot_id, plan.groups, lambda group: converted(run, group, options), operation_of, options.progress)
 
 
 def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOptions) -> RewrittenDeletes:

@@ -3,14 +3,24 @@ group under a lease, commit. What a group's work is, and which operation commits
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from types import TracebackType
+from typing import Generic, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
+from iceberg_ops.actions.local_runner import usable_cpus
+from iceberg_ops.actions.progress import Meter
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.operation import Operation
+from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import GroupReport, SkippedFile
+from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
+from iceberg_ops.planning.file_groups import in_job_order
 from iceberg_ops.scan.tasks import DeleteFile
 
 
@@ -23,6 +33,8 @@ class PlannedDeletes(Protocol):
     def reason(self) -> str: ...
     @property
     def input_bytes(self) -> int: ...
+    @property
+    def input_files(self) -> int: ...
     @property
     def deletes(self) -> Sequence[DeleteFile]: ...
 
@@ -60,24 +72,154 @@ def report_plan(
         )
 
 
+OperationOf = Callable[[Sequence[RewrittenDeletes], str], Operation]
+"""The operation that commits groups, under a run key."""
+
+
 def run_groups(
     run: Run,
     snapshot_id: int,
     groups: Sequence[G],
     work: Callable[[G], RewrittenDeletes],
-    operation_of: Callable[[Sequence[RewrittenDeletes]], Operation],
+    operation_of: OperationOf,
+    progress: ProgressOptions,
 ) -> None:
-    """Do every group's work under a lease on the starting snapshot, then commit. Staged files go when the work fails."""
+    """Do every group's work under a lease on the starting snapshot, several at a time, and commit: all groups at once, or with
+    partial progress in batches as they complete.
+
+    Without partial progress a group's failure is raised, and staged files go; with it the group is reported as failed.
+    """
+    meter = run.meter("rewriting", sum(len(g.deletes) for g in groups), sum(g.input_bytes for g in groups), unit="delete files")
+    ordered = in_job_order(groups, progress.rewrite_job_order)
     with run.lease(snapshot_id) as renew:
-        done: list[RewrittenDeletes] = []
-        try:
-            with run.step("run"):
-                for group in groups:
-                    done.append(work(group))
-                    renew()
-        except Exception:
-            delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
-            raise
+        with _Works(ordered, work, min(progress.max_concurrent_file_group_rewrites, usable_cpus())) as works:
+            answers = _told(works, renew, meter)
+            if progress.partial_progress:
+                _partially(run, answers, operation_of, progress, len(groups))
+                return
+            done = _all(run, works, answers)
         with run.step("commit") as detail:
-            commit_deletes(run, done, operation_of)
+            commit_deletes(run, done, lambda left: operation_of(left, run.run_key))
             detail.append(f"{run.outcome.attempts} attempts")
+
+
+class _Works(Generic[G]):
+    """Groups in work, answered as they complete: what a group became, or the error it met."""
+
+    def __init__(self, groups: Sequence[G], work: Callable[[G], RewrittenDeletes], at_once: int) -> None:
+        self._work = work
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="deletes")
+        self._pending = [self._threads.submit(self._attempt, group) for group in groups]
+
+    def __enter__(self) -> _Works[G]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def __iter__(self) -> Iterator[tuple[G, RewrittenDeletes | IcebergOpsError]]:
+        for future in as_completed(self._pending):
+            if not future.cancelled():
+                yield future.result()
+
+    def stop(self) -> None:
+        """Begin no other group; those in work are still answered for."""
+        for future in self._pending:
+            future.cancel()
+
+    def _attempt(self, group: G) -> tuple[G, RewrittenDeletes | IcebergOpsError]:
+        try:
+            return group, self._work(group)
+        except IcebergOpsError as e:
+            return group, e
+
+
+Answers = Iterator[tuple[PlannedDeletes, RewrittenDeletes | IcebergOpsError]]
+
+
+def _told(works: _Works[G], renew: Callable[[], None], meter: Meter) -> Iterator[tuple[G, RewrittenDeletes | IcebergOpsError]]:
+    for group, found in works:
+        renew()
+        meter.advance(len(group.deletes), group.input_bytes)
+        yield group, found
+
+
+def _all(run: Run, works: _Works[G], answers: Answers) -> list[RewrittenDeletes]:
+    """Every group's result, in the plan's order. The first failure stops what has not begun, and is raised when the rest is."""
+    done: list[RewrittenDeletes] = []
+    failure: IcebergOpsError | None = None
+    try:
+        with run.step("run"):
+            for _, found in answers:
+                if isinstance(found, RewrittenDeletes):
+                    done.append(found)
+                else:
+                    failure = failure or found
+                    works.stop()
+            if failure is not None:
+                raise failure
+    except Exception:
+        delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
+        raise
+    return sorted(done, key=lambda g: g.group_id)
+
+
+def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: ProgressOptions, groups: int) -> None:
+    """Commit in up to ``partial-progress.max-commits`` batches. Raises CommitFailedError for too many failed ones, and the last
+    error where nothing was committed."""
+    per_commit = -(-groups // progress.max_commits)
+    batch: list[RewrittenDeletes] = []
+    errors: list[IcebergOpsError] = []
+    failed_commits = 0
+
+    def commit_batch() -> None:
+        nonlocal failed_commits
+        key = _batch_key(run, batch)
+        try:
+            commit_deletes(run, batch, lambda left: operation_of(left, key))
+        except CommitStateUnknownError:
+            raise
+        except IcebergOpsError as e:
+            errors.append(e)
+            failed_commits += 1
+        batch.clear()
+
+    try:
+        with run.step("run and commit") as detail:
+            for group, found in answers:
+                if isinstance(found, RewrittenDeletes):
+                    batch.append(found)
+                else:
+                    errors.append(found)
+                    _record_failure(run, group, found)
+                if len(batch) >= per_commit:
+                    commit_batch()
+            if batch:
+                commit_batch()
+            detail.append(f"{len(run.outcome.snapshot_ids)} commits, {failed_commits} failed")
+    except Exception as e:
+        if not isinstance(e, CommitStateUnknownError):
+            delete_staged(run.table.io, [f.file_path for g in batch for f in g.added])
+        raise
+    if errors and not run.outcome.snapshot_ids:
+        raise errors[-1]
+    if failed_commits > progress.max_failed_commits:
+        raise CommitFailedError(
+            f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
+            f"{errors[-1]}"
+        )
+    complete = all(group.status == "committed" for group in run.outcome.groups.values())
+    run.outcome.status = "committed" if complete else "partially-committed"
+
+
+def _record_failure(run: Run, group: PlannedDeletes, error: IcebergOpsError) -> None:
+    planned = run.outcome.groups[group.group_id]
+    run.outcome.groups[group.group_id] = replace(planned, status="failed", reason=f"{error.code}: {error}")
+
+
+def _batch_key(run: Run, batch: Sequence[RewrittenDeletes]) -> str:
+    """The run's key and what the batch replaces: a run that is done again never takes another batch's commit for its own."""
+    digest = hashlib.sha256()
+    for f in sorted((f.file_path, f.content_offset or 0) for g in batch for f in g.removed):
+        digest.update(f"{f[0]}\0{f[1]}\0".encode())
+    return f"{run.run_key}/{digest.hexdigest()[:12]}"

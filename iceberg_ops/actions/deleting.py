@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from iceberg_ops.errors import RetryableError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
 
+DELETED_AT_ONCE = 10_000
+"""Files of one bulk delete: what progress is told after."""
+
 
 def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None) -> list[DeleteFailure]:
     """What could not be deleted. ``most_at_once`` (max-concurrent-deletes): file by file, so many at a time; None: in bulk."""

@@ -7,15 +7,17 @@ same files, on the metadata it would commit.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.deleting import DELETED_AT_ONCE, delete_files
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expired_files import UnreachedFiles, unreached_files
 from iceberg_ops.commit.expiry import expire, resume_expiry
-from iceberg_ops.config.options import expire_snapshots_options
+from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.spec.metadata_builder import apply_updates
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
@@ -34,6 +36,8 @@ def expire_snapshots(run: Run) -> None:
     """Fill ``run.outcome``. Raises ValidationError where gc.enabled is false, and what the committer raises."""
     table = run.table
     options = expire_snapshots_options(run.job.options, table.properties, now_ms=run.now_ms())
+    if not options.stream_results:
+        run.outcome.listed = NO_LIMIT
     operation = ExpireSnapshots(
         older_than_ms=options.older_than_ms,
         retain_last=options.retain_last,
@@ -50,14 +54,14 @@ def expire_snapshots(run: Run) -> None:
         detail.append(f"{run.outcome.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
     if not staged.updates:
         if not run.job.dry_run:
-            _resume(run)
+            _resume(run, options)
         return
     run.outcome.status = "planned"
     if run.job.dry_run:
         _record_files(run, _planned_files(table, planned), ())
         return
     with run.step("commit and clean") as detail:
-        result = expire(run.catalog, table, operation)
+        result = expire(run.catalog, table, operation, delete=_deleting(run, options))
         detail.append(f"{result.committed.attempts} attempts")
     run.outcome.status = "already-committed" if result.committed.already_committed else "committed"
     run.outcome.attempts = result.committed.attempts
@@ -67,10 +71,25 @@ def expire_snapshots(run: Run) -> None:
     _record_files(run, result.files, result.failures)
 
 
-def _resume(run: Run) -> None:
+def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Sequence[str]], list[DeleteFailure]]:
+    """Delete batch by batch, and say how far it is."""
+
+    def delete(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        meter = run.meter("deleting", len(locations), unit="files")
+        failures: list[DeleteFailure] = []
+        for first in range(0, len(locations), DELETED_AT_ONCE):
+            batch = locations[first : first + DELETED_AT_ONCE]
+            failures += delete_files(io, batch, options.max_concurrent_deletes)
+            meter.advance(len(batch))
+        return failures
+
+    return delete
+
+
+def _resume(run: Run, options: ExpireSnapshotsOptions) -> None:
     """Nothing expires now, but an earlier run may have died between its swap and its deletions."""
     with run.step("clean") as detail:
-        resumed = resume_expiry(run.catalog, run.table)
+        resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options))
         detail.append(f"{resumed} earlier expirations finished")
     run.outcome.metrics["resumed-expirations-count"] = resumed
 

@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.deleting import delete_files
+from iceberg_ops.actions.deleting import DELETED_AT_ONCE, delete_files
 from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.neighbours import Claim, claims_of_others
 from iceberg_ops.actions.sorted_lines import SortedLines
-from iceberg_ops.config.options import RemoveOrphanFilesOptions, remove_orphan_files_options
+from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.errors import RetryableError, ValidationError
@@ -47,8 +47,6 @@ from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
 _COPIED_AT_ONCE = 1 << 20
-_DELETED_AT_ONCE = 10_000
-"""Files of one bulk delete: what a report of progress is made after."""
 
 
 def remove_orphan_files(run: Run) -> None:
@@ -60,6 +58,8 @@ def remove_orphan_files(run: Run) -> None:
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
     location = search_location(table.location, table.properties, options.location)
+    if not options.stream_results:
+        run.outcome.listed = NO_LIMIT
     check_quarantine(table.location, options.quarantine_path)
     with SortedLines() as orphans:
         _find(run, options, location, orphans)
@@ -169,7 +169,7 @@ def _read(orphans: SortedLines) -> Iterator[tuple[str, int]]:
 
 def _batches(orphans: SortedLines) -> Iterator[list[tuple[str, int]]]:
     waiting = _read(orphans)
-    while batch := list(islice(waiting, _DELETED_AT_ONCE)):
+    while batch := list(islice(waiting, DELETED_AT_ONCE)):
         yield batch
 
 

@@ -57,19 +57,19 @@ def _rewrite(run: Run, plan: RewritePositionDeletesPlan, options: RewritePositio
     assert plan.snapshot is not None
     snapshot_id = plan.snapshot.snapshot_id
 
-    def operation_of(groups: Sequence[RewrittenDeletes]) -> Operation:
+    def operation_of(groups: Sequence[RewrittenDeletes], run_key: str) -> Operation:
         return RewriteFiles(
             removed_deletes=tuple(f for g in groups for f in g.removed),
             added_deletes=tuple(f for g in groups for f in g.added),
             delete_sequence_number=sequence_number,
             branch=run.job.branch,
-            run_key=run.run_key,
+            run_key=run_key,
             starting_snapshot_id=snapshot_id,
             summary=run.summary,
             name="rewrite_position_delete_files",
         )
 
-    run_groups(run, snapshot_id, plan.groups, lambda group: rewritten(run, group, options), operation_of)
+    run_groups(run, snapshot_id, plan.groups, lambda group: rewritten(run, group, options), operation_of, options.progress)
 
 
 def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesOptions) -> RewrittenDeletes:

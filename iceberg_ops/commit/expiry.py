@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expired_files import UnreachedFiles, unreached_files
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
-from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
 from iceberg_ops.table.leases import active_leases
@@ -30,6 +31,12 @@ from iceberg_ops.table.table import Table
 FOLDER = "iceberg-ops/expiry"
 ABANDONED_AFTER_MS = 24 * 3600 * 1000
 Cleanup = Literal["all", "metadata-only", "none"]
+Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
+
+
+def in_bulk(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+    """Delete as the store does it best."""
+    return io.delete_many(locations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +50,17 @@ class ExpiryResult:
     resumed: int = 0
 
 
-def expire(catalog: Catalog, table: Table, operation: ExpireSnapshots, *, clean: Cleanup = "all") -> ExpiryResult:
-    """Expire and delete. Raises what ``commit`` raises; CorruptTableError where files can not be told (then none is deleted)."""
-    resumed = resume_expiry(catalog, table) if clean == "all" else 0
+def expire(
+    catalog: Catalog, table: Table, operation: ExpireSnapshots, *, clean: Cleanup = "all", delete: Delete = in_bulk
+) -> ExpiryResult:
+    """Expire, and delete with ``delete``.
+
+    Raises what ``commit`` raises; CorruptTableError where files can not be told (then none is deleted)."""
+    resumed = resume_expiry(catalog, table, delete=delete) if clean == "all" else 0
     table = catalog.load_table(table.identifier[1:])
     note = write_intent(table, operation)
     try:
-        committed = commit(catalog, table, operation)
+        committed = commit(catalog, table, operation, just_loaded=True)
     except CommitStateUnknownError:
         raise
     except IcebergOpsError:
@@ -58,7 +69,7 @@ def expire(catalog: Catalog, table: Table, operation: ExpireSnapshots, *, clean:
     after = catalog.load_table(table.identifier[1:])
     gone = [s for s in table.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
     files = unreached_files(after, gone, [path for _, path in _statistics_of(table, {s.snapshot_id for s in gone})])
-    failures = _delete(after, files, clean)
+    failures = _delete(after, files, clean, delete)
     if not failures and not _leased(after):
         _delete_notes(table, note)
     return ExpiryResult(committed=committed, files=files, failures=tuple(failures), resumed=resumed)
@@ -92,7 +103,7 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
     return location
 
 
-def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None) -> int:
+def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk) -> int:
     """Delete what expired snapshots of earlier runs left behind; the number of notes finished.
 
     A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away."""
@@ -104,7 +115,7 @@ def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None) 
         after = catalog.load_table(table.identifier[1:])
         gone, statistics = _gone(after, note)
         if gone and not _leased(after):
-            if not _delete(after, unreached_files(after, gone, statistics), "all"):
+            if not _delete(after, unreached_files(after, gone, statistics), "all", delete):
                 _delete_notes(table, location)
                 finished += 1
         elif not gone and now - int(note.get("created-at-ms", 0)) > ABANDONED_AFTER_MS:
@@ -112,14 +123,13 @@ def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None) 
     return finished
 
 
-def _delete(table: Table, files: UnreachedFiles, clean: Cleanup) -> list[DeleteFailure]:
+def _delete(table: Table, files: UnreachedFiles, clean: Cleanup, delete: Delete) -> list[DeleteFailure]:
     """Bulk deletion, content first. While a lease is in force, content stays: the job that holds it may still read it."""
     if clean == "none":
         return []
     content = () if clean == "metadata-only" or _leased(table) else (*files.data, *files.position_deletes, *files.equality_deletes)
     metadata = () if clean == "all" and _leased(table) else (*files.manifests, *files.manifest_lists, *files.statistics)
-    failures = table.io.delete_many(content)
-    return failures or table.io.delete_many(metadata)
+    return delete(table.io, content) or delete(table.io, metadata)
 
 
 def _leased(table: Table) -> bool:

@@ -9,8 +9,9 @@ What the values mean for a plan is decided in ``iceberg_ops.planning``. Referenc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from iceberg_ops.config.option_parsing import (
     Option,
@@ -33,8 +34,9 @@ from iceberg_ops.config.properties import (
     TARGET_FILE_SIZE_BYTES,
 )
 from iceberg_ops.config.table_options import TABLE_OPTIONS, add_files_options, compute_stats_options
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, UnsupportedError
 
+V = TypeVar("V")
 NO_LIMIT = 2**63 - 1
 DAY_MS = 86_400_000
 JOB_ORDERS = ("none", "bytes-asc", "bytes-desc", "files-asc", "files-desc")
@@ -49,15 +51,13 @@ _SIZES = (
     Option("max-file-group-input-files", "unlimited", "the most files one group may hold"),
 )
 _PROGRESS = (
-    Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time (lane local; on Spark its slots decide)"),
+    Option(
+        "max-concurrent-file-group-rewrites", "5", "groups in work at a time, one per CPU at most (on Spark its slots decide)"
+    ),
     Option("partial-progress.enabled", "false", "several commits instead of one"),
     Option("partial-progress.max-commits", "10", "the most commits one run may make"),
     Option("partial-progress.max-failed-commits", "max-commits", "more failed commits than this fail the run"),
     Option("rewrite-job-order", "none", "order of groups: " + ", ".join(JOB_ORDERS)),
-)
-_PROGRESS_WITHOUT_EFFECT = tuple(
-    Option(option.name, option.default, "accepted for Iceberg's sake; groups of deletes are read one by one and committed at once")
-    for option in _PROGRESS
 )
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "rewrite_data_files": (
@@ -73,28 +73,27 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("remove-dangling-deletes", "false", "also remove delete files that apply to no live file"),
         Option("compression-factor", "1.0", "scales the estimated number of sorted output files"),
         Option("max-overlap-depth", "2", "sort: mean files per point of the sort key that still counts as clustered"),
-        Option("shuffle-partitions-per-file", "1", "accepted for Iceberg's sake; rows are not shuffled by Spark here"),
-        Option("var-length-contribution", "8", "accepted for Iceberg's sake; z-order here ranks values by quantiles, not bytes"),
-        Option("max-output-size", "2147483647", "accepted for Iceberg's sake; z-values have 64 bits here"),
+        Option("shuffle-partitions-per-file", "1", "no other value: rows are not shuffled by Spark here"),
+        Option("var-length-contribution", "8", "no other value: z-order here ranks values by quantiles, not by their first bytes"),
+        Option("max-output-size", "2147483647", "no other value: z-values have 64 bits here"),
     ),
-    "rewrite_position_delete_files": (*_SIZES, *_PROGRESS_WITHOUT_EFFECT),
+    "rewrite_position_delete_files": (*_SIZES, *_PROGRESS),
     "convert_equality_deletes": (
         Option("target-file-size-bytes", "the table's", "size new delete files should have"),
-        Option("max-concurrent-file-group-rewrites", "5", "accepted without effect; groups are read one by one"),
-        Option("max-file-group-size-bytes", "107374182400", "accepted without effect; deletes that share data files go together"),
+        *_PROGRESS,
     ),
     "rewrite_manifests": (
         Option("spec-id", "the table's default spec", "rewrite the manifests of this partition spec"),
         Option("sort-by", "all partition fields", "partition fields to cluster by, comma separated"),
-        Option("use-caching", "false", "accepted for Iceberg's sake; nothing is cached in Spark here"),
+        Option("use-caching", "false", "no other value: manifests are not rewritten by Spark here, which could cache them"),
     ),
     "expire_snapshots": (
         Option("older-than", "history.expire.max-snapshot-age-ms ago", "expire snapshots older than this time or age (5d)"),
         Option("retain-last", "history.expire.min-snapshots-to-keep", "snapshots every branch keeps at least"),
         Option("snapshot-ids", "none", "expire these snapshots, comma separated"),
         Option("clean-expired-metadata", "false", "also drop partition specs and schemas nothing uses any more"),
-        Option("max-concurrent-deletes", "unlimited", "accepted for Iceberg's sake; files are deleted in bulk"),
-        Option("stream-results", "true", "accepted for Iceberg's sake; results are never collected"),
+        Option("max-concurrent-deletes", "in bulk", "delete file by file, so many at a time"),
+        Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
     ),
     "remove_orphan_files": (
         Option("older-than", "3d", "only files last modified before this: a time, or an age such as 3d"),
@@ -103,10 +102,10 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("prefix-mismatch-mode", "error", "a file whose scheme or authority differs: error, ignore or delete"),
         Option("equal-schemes", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
         Option("equal-authorities", "none", "authorities that mean the same, as from=to pairs"),
-        Option("max-concurrent-deletes", "unlimited", "accepted for Iceberg's sake; files are deleted in bulk"),
+        Option("max-concurrent-deletes", "in bulk", "delete file by file, so many at a time"),
         Option("quarantine-path", "none", "move orphans below this folder instead of deleting them"),
-        Option("prefix-listing", "true", "accepted for Iceberg's sake; locations are always listed by prefix"),
-        Option("stream-results", "true", "accepted for Iceberg's sake; results are never collected"),
+        Option("prefix-listing", "false", "true: the driver lists all in one go; false: on lane spark, tasks list folders"),
+        Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
     ),
 }  # fmt: skip
 
@@ -151,9 +150,6 @@ class RewriteDataFilesOptions:
     remove_dangling_deletes: bool
     compression_factor: float
     max_overlap_depth: float
-    shuffle_partitions_per_file: int
-    var_length_contribution: int
-    max_output_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +161,7 @@ class RewritePositionDeleteFilesOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertEqualityDeletesOptions:
     target_file_size_bytes: int
-    max_concurrent_file_group_rewrites: int
-    max_file_group_size_bytes: int
+    progress: ProgressOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +181,8 @@ class ExpireSnapshotsOptions:
     retain_last: int | None
     snapshot_ids: tuple[int, ...]
     clean_expired_metadata: bool
+    max_concurrent_deletes: int | None = None
+    stream_results: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +217,9 @@ def known_options(action: str) -> tuple[str, ...]:
 def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteDataFilesOptions:
     """Raises OptionError."""
     read = _reader("rewrite_data_files", options)
+    _refuse_others(read, "shuffle-partitions-per-file", at_least(1), 1, "rows are not shuffled by Spark")
+    _refuse_others(read, "var-length-contribution", at_least(1), 8, "z-order ranks values by quantiles, not by their first bytes")
+    _refuse_others(read, "max-output-size", at_least(1), 2**31 - 1, "z-values have 64 bits")
     sort_order = read("sort-order", text, None)
     strategy = read("strategy", choice("binpack", "sort"), "sort" if sort_order else "binpack")
     if sort_order and strategy == "binpack":
@@ -237,9 +237,6 @@ def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[s
         remove_dangling_deletes=read("remove-dangling-deletes", boolean, False),
         compression_factor=read("compression-factor", number, 1.0),
         max_overlap_depth=read("max-overlap-depth", number, 2.0),
-        shuffle_partitions_per_file=read("shuffle-partitions-per-file", at_least(1), 1),
-        var_length_contribution=read("var-length-contribution", at_least(1), 8),
-        max_output_size=read("max-output-size", at_least(1), 2**31 - 1),
     )
 
 
@@ -257,15 +254,14 @@ def convert_equality_deletes_options(options: Mapping[str, str], properties: Map
     read = _reader("convert_equality_deletes", options)
     return ConvertEqualityDeletesOptions(
         target_file_size_bytes=read("target-file-size-bytes", at_least(1), DELETE_TARGET_FILE_SIZE_BYTES.of(properties)),
-        max_concurrent_file_group_rewrites=read("max-concurrent-file-group-rewrites", at_least(1), 5),
-        max_file_group_size_bytes=read("max-file-group-size-bytes", at_least(1), 100 * 2**30),
+        progress=_progress(read),
     )
 
 
 def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteManifestsOptions:
     """Raises OptionError."""
     read = _reader("rewrite_manifests", options)
-    read("use-caching", boolean, False)
+    _refuse_others(read, "use-caching", boolean, False, "manifests are not rewritten by Spark")
     return RewriteManifestsOptions(
         spec_id=read("spec-id", at_least(0), None),
         sort_by=read("sort-by", names, ()),
@@ -276,13 +272,13 @@ def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[st
 def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> ExpireSnapshotsOptions:
     """Raises OptionError."""
     read = _reader("expire_snapshots", options)
-    read("max-concurrent-deletes", at_least(1), None)
-    read("stream-results", boolean, True)
     return ExpireSnapshotsOptions(
         older_than_ms=read("older-than", moment(now_ms), now_ms - MAX_SNAPSHOT_AGE_MS.of(properties)),
         retain_last=read("retain-last", at_least(1), None),
         snapshot_ids=read("snapshot-ids", numbers, ()),
         clean_expired_metadata=read("clean-expired-metadata", boolean, False),
+        max_concurrent_deletes=read("max-concurrent-deletes", at_least(1), None),
+        stream_results=read("stream-results", boolean, True),
     )
 
 
@@ -332,6 +328,12 @@ def check_options(action: str, options: Mapping[str, str], properties: Mapping[s
 def _reader(action: str, options: Mapping[str, str]) -> OptionReader:
     check_option_names(action, options)
     return OptionReader(action, options)
+
+
+def _refuse_others(read: OptionReader, name: str, parse: Callable[[str], V], default: V, because: str) -> None:
+    """An option that Iceberg has and that could not take effect here: its default, which is what happens, is accepted."""
+    if (value := read(name, parse, default)) != default:
+        raise UnsupportedError(f"not supported: option {name} = {value} of {read.action}, because {because} here")
 
 
 def _sizes(read: OptionReader, table_target: int) -> SizeOptions:

@@ -16,7 +16,7 @@ TABLE_OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("source-path", "required", "the folder whose Parquet files become the table's"),
         Option("partition-filter", "none", "only files in this partition, as name=value pairs"),
         Option("check-duplicate-files", "true", "refuse a file that is in the table already"),
-        Option("parallelism", "8", "accepted for Iceberg's sake; eight footers are read at a time"),
+        Option("parallelism", "8", "footers read at a time"),
     ),
     "compute_table_stats": (
         Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),
@@ -31,6 +31,7 @@ class AddFilesOptions:
     source_path: str
     partition_filter: Mapping[str, str]
     check_duplicate_files: bool
+    parallelism: int = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,6 @@ class ComputeStatsOptions:
 def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
     """Raises OptionError."""
     read = OptionReader("add_files", options)
-    read("parallelism", at_least(1), 8)
     source = read("source-path", text, None)
     if source is None:
         raise OptionError("add_files needs option source-path: the folder whose files become the table's")
@@ -52,6 +52,7 @@ def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
         source_path=source.rstrip("/"),
         partition_filter=read("partition-filter", pairs, {}),
         check_duplicate_files=read("check-duplicate-files", boolean, True),
+        parallelism=read("parallelism", at_least(1), 8),
     )
 
 

@@ -34,6 +34,10 @@ class ConvertGroup:
     def input_bytes(self) -> int:
         return sum(d.data_file.file_size_in_bytes for d in self.deletes)
 
+    @property
+    def input_files(self) -> int:
+        return len(self.deletes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertEqualityDeletesPlan:

@@ -50,6 +50,10 @@ class DeleteGroup:
     def input_bytes(self) -> int:
         return sum(d.data_file.stored_bytes for d in self.deletes)
 
+    @property
+    def input_files(self) -> int:
+        return len(self.deletes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePositionDeletesPlan:

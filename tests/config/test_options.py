@@ -14,7 +14,7 @@ from iceberg_ops.config.options import (
     rewrite_data_files_options,
     rewrite_manifests_options,
 )
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, UnsupportedError
 
 BAD_MINIMUM = {"min-file-size-bytes": "70", "target-file-size-bytes": "64"}
 BAD_MAXIMUM = {"max-file-size-bytes": "64", "target-file-size-bytes": "64"}
@@ -101,3 +101,22 @@ def test_orphans_younger_than_a_day_need_an_explicit_yes() -> None:
 
 def test_names_are_split_at_commas() -> None:
     assert rewrite_manifests_options({"sort-by": "day, region"}, {}).sort_by == ("day", "region")
+
+
+@pytest.mark.parametrize(
+    ("action", "name", "default", "other"),
+    [
+        ("rewrite_data_files", "shuffle-partitions-per-file", "1", "2"),
+        ("rewrite_data_files", "var-length-contribution", "8", "16"),
+        ("rewrite_data_files", "max-output-size", "2147483647", "16"),
+        ("rewrite_manifests", "use-caching", "false", "true"),
+    ],
+)
+def test_what_could_take_no_effect_is_refused_by_name(action: str, name: str, default: str, other: str) -> None:
+    check_options(action, {name: default}, {}, now_ms=NOW)
+    with pytest.raises(UnsupportedError, match=f"option {name} = (?i:{other}) of {action}, because"):
+        check_options(action, {name: other}, {}, now_ms=NOW)
+
+
+def test_no_option_is_accepted_without_effect() -> None:
+    assert not [o.name for options in OPTIONS.values() for o in options if "accepted" in o.meaning or "effect" in o.meaning]

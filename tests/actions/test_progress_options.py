@@ -1,0 +1,155 @@
+"""Options that say how work is done, commit by commit and file by file, do what they say in every action that has them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from itertools import pairwise
+
+import pytest
+
+from iceberg_ops.actions import delete_runs
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.progress import LOG_SECONDS, Meter
+from iceberg_ops.actions.runner import Progress
+from iceberg_ops.errors import CommitFailedError, CorruptTableError
+from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.memory import MemoryFileIO
+from tests.actions.lake import Lake, make_lake, numbered
+from tests.actions.test_housekeeping import later, plant
+
+REGIONS = {"a": 3, "b": 1, "c": 2}
+"""Equality deletes by partition."""
+
+
+def with_equality_deletes() -> Lake:
+    lake = make_lake(partitioned=True)
+    lake.append(*(numbered(100 * i, 50, region) for i, region in enumerate(REGIONS)))
+    for i, (region, count) in enumerate(REGIONS.items()):
+        for n in range(count):
+            lake.delete_ids(*range(100 * i + 3 * n, 100 * i + 3 * n + 1 + n), partition=(region,))
+    return lake
+
+
+@pytest.mark.parametrize(("commits", "snapshots"), [(1, 1), (2, 2), (3, 3), (10, 3)])
+def test_partial_progress_commits_in_batches_of_groups(commits: int, snapshots: int) -> None:
+    lake = with_equality_deletes()
+    rows = lake.rows()
+    options = {"partial-progress.enabled": "true", "partial-progress.max-commits": str(commits)}
+    report = run_job(lake.job("convert_equality_deletes", **options), catalog=lake.catalog)
+    assert (report.status, len(report.snapshot_ids)) == ("committed", snapshots)
+    assert report.metrics["rewritten-delete-files-count"] == sum(REGIONS.values())
+    assert lake.rows() == rows
+    assert lake.run("convert_equality_deletes").status == "nothing-to-do"
+
+
+def test_one_commit_is_what_happens_otherwise_and_a_failure_leaves_nothing() -> None:
+    lake = with_equality_deletes()
+    broken = next(t for t in lake.tasks() if t.data_file.partition == ("b",)).file_path
+    lake.table.io.write(broken, b"broken", overwrite=True)
+    head, before = lake.table.metadata.current_snapshot_id, lake.paths()
+    with pytest.raises(CorruptTableError):
+        lake.run("convert_equality_deletes")
+    assert (lake.table.metadata.current_snapshot_id, lake.paths()) == (head, before)
+
+
+def test_with_partial_progress_a_failed_group_costs_only_itself() -> None:
+    lake = with_equality_deletes()
+    broken = next(t for t in lake.tasks() if t.data_file.partition == ("b",)).file_path
+    lake.table.io.write(broken, b"broken", overwrite=True)
+    report = lake.run("convert_equality_deletes", **{"partial-progress.enabled": True})
+    assert report.status == "partially-committed"
+    statuses = sorted((group.input_files, group.status) for group in report.groups)
+    assert statuses == [(1, "failed"), (2, "committed"), (3, "committed")]
+    assert next(g for g in report.groups if g.status == "failed").reason.startswith("CORRUPT_TABLE")
+
+
+def test_failed_commits_beyond_the_limit_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = with_equality_deletes()
+    real, calls = delete_runs.commit_deletes, []
+
+    def every_second(*arguments: object) -> None:
+        calls.append(arguments)
+        if len(calls) % 2 == 0:
+            raise CommitFailedError("refused")
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(delete_runs, "commit_deletes", every_second)
+    options = {"enabled": True, "max-commits": 3, "max-failed-commits": 0}
+    with pytest.raises(CommitFailedError, match=r"1 commits failed, more than partial-progress\.max-failed-commits 0: refused"):
+        lake.run("convert_equality_deletes", **{f"partial-progress.{name}": value for name, value in options.items()})
+
+
+@pytest.mark.parametrize(("order", "expected"), [("files-asc", [1, 2, 3]), ("files-desc", [3, 2, 1])])
+def test_groups_are_worked_in_the_order_asked_for(order: str, expected: list[int]) -> None:
+    lake = with_equality_deletes()
+    seen: list[Progress] = []
+    options = {"rewrite-job-order": order, "max-concurrent-file-group-rewrites": "1"}
+    run_job(lake.job("convert_equality_deletes", **options), catalog=lake.catalog, progress=seen.append)
+    done = [0, *(p.works_done for p in seen if p.what == "rewriting")]
+    assert [b - a for a, b in pairwise(done)] == expected
+    assert (seen[-1].works, seen[-1].bytes_done) == (6, seen[-1].bytes)
+
+
+class Deleting(MemoryFileIO):
+    """Notes how files are deleted, and how many at a time."""
+
+    bulk: list[int]
+    most = now = 0
+
+    def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        found = list(locations)
+        self.bulk.append(len(found))
+        return super().delete_many(found)
+
+    def delete(self, location: str) -> None:
+        with self.guard:
+            self.now += 1
+            self.most = max(self.most, self.now)
+        super().delete(location)
+        with self.guard:
+            self.now -= 1
+
+
+@pytest.mark.parametrize("action", ["remove_orphan_files", "expire_snapshots"])
+def test_no_more_files_are_deleted_at_a_time_than_asked_for(action: str) -> None:
+    lake = make_lake()
+    for i in range(4):
+        lake.append(numbered(i * 10, 10))
+    lake.run("rewrite_data_files", rewrite_all=True)
+    for i in range(20):
+        plant(lake, f"data/stray-{i}.parquet")
+    io = lake.table.io
+    assert isinstance(io, MemoryFileIO)
+    io.__class__ = Deleting
+    assert isinstance(io, Deleting)
+    io.bulk, io.guard = [], threading.Lock()
+    report = lake.run(action, now=lambda: later(6), max_concurrent_deletes=2)
+    assert report.status == "committed"
+    assert 0 < io.most <= 2
+    assert sum(io.bulk) <= 1, "notes of the action itself may go in bulk"
+
+
+def test_the_report_names_every_file_where_results_are_not_streamed() -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    for i in range(1_010):
+        plant(lake, f"data/stray-{i}.parquet")
+    few = lake.run("remove_orphan_files", now=lambda: later(4), dry_run=True)
+    assert (len(few.files), few.metrics["orphan-files-count"]) == (1_000, 1_010)
+    assert len(lake.run("remove_orphan_files", now=lambda: later(4), dry_run=True, stream_results=False).files) == 1_010
+
+
+def test_the_log_says_how_far_long_work_is_and_nothing_of_short_work(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    meter = Meter("rewriting", 4, 4 * 2**20, unit="files", subject="rewrite_data_files lake.web.t", clock=lambda: now)
+    with caplog.at_level(logging.INFO, "iceberg_ops"):
+        now = LOG_SECONDS - 1
+        meter.advance(1, 2**20)
+        assert caplog.messages == []
+        now = 2 * LOG_SECONDS
+        meter.part("g2", 2**20)
+        meter.part("g2", 0)
+        meter.advance(1, 2**20)
+    assert caplog.messages == ["rewrite_data_files lake.web.t: rewriting 1 of 4 files, 2.0 of 4.0 MiB, 0:20 left"]
