@@ -17,7 +17,7 @@ import click
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
-from iceberg_ops.errors import OptionError, UnsupportedError
+from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.config.job_spec import JobSpec
@@ -177,13 +177,11 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
 
     if job.lane == "spark" or (job.lane == "auto" and job.job in ROW_OPERATIONS):
         return _run_on_spark(job, as_json)
-    if job.job in ROW_OPERATIONS:
-        raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.actions.local_runner import LocalRunner
     from iceberg_ops.cli.progress import progress_line
 
-    with progress_line(enabled=sys.stderr.isatty()) as progress:
+    with progress_line(terminal=sys.stderr.isatty()) as progress:
         found = run_job(job, runner=LocalRunner(), progress=progress)
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0

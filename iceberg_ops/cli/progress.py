@@ -1,30 +1,43 @@
-"""A line of progress on standard error while groups are rewritten."""
+"""How far long work is, on standard error: a line that is drawn anew on a terminal, else a new line every ten seconds.
+
+Standard output is the report's alone, so that ``--json`` stays one document.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from iceberg_ops.actions.runner import Progress, ProgressCallback
 
+LINE_SECONDS = 10.0
+
 
 @contextmanager
-def progress_line(*, enabled: bool) -> Iterator[ProgressCallback | None]:
-    """A callback that draws works and bytes done and the time left; None where there is no terminal."""
-    if not enabled:
-        yield None
+def progress_line(*, terminal: bool) -> Iterator[ProgressCallback]:
+    """A callback that shows what is done, how much there is, and the time left."""
+    if not terminal:
+        yield lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.status import Status
 
-    columns = (TextColumn("rewriting"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("rewriting")
+    with Status("", console=Console(stderr=True)) as status:
+        yield lambda progress: status.update(str(progress))
 
-        def update(progress: Progress) -> None:
-            bar.update(task, total=progress.bytes, completed=progress.bytes_done)
 
-        yield update
+def lines(clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
+    """Print a line when ten seconds have passed since the last one, or since the start. ``clock`` gives seconds."""
+    last = clock()
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        if (now := clock()) - last >= LINE_SECONDS:
+            last = now
+            print(progress, file=sys.stderr, flush=True)
+
+    return tell

@@ -19,6 +19,7 @@ from pathlib import Path
 from iceberg_ops.errors import RuntimeMissingError
 
 OLDEST_JAVA = 17
+_STDERR = 2
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
 
 
@@ -40,7 +41,10 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
         path = Path(folder) / "job-spec.json"
         path.write_bytes(job_spec)
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        run = subprocess.run([*command, str(application), "--job-spec", str(path)], env={**environment, **python}, check=False)
+        # Standard output is the report's: what the job logs goes to standard error.
+        run = subprocess.run(
+            [*command, str(application), "--job-spec", str(path)], env={**environment, **python}, check=False, stdout=_STDERR
+        )
     return run.returncode
 
 

@@ -21,7 +21,6 @@ from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError, TerminalError
 from spark_jobs.runners.staged_leftovers import job_group
-from spark_jobs.runners.task_progress import watched_tasks
 from spark_jobs.session import task_slots
 
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -90,7 +89,7 @@ class SparkRewriteRunner:
                     self._told(work.group_id, share_of_sort(stage, done, tasks))
 
             group = f"{work.operation_id} {work.group_id} {stage.__name__}"
-            with job_group(self._session, group), watched_tasks(self._session, group, told):
+            with job_group(self._session, group, told):
                 return self._run_all(stage, texts)
 
         try:

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.progress import Meter
 from iceberg_ops.io.file_io import FileIO
+from spark_jobs.runners.task_progress import watched_tasks
 
 log = logging.getLogger(__name__)
 _STILL_RUNNING_SECONDS = 15.0
 
 
 @contextmanager
-def job_group(session: SparkSession, name: str) -> Iterator[None]:
-    """Run Spark jobs under a name by which their attempts are counted afterwards."""
+def job_group(session: SparkSession, name: str, told: Callable[[int, int], None] | None = None) -> Iterator[None]:
+    """Run Spark jobs under a name by which their attempts are counted afterwards. ``told``: tasks done, of how many, every second;
+    without it the log says so now and then."""
     context = session.sparkContext
     context.setJobGroup(name, name)
+    told = told or Meter("running", 0, 0, unit="tasks", subject=context.appName or name).at
     try:
-        yield
+        with watched_tasks(session, name, told):
+            yield
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]

@@ -1,0 +1,35 @@
+"""Long Spark work says how far it is while the driver waits."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.runners.staged_leftovers import job_group
+from spark_jobs.runners.task_progress import tasks_of, watched_tasks
+
+pytestmark = pytest.mark.spark
+
+
+def test_tasks_of_a_group_are_counted(session: SparkSession) -> None:
+    with job_group(session, "counted"):
+        session.sparkContext.parallelize(range(8), 4).map(lambda i: i).collect()
+    assert tasks_of(session, "counted") == (4, 4)
+    assert tasks_of(session, "another") == (0, 0)
+
+
+def test_who_waits_is_told(session: SparkSession) -> None:
+    heard = threading.Event()
+    seen: list[tuple[int, int]] = []
+
+    def told(done: int, total: int) -> None:
+        seen.append((done, total))
+        heard.set()
+
+    with job_group(session, "told", lambda done, total: None), watched_tasks(session, "told", told, every=0.001):
+        session.sparkContext.parallelize(range(4), 2).count()
+        heard.clear()
+        assert heard.wait(60)
+    assert seen[-1] == (2, 2)
