@@ -10,19 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from iceberg_ops.config.options import SizeOptions
+from iceberg_ops.config.options import RewriteDataFilesOptions, SizeOptions
+from iceberg_ops.data.encoding_sample import merged_bytes
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.rewrite import GroupWork
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size, write_max_file_size
+from iceberg_ops.planning.rewrite_data_files import MergedBytes
 from iceberg_ops.planning.sort_orders import RewriteOrder
 from iceberg_ops.scan.tasks import FileScanTask, task_to_json
 from iceberg_ops.serde.content_file_json import partition_to_json
 from iceberg_ops.serde.sort_json import sort_order_to_dict
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.table import Table
 
 
 def group_of_work(work_id: str) -> str:
@@ -34,17 +37,11 @@ def works_of(
     groups: Iterable[FileGroup], metadata: TableMetadata, io: FileIO, *, order: RewriteOrder, sizes: SizeOptions, operation_id: str
 ) -> list[GroupWork]:
     """Works for all groups, in order, with task ids that keep their file names apart."""
-    lineage = metadata.format_version >= 3
-    columns = [f.name for f in metadata.schema.fields]
-    read = ReadContext.for_table(
-        metadata, columns=[*columns, ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name] if lineage else None
-    ).to_json()
+    read = _read_context(metadata).to_json()
     found: list[GroupWork] = []
     for group in groups:
         parts = even_parts(group.tasks, group.expected_output_files) if order.strategy == "binpack" else [group.tasks]
-        write = WriteContext.for_table(
-            metadata, spec_id=group.output_spec_id, sort_order_id=order.sort_order_id or None, row_lineage=lineage
-        ).to_json()
+        write = _write_context(metadata, group.output_spec_id, order.sort_order_id).to_json()
         for i, tasks in enumerate(parts, 1):
             work = GroupWork(
                 group_id=f"{group.group_id}/{i}",
@@ -52,7 +49,7 @@ def works_of(
                 read=read,
                 write=write,
                 io_properties=dict(io.properties),
-                target_file_size=group.target_file_size if len(parts) < 2 else _target_of_part(tasks, sizes),
+                target_file_size=group.target_file_size if len(parts) < 2 else _target_of_part(group, tasks, sizes),
                 operation_id=operation_id,
                 task_id=f"{len(found):05d}",
                 partition=None if group.partition is None else tuple(partition_to_json(group.partition)),
@@ -60,9 +57,32 @@ def works_of(
                 sort_order=None if order.sort_order is None else sort_order_to_dict(order.sort_order),
                 zorder_columns=order.zorder_columns,
                 ranges=group.expected_output_files,
+                range_file_size=write_max_file_size(sizes),
             )
             found.append(work)
     return found
+
+
+def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedBytes:
+    """Estimates what tasks of the table become in the output spec, from a sample of their rows (``data.encoding_sample``)."""
+
+    def estimate(tasks: Sequence[FileScanTask]) -> int:
+        spec_id = table.metadata.default_spec_id if options.output_spec_id is None else options.output_spec_id
+        return merged_bytes(tasks, _read_context(table.metadata), _write_context(table.metadata, spec_id), table.io)
+
+    return estimate
+
+
+def _read_context(metadata: TableMetadata) -> ReadContext:
+    if metadata.format_version < 3:
+        return ReadContext.for_table(metadata)
+    columns = [f.name for f in metadata.schema.fields]
+    return ReadContext.for_table(metadata, columns=[*columns, ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name])
+
+
+def _write_context(metadata: TableMetadata, spec_id: int, sort_order_id: int = 0) -> WriteContext:
+    lineage = metadata.format_version >= 3
+    return WriteContext.for_table(metadata, spec_id=spec_id, sort_order_id=sort_order_id or None, row_lineage=lineage)
 
 
 def _without_statistics(task: FileScanTask) -> FileScanTask:
@@ -74,10 +94,10 @@ def _without_statistics(task: FileScanTask) -> FileScanTask:
     return replace(task, data_file=bare)
 
 
-def _target_of_part(tasks: Sequence[FileScanTask], sizes: SizeOptions) -> int:
+def _target_of_part(group: FileGroup, tasks: Sequence[FileScanTask], sizes: SizeOptions) -> int:
     """A part that should be one file may grow to the write maximum, so that a low estimate leaves no tiny second one; a part with
     a large input file is cut evenly."""
-    size = sum(task.data_bytes for task in tasks)
+    size = round(sum(task.data_bytes for task in tasks) * group.estimated_bytes / max(group.input_bytes, 1))
     return write_max_file_size(sizes) if expected_output_files(size, sizes) < 2 else output_target_size(size, sizes)
 
 

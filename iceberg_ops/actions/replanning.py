@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.group_works import merged_bytes_of
 from iceberg_ops.actions.rewrite_commits import group_report
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.io.locations import identity_under
@@ -39,7 +40,10 @@ def plan_again(
     is_cheap = sum(task.data_bytes for task in left) <= MOST_BYTES
     groups: tuple[FileGroup, ...] = ()
     if is_cheap:
-        groups, _ = group_tasks(left, options, metadata, order=earlier.order, output_spec_id=earlier.output_spec_id)
+        groups, _ = group_tasks(
+            left, options, metadata,
+            order=earlier.order, output_spec_id=earlier.output_spec_id, merged_bytes=merged_bytes_of(table, options),
+        )  # fmt: skip
         groups = tuple(replace(group, group_id=f"again-{group.group_id}") for group in groups)
     successors: dict[str, list[str]] = {group.group_id: [] for group in conflicted}
     for group in groups:

@@ -111,10 +111,13 @@ class Observer:
     def observe(self, table: pa.Table, row_group: int) -> None:
         """Look at a row group's canonical rows before they are written."""
         for f, column in zip(self.schema.fields, table.columns, strict=True):
-            for chunk in column.chunks:
-                self._look(f, chunk, row_group, False)
+            if f.type in (FLOAT, DOUBLE, STRING, BINARY):
+                self._look(f, column, row_group, False)
+            elif f.type.is_nested or isinstance(f.type, GeometryType | GeographyType):
+                for chunk in column.chunks:
+                    self._look(f, chunk, row_group, False)
 
-    def _look(self, f: NestedField, array: pa.Array, row_group: int, repeated: bool) -> None:
+    def _look(self, f: NestedField, array: pa.Array | pa.ChunkedArray, row_group: int, repeated: bool) -> None:
         if isinstance(f.type, StructType):
             for child, part in zip(f.type.fields, array.flatten(), strict=True):
                 self._look(child, part, row_group, repeated)
@@ -133,12 +136,15 @@ class Observer:
         elif f.type in (STRING, BINARY) and not repeated and len(array):
             self._text(f.field_id, array, row_group)
 
-    def _text(self, field_id: int, array: pa.Array, row_group: int) -> None:
-        values = array.dictionary if isinstance(array, pa.DictionaryArray) else array
+    def _text(self, field_id: int, array: pa.Array | pa.ChunkedArray, row_group: int) -> None:
+        in_dictionary = pa.types.is_dictionary(array.type)
+        values = array
+        if in_dictionary:
+            values = array.unify_dictionaries().chunk(0).dictionary if isinstance(array, pa.ChunkedArray) else array.dictionary
         if (pc.max(pc.binary_length(values)).as_py() or 0) < _STATISTICS_LIMIT:
             return
-        if isinstance(array, pa.DictionaryArray):
-            array = array.dictionary_decode()
+        if in_dictionary:
+            array = array.cast(array.type.value_type)
         found = pc.min_max(array.cast(pa.binary())).as_py()
         if found["min"] is None:
             return

@@ -3,12 +3,15 @@
 Only the leaves asked for are decoded. A part of a file is the row groups whose first byte lies in it (spec: splits at row-group
 offsets), less those that a filter rules out by their statistics. Text that was stored in dictionaries stays in them: decoding it
 after deletes and filters took rows away is cheaper, and so is comparing a dictionary once. INT96 timestamps are read in
-microseconds. Local files are memory-mapped; others are read through the FileIO.
+microseconds. Local files are memory-mapped, small ones read at once; others are read through the FileIO.
+
+Files that follow each other mostly are alike: a file is opened the way the last one had to be, and again only where that was wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -24,15 +27,35 @@ from iceberg_ops.io.file_io import FileIO
 
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 _INDEX_BYTES, _PAGE_BYTES = 3, 512
+_AT_ONCE = 1 << 20
+"""A local file up to this many bytes is read in one piece, which costs less than mapping it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Likeness:
+    """How the last file was read: ``names`` as dictionaries, which gives its schema as ``opened`` instead of ``plain``."""
+
+    names: tuple[str, ...]
+    opened: pa.Schema
+    plain: pa.Schema
+
+
+_LAST: dict[str, _Likeness] = {}
 
 
 class ParquetDataFile:
     """One open Parquet file (see ``formats.OpenFile``)."""
 
     def __init__(self, io: FileIO, location: str, ids: ColumnIds) -> None:
-        self.location, self._io = location, io
-        self._file = _opened(io, location)
-        self.columns: tuple[FileColumn, ...] = ids.columns(self._file.schema_arrow)
+        self.location = location
+        self._source = _source(io, location)
+        self._names: tuple[str, ...] = ()
+        try:
+            self._file, self._plain = self._opened(io)
+        except BaseException:
+            self._source.close()
+            raise
+        self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -40,17 +63,44 @@ class ParquetDataFile:
 
     def close(self) -> None:
         self._file.close(force=True)
+        self._source.close()
 
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         metadata = self._file.metadata
         groups = groups_that_may_match(metadata, self.columns, row_groups_in(metadata, start, length), where)
-        if groups and (names := dictionary_columns(metadata, leaves, groups)):
-            self._file.close(force=True)
-            self._file = _open(self._io, self.location, names, metadata)
+        if groups:
+            self._keep_in_dictionaries(dictionary_columns(metadata, leaves, groups), leaves)
         for run in runs(groups):
             yield from self._run(run, leaves, batch_rows)
+
+    def _opened(self, io: FileIO) -> tuple[pq.ParquetFile, pa.Schema]:
+        """The file, perhaps as the last one was read, and its schema without dictionaries."""
+        try:
+            if (last := _LAST.get("parquet")) is not None:
+                file = _open(self._source, last.names)
+                if file is not None and file.schema_arrow.equals(last.opened, check_metadata=True):
+                    self._names = last.names
+                    return file, last.plain
+            file = _open(self._source, ())
+        except OSError as e:
+            if REFUSAL not in str(e):
+                raise
+            with io.open_input(self.location) as source:
+                file = _open(self._source, (), repaired_metadata(source, self.location))
+        assert file is not None
+        return file, file.schema_arrow
+
+    def _keep_in_dictionaries(self, names: Sequence[str], leaves: set[int]) -> None:
+        """Open the file anew where other columns among the leaves are read as dictionaries."""
+        schema = self._file.schema
+        if set(names) == {name for name in self._names if any(schema.column(n).path == name for n in leaves)}:
+            return
+        again = _open(self._source, names, self._file.metadata)
+        assert again is not None
+        self._file, self._names = again, tuple(names)
+        _LAST["parquet"] = _Likeness(self._names, again.schema_arrow, self._plain)
 
     def _run(
         self, groups: Sequence[int], leaves: set[int], batch_rows: int
@@ -60,10 +110,11 @@ class ParquetDataFile:
         if not leaves:
             yield from _bare_rows(self._file.metadata, groups, position, batch_rows)
             return
-        paths = [self._file.schema.column(n).path for n in sorted(leaves)]
-        columns = None
+        schema = self._file.schema
+        paths = None if len(leaves) == len(schema) else [schema.column(n).path for n in sorted(leaves)]
+        columns, threads = None, pa.cpu_count() > 1
         try:
-            for batch in self._file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=paths, use_threads=True):
+            for batch in self._file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=paths, use_threads=threads):
                 columns = columns or pruned(self.columns, batch.schema)
                 yield position, batch, columns
                 position += batch.num_rows
@@ -73,27 +124,31 @@ class ParquetDataFile:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
 
-def _opened(io: FileIO, location: str) -> pq.ParquetFile:
-    try:
-        return _open(io, location, None)
-    except OSError as e:
-        if REFUSAL not in str(e):
-            raise
-    with io.open_input(location) as source:
-        return _open(io, location, None, repaired_metadata(source, location))
-
-
-def _open(io: FileIO, location: str, dictionaries: Sequence[str] | None, metadata: Any = None) -> pq.ParquetFile:
+def _source(io: FileIO, location: str) -> pa.NativeFile:
     local = io.local_path(location)
-    options = {"coerce_int96_timestamp_unit": "us", "read_dictionary": dictionaries, "metadata": metadata}
+    if local is None:
+        return pa.PythonFile(io.open_input(location), "r")
+    source = pa.memory_map(local)
+    if source.size() > _AT_ONCE:
+        return source
+    with source:
+        return pa.BufferReader(source.read())
+
+
+def _open(source: pa.NativeFile, dictionaries: Sequence[str], metadata: Any = None) -> pq.ParquetFile | None:
+    """None where the file lacks one of the columns named."""
+    options = {"coerce_int96_timestamp_unit": "us", "read_dictionary": list(dictionaries) or None, "metadata": metadata}
     options["arrow_extensions_enabled"] = False  # uuids inside maps can not be read as extension values
-    if local is not None:
-        return pq.ParquetFile(local, memory_map=True, pre_buffer=False, **options)
-    return pq.ParquetFile(pa.PythonFile(io.open_input(location), "r"), pre_buffer=True, **options)
+    try:
+        return pq.ParquetFile(source, pre_buffer=isinstance(source, pa.PythonFile), **options)
+    except KeyError:
+        return None
 
 
 def row_groups_in(metadata: pq.FileMetaData, start: int, length: int | None) -> list[int]:
     """Row groups that begin in ``[start, start + length)``."""
+    if not start and length is None:
+        return list(range(metadata.num_row_groups))
     found = []
     for i in range(metadata.num_row_groups):
         offset = group_offset(metadata.row_group(i))
@@ -114,8 +169,9 @@ def group_offset(group: pq.RowGroupMetaData) -> int:
 def dictionary_columns(metadata: pq.FileMetaData, leaves: Iterable[int], groups: Sequence[int]) -> list[str]:
     """Top-level text columns whose every chunk has a dictionary: reading them as dictionaries keeps the work off their values."""
     found = []
+    schema = metadata.schema
     for c in sorted(leaves):
-        column = metadata.schema.column(c)
+        column = schema.column(c)
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level or "." in column.path:
             continue
         if str(column.logical_type.type) not in ("STRING", "NONE"):

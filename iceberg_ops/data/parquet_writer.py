@@ -94,9 +94,8 @@ class ParquetFileWriter:
         """Write the buffered rows as one row group."""
         if not self._buffered_rows:
             return
-        table = one_type(self._rows)
+        table = _compact_dictionaries(one_type(self._rows))
         self._observer.observe(table, self._groups)
-        table = _compact_dictionaries(table)
         self._ensure_open(table)
         assert self._writer is not None
         self._writer.write_table(_stored(table, self._schema), row_group_size=table.num_rows)
@@ -118,8 +117,7 @@ class ParquetFileWriter:
     def _ensure_open(self, rows: pa.Table) -> None:
         if self._writer is None:
             self._schema = _with_dictionaries(self._schema, rows.schema)
-            hints = decided(self._hints or no_hints(self._context.file_schema), rows)
-            options = writer_options(self._context.properties, self._context.file_schema, hints)
+            options = _options(self._context, self._hints, rows)
             self._sink = self._io.open_output(self.location)
             self._writer = pq.ParquetWriter(self._sink, self._schema, metadata_collector=self._footers, **options)
 
@@ -143,6 +141,21 @@ class ParquetFileWriter:
             split_offsets=found.split_offsets,
             sort_order_id=self._context.sort_order_id,
         )
+
+
+def encoded_size(rows: Sequence[pa.RecordBatch], context: WriteContext, hints: EncodingHints | None) -> int:
+    """Bytes that canonical rows take as one row group, without a footer; nothing is kept."""
+    table = _compact_dictionaries(one_type(rows))
+    schema = _with_dictionaries(stored_schema(context.file_schema), table.schema)
+    sink = pa.MockOutputStream()
+    with pq.ParquetWriter(sink, schema, **_options(context, hints, table)) as writer:
+        writer.write_table(_stored(table, schema), row_group_size=table.num_rows)
+        return int(sink.tell())
+
+
+def _options(context: WriteContext, hints: EncodingHints | None, rows: pa.Table) -> dict[str, Any]:
+    """Options of a file that begins with those rows."""
+    return writer_options(context.properties, context.file_schema, decided(hints or no_hints(context.file_schema), rows))
 
 
 def one_type(batches: Sequence[pa.RecordBatch]) -> pa.Table:

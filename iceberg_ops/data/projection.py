@@ -9,6 +9,7 @@ fields is in the file keeps its own nulls (and is not null, as Java would have i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,9 @@ def project(
 
     Raises CorruptTableError for a type that can not be read as asked, or a required field that is nowhere.
     """
+    same = _same_values(columns, fields, keep_dictionaries)
+    if same is not None and same.places is not None:
+        return pa.RecordBatch.from_arrays([batch.column(place) for place in same.places], schema=same.schema)
     arrays, out = [], []
     for f in fields:
         column = find_column(columns, f.field_id)
@@ -73,6 +77,46 @@ def project(
     if not arrays:
         return bare_batch(batch.num_rows)
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(out))
+
+
+@dataclass(frozen=True, slots=True)
+class _SameValues:
+    """Columns of a file that are what the fields ask for as they are: their places (None: some are not), and their schema."""
+
+    columns: Sequence[FileColumn]
+    fields: Sequence[NestedField]
+    keep: bool
+    places: tuple[int, ...] | None
+    schema: pa.Schema
+
+    def is_of(self, columns: Sequence[FileColumn], fields: Sequence[NestedField], keep: bool) -> bool:
+        return self.columns is columns and self.fields is fields and self.keep is keep
+
+
+_LAST: dict[bool, _SameValues] = {}
+"""What was told last: batches that follow each other mostly have the same columns."""
+
+
+def _same_values(columns: Sequence[FileColumn], fields: Sequence[NestedField], keep: bool) -> _SameValues | None:
+    """Told only of tuples, which do not change."""
+    if not isinstance(columns, tuple) or not isinstance(fields, tuple) or not fields:
+        return None
+    last = _LAST.get(keep)
+    if last is None or not last.is_of(columns, fields, keep):
+        found = [_as_it_is(columns, f, keep) for f in fields]
+        places = None if None in found else tuple(column.index for column in found if column is not None)
+        schema = pa.schema([arrow_field(f).with_type(c.type) for f, c in zip(fields, found, strict=True) if c is not None])
+        _LAST[keep] = last = _SameValues(columns, fields, keep, places, schema)
+    return last
+
+
+def _as_it_is(columns: Sequence[FileColumn], f: NestedField, keep: bool) -> FileColumn | None:
+    column = find_column(columns, f.field_id)
+    if column is None or f.type.is_nested or f.type in (UNKNOWN, VARIANT):
+        return None
+    wanted = arrow_type(f.type)
+    in_dictionary = keep and isinstance(column.type, pa.DictionaryType) and column.type.value_type == wanted
+    return column if in_dictionary or column.type == wanted else None
 
 
 def _field(

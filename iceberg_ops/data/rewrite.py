@@ -74,6 +74,8 @@ class GroupWork:
     """Sorting spills sorted runs beyond this many Arrow bytes; a task then holds about three times as many."""
     ranges: int = 1
     """Into how many ranges of about the same size, and so files, a sort that is done in stages cuts the rows."""
+    range_file_size: int = 0
+    """What a range's one file may grow to, as ranges are never quite even; 0: ``target_file_size``."""
 
     @property
     def is_sorted(self) -> bool:

@@ -115,7 +115,8 @@ class StagedSort:
         for i in range(self.work.ranges):
             shares = [(location, firsts[i], firsts[i + 1]) for location, firsts in runs if firsts[i] < firsts[i + 1]]
             if shares:
-                named = replace(few, task_id=f"{self.work.task_id}-{i:05d}")
+                size = self.work.range_file_size or self.work.target_file_size
+                named = replace(few, task_id=f"{self.work.task_id}-{i:05d}", target_file_size=size)
                 found.append(json.dumps([self._folder, named.to_json(), shares]))
         return found
 

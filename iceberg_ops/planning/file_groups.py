@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from iceberg_ops.scan.tasks import FileScanTask
 
@@ -20,8 +20,8 @@ class FileGroup:
     """Files to be rewritten together.
 
     ``partition`` is the one tuple (of spec ``spec_id``) all outputs have; None where partition values must be computed from the
-    rows, because the files were written with another spec. ``output_spec_id`` is the spec of the outputs. ``target_file_size`` is
-    what the writer rolls at. ``reason`` says why the group was chosen.
+    rows, because the files were written with another spec. ``output_spec_id`` is the spec of the outputs. ``estimated_bytes`` is
+    what all outputs together should hold, ``target_file_size`` what the writer rolls at. ``reason`` says why the group was chosen.
     """
 
     group_id: str
@@ -32,6 +32,7 @@ class FileGroup:
     tasks: tuple[FileScanTask, ...]
     reason: str
     input_bytes: int
+    estimated_bytes: int
     expected_output_files: int
     target_file_size: int
     strategy: str
@@ -67,12 +68,24 @@ def pack(items: Iterable[T], weight: Callable[[T], int], max_weight: int, max_it
     return runs
 
 
-def in_job_order(groups: Sequence[FileGroup], order: str) -> list[FileGroup]:
+class Sized(Protocol):
+    """A group of anything that is rewritten together."""
+
+    @property
+    def input_bytes(self) -> int: ...
+    @property
+    def input_files(self) -> int: ...
+
+
+S = TypeVar("S", bound=Sized)
+
+
+def in_job_order(groups: Sequence[S], order: str) -> list[S]:
     """Groups as ``rewrite-job-order`` asks; ``none`` keeps the order of the scan."""
     if order == "none":
         return list(groups)
     kind, _, direction = order.partition("-")
-    size: Callable[[FileGroup], int] = (lambda g: g.input_bytes) if kind == "bytes" else (lambda g: g.input_files)
+    size: Callable[[S], int] = (lambda g: g.input_bytes) if kind == "bytes" else (lambda g: g.input_files)
     return sorted(groups, key=size, reverse=direction == "desc")
 
 

@@ -2,7 +2,8 @@
 
 Pure: a table's tasks and options in, a plan out; the dry run is this plan. Candidates are the reference implementation's (Java:
 BinPackRewriteFilePlanner): wrong size, many delete files, many deleted rows; and beyond it files that overlap others of their
-partition on the sort key (sort), and files of another partition spec where ``output-spec-id`` asks for one.
+partition on the sort key (sort), and files of another partition spec where ``output-spec-id`` asks for one. How many bytes a
+group's files become is the caller's to estimate; without an estimate they stay what they are.
 
 The rule upheld: a plan converges. A group whose outputs would be candidates again, as many as its inputs, is left alone, and every
 file left alone has a reason.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,8 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
 
+MergedBytes = Callable[[Sequence[FileScanTask]], int]
+"""Estimates what the tasks of one group, of several output files, become when they are written together, in bytes."""
 _SIZE, _DELETES, _SPEC, _UNCLUSTERED, _ALL = "size", "deletes", "spec", "unclustered", "rewrite-all"
 
 
@@ -76,7 +79,12 @@ class RewriteDataFilesPlan:
 
 
 def plan_rewrite_data_files(
-    table: Table, options: RewriteDataFilesOptions, where: Expression | None = None, branch: str = MAIN_BRANCH
+    table: Table,
+    options: RewriteDataFilesOptions,
+    where: Expression | None = None,
+    branch: str = MAIN_BRANCH,
+    *,
+    merged_bytes: MergedBytes | None = None,
 ) -> RewriteDataFilesPlan:
     """Plan a rewrite of the branch's head. ``where`` (unbound) selects files that may hold matching rows, as a whole.
 
@@ -98,7 +106,9 @@ def plan_rewrite_data_files(
         if where is not None and where != ALWAYS_TRUE:
             # Two plans, because a scan with a filter may leave out deletes of rows that the filter does not ask for.
             wanted = frozenset(task.file_path for task in plan(table, Scan(ref=ref, where=where)).tasks)
-    groups, skipped = group_tasks(tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted)
+    groups, skipped = group_tasks(
+        tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted, merged_bytes=merged_bytes
+    )
     return RewriteDataFilesPlan(
         snapshot=snapshot,
         groups=groups,
@@ -128,9 +138,10 @@ def group_tasks(
     order: RewriteOrder,
     output_spec_id: int,
     wanted: frozenset[str] | None = None,
+    merged_bytes: MergedBytes | None = None,
 ) -> tuple[tuple[FileGroup, ...], tuple[Skipped, ...]]:
-    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure."""
-    planner = _Planner(options, metadata, order, output_spec_id)
+    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure but for ``merged_bytes``."""
+    planner = _Planner(options, metadata, order, output_spec_id, merged_bytes)
     shares = deleted_shares(tasks)
     by_partition: dict[tuple[Any, ...], list[FileScanTask]] = defaultdict(list)
     for task in tasks:
@@ -148,12 +159,20 @@ def group_tasks(
 class _Planner:
     """Collects skipped files while it forms groups."""
 
-    def __init__(self, options: RewriteDataFilesOptions, metadata: TableMetadata, order: RewriteOrder, output_spec_id: int) -> None:
+    def __init__(
+        self,
+        options: RewriteDataFilesOptions,
+        metadata: TableMetadata,
+        order: RewriteOrder,
+        output_spec_id: int,
+        merged_bytes: MergedBytes | None,
+    ) -> None:
         self.options = options
         self.sizes = options.sizes
         self.metadata = metadata
         self.order = order
         self.output_spec_id = output_spec_id
+        self.merged_bytes = merged_bytes
         self.skipped: list[Skipped] = []
 
     def skip(self, tasks: Sequence[FileScanTask], reason: str) -> None:
@@ -233,7 +252,7 @@ class _Planner:
             return "it is the only candidate of its partition"
         if n < sizes.min_input_files and group.input_bytes <= sizes.target_file_size_bytes and not oversized:
             return f"its partition has {n} candidates, fewer than min-input-files {sizes.min_input_files}"
-        mean = group.input_bytes // group.expected_output_files
+        mean = group.estimated_bytes // group.expected_output_files
         if oversized:
             return (
                 "" if mean <= sizes.max_file_size_bytes else f"splitting gives {mean} bytes a file, still above max-file-size-bytes"
@@ -264,6 +283,7 @@ class _Planner:
             tasks=(),
             reason=", ".join(f"{n} files {words[cause]}" for cause, n in causes.items()),
             input_bytes=0,
+            estimated_bytes=0,
             expected_output_files=0,
             target_file_size=0,
             strategy=self.order.strategy,
@@ -272,11 +292,16 @@ class _Planner:
 
     def _resized(self, group: FileGroup, tasks: Sequence[FileScanTask]) -> FileGroup:
         size = sum(task.data_bytes for task in tasks)
-        estimate = size if self.order.strategy == "binpack" else round(size * self.options.compression_factor)
+        estimate = size
+        if self.merged_bytes is not None and group.partition is not None and expected_output_files(size, self.sizes) > 1:
+            estimate = self.merged_bytes(tasks)
+        if self.order.strategy != "binpack":
+            estimate = round(estimate * self.options.compression_factor)
         return replace(
             group,
             tasks=tuple(tasks),
             input_bytes=size,
+            estimated_bytes=estimate,
             expected_output_files=expected_output_files(estimate, self.sizes),
             target_file_size=output_target_size(estimate, self.sizes),
         )
