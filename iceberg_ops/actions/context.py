@@ -101,7 +101,7 @@ class Run:
             release_lease(self.table, self.run_key)
 
     def anew(self, table: Table, number: int) -> Run:
-        """The run pinned to ``table`` for its ``number``-th evaluation: files get names of their own, which the lease covers too."""
+        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease."""
         if number == 1:
             return self
         self.outcome.metrics["evaluations-count"] = number

@@ -1,7 +1,7 @@
 """Run one maintenance job from its spec to its report: plan, run, verify, commit, clean, report.
 
 ``run_job`` is the one entry of every host: the command line, Airflow's local lane and the Spark job all call it and read nothing
-but the report. Row operations (append, overwrite, delete, update, merge) need Spark and are refused by name here.
+but the report. Row operations that need Spark (update, merge, upsert) are refused by name here.
 
 The rules upheld: a run key that is already in the table ends the job before any work; a dry run goes through a read-only FileIO, so
 that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised.
@@ -21,7 +21,7 @@ from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.run_keys import find_run, made_up_run_key
-from iceberg_ops.config.job_spec import TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec
+from iceberg_ops.config.job_spec import LOCAL_ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
@@ -114,7 +114,7 @@ def _run(
     table = catalog.load_table(tuple(job.table.split(".")[1:]))
     if job.dry_run:
         table = replace(table, io=ReadOnlyFileIO(table.io))
-    if job.branch != MAIN_BRANCH:
+    if job.branch != MAIN_BRANCH and job.job in TABLE_ACTIONS:
         _check_branch(table, job.branch)
     head = table.metadata.branch_head(job.branch)
     record.outcome.starting_snapshot_id = None if head is None else head.snapshot_id
@@ -144,6 +144,11 @@ def _run(
 
 def _check(job: JobSpec) -> None:
     """Refuse what can be refused without looking at the table. Raises OptionError, UnsupportedError."""
+    if job.job in LOCAL_ROW_OPERATIONS:
+        if job.dry_run:
+            raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
+        check_fields(job)
+        return
     if job.job not in TABLE_ACTIONS:
         raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
     check_option_names(job.job, job.options)

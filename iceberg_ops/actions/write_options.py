@@ -26,7 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
+from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.config.option_parsing import OptionReader, at_least, boolean, choice, names, text
 from iceberg_ops.config.properties import DELETE_GRANULARITY, TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.write_context import WriteContext
@@ -47,7 +49,7 @@ class WriteOptions:
     target_file_size: int
     distribution_mode: str | None
     write_tasks: int | None
-    isolation: str | None
+    isolation: Isolation | None
     delete_granularity: str
     merge_schema: bool = False
     quarantine: str | None = None
@@ -72,7 +74,7 @@ class WriteOptions:
             read("target-file-size-bytes", at_least(1), TARGET_FILE_SIZE_BYTES.of(table.properties)),
             read("distribution-mode", choice("none", "hash", "range"), None),
             read("write-tasks", at_least(1), None),
-            read("isolation-level", choice("serializable", "snapshot"), None),
+            cast("Isolation | None", read("isolation-level", choice("serializable", "snapshot"), None)),
             read("delete-granularity", choice("file", "partition"), DELETE_GRANULARITY.of(table.properties)),
             merge_schema=read("merge-schema", boolean, False),
             quarantine=_quarantine(read),

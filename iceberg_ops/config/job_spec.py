@@ -6,6 +6,7 @@ host and engine. Names of jobs are the action names of every floor (maintenance)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from iceberg_ops.config.document import Document
@@ -25,6 +26,8 @@ TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "
 TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests", "add_files", "compute_table_stats", "compute_partition_stats"}
 """Maintenance actions that may be limited by a WHERE, and those that work on one branch."""
 ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge", "upsert")
+LOCAL_ROW_OPERATIONS = ("append", "overwrite", "delete")
+"""Row operations that lane local can do, where nothing in them is Spark's to evaluate or convert."""
 JOBS = TABLE_ACTIONS + ROW_OPERATIONS
 
 
@@ -75,6 +78,33 @@ class RowChange(Document, frozen=True, kw_only=True):
     set: dict[str, str] = {}
     on: str | None = None
     clauses: list[MergeClause] = []
+
+
+def check_fields(job: JobSpec) -> None:
+    """Raise OptionError for a field that the row operation ``job`` does not read; a WHERE, say, must not be ignored."""
+    change = job.change or RowChange()
+    given = {
+        "source": job.source,
+        "where": job.where,
+        "change.mode": change.mode,
+        "change.set": change.set,
+        "change.on": change.on,
+        "change.clauses": change.clauses,
+    }
+    takes = _TAKES[job.job]
+    if surplus := [name for name, value in given.items() if value and name not in takes]:
+        raise OptionError(f"{job.job} takes no {surplus[0]}; it reads {', '.join(sorted(takes))}")
+
+
+_TAKES: Mapping[str, frozenset[str]] = {
+    "append": frozenset({"source"}),
+    "overwrite": frozenset({"source", "where"}),
+    "delete": frozenset({"where", "change.mode"}),
+    "update": frozenset({"where", "change.mode", "change.set"}),
+    "upsert": frozenset({"source"}),
+    "merge": frozenset({"source", "change.mode", "change.on", "change.clauses"}),
+}
+"""Fields of a job spec that an operation reads."""
 
 
 class JobSpec(Document, frozen=True, kw_only=True):

@@ -9,21 +9,18 @@ also has the words for what is wrong with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.arrow_schema import arrow_type
-from iceberg_ops.data.file_columns import child_arrow_fields
-from iceberg_ops.data.source_parts import SourcePart, parts_of
+from iceberg_ops.data.source_fit import parts_that_fit
+from iceberg_ops.data.source_parts import SourcePart
+from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+from iceberg_ops.spec.types import NestedField
 from spark_jobs.runners.native_scan import plain_path
 from spark_jobs.runners.spark_schema import spark_schema
 
@@ -33,10 +30,6 @@ _SPARK_SETTINGS = {
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
-_SPARK_VERSION, _LEGACY_DATES = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
-_FIRST_CORRECTED = 3
-"""Spark before this version wrote old dates in another calendar."""
-_PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"})
 _GLOB = frozenset("*?[]{}\\")
 _FOOTER_THREADS = 8
 
@@ -93,80 +86,6 @@ def _widens(given: spark.DataType, wanted: spark.DataType) -> bool:
 
 def _parts_if_fit(path: str, fields: dict[str, NestedField]) -> list[SourcePart] | None:
     try:
-        with pq.ParquetFile(path, arrow_extensions_enabled=False) as file:
-            footer, columns = file.metadata, file.schema_arrow
-            leaves = file.schema
-    except (OSError, pa.ArrowException):
+        return parts_that_fit(path, fields)
+    except (DataError, UnsupportedError):
         return None
-    if sorted(columns.names) != sorted(fields) or not _calendar_is_kept(footer):
-        return None
-    if not all(_fits(c.type, fields[c.name].type) for c in columns):
-        return None
-    if any(leaves.column(n).physical_type == "INT96" for n in range(len(leaves))):
-        return None
-    return parts_of(path, footer) if _no_required_nulls(columns, footer, fields) else None
-
-
-def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
-    notes = footer.metadata or {}
-    version = notes.get(_SPARK_VERSION)
-    if version is None:
-        return True
-    major = version.split(b".")[0]
-    return major.isdigit() and int(major) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
-
-
-def _fits(stored: pa.DataType, wanted: IcebergType) -> bool:
-    """Whether the writer turns what Arrow reads into the very values Spark would: the same type, a container of it, or a wider."""
-    if isinstance(stored, pa.DictionaryType):
-        stored = stored.value_type
-    if isinstance(wanted, StructType):
-        if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
-            return False
-        return all(_fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
-    if isinstance(wanted, ListType):
-        return pa.types.is_list(stored) and _fits(stored.value_type, wanted.element.type)
-    if isinstance(wanted, MapType):
-        return pa.types.is_map(stored) and _fits(stored.key_type, wanted.key.type) and _fits(stored.item_type, wanted.value.type)
-    if child_arrow_fields(stored):
-        return False
-    return _fits_plain(stored, wanted)
-
-
-def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
-    if isinstance(wanted, DecimalType):
-        if not pa.types.is_decimal(stored):
-            return False
-        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
-    if isinstance(wanted, FixedType):
-        return bool(stored == pa.binary(wanted.length))
-    name = getattr(wanted, "name", "")
-    if name not in _PLAIN:
-        return False
-    if name in ("int", "long"):
-        return bool(pa.types.is_signed_integer(stored) and stored.bit_width <= arrow_type(wanted).bit_width)
-    if name == "double":
-        return bool(stored in (pa.float32(), pa.float64()))
-    if name == "string":
-        return bool(stored in (pa.string(), pa.large_string(), pa.string_view()))
-    if name == "binary":
-        return bool(stored in (pa.binary(), pa.large_binary(), pa.binary_view()))
-    return bool(stored == arrow_type(wanted))
-
-
-def _no_required_nulls(columns: pa.Schema, footer: pq.FileMetaData, fields: dict[str, NestedField]) -> bool:
-    """Known from the footer; nulls in a required column are found, and told by row, where Spark reads it."""
-    place = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
-    for name in columns.names:
-        if not fields[name].required:
-            continue
-        if name not in place:
-            return False
-        if footer.schema.column(place[name]).max_definition_level and not _counts_no_nulls(footer, place[name]):
-            return False
-    return True
-
-
-def _counts_no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
-    found: Sequence[pq.Statistics | None] = [footer.row_group(g).column(leaf).statistics for g in range(footer.num_row_groups)]
-    return all(s is not None and s.has_null_count and s.null_count == 0 for s in found)

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.report_file import error_report, write_report
-from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, RowChange
+from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import IcebergOpsError, OptionError
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
@@ -26,17 +26,6 @@ _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
     "merge": merge.run,
     "upsert": upsert.run,
 }
-
-
-_TAKES: Mapping[str, frozenset[str]] = {
-    "append": frozenset({"source"}),
-    "overwrite": frozenset({"source", "where"}),
-    "delete": frozenset({"where", "change.mode"}),
-    "update": frozenset({"where", "change.mode", "change.set"}),
-    "upsert": frozenset({"source"}),
-    "merge": frozenset({"source", "change.mode", "change.on", "change.clauses"}),
-}
-"""Fields of a job spec that an operation reads. Another one that is given would be ignored, a WHERE above all, so it is refused."""
 
 
 def run(session: SparkSession, job: JobSpec) -> ActionReport:
@@ -59,22 +48,6 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
         raise error from e
     write_report(job, report)
     return report
-
-
-def check_fields(job: JobSpec) -> None:
-    """Raise OptionError for a field that the row operation ``job`` does not read."""
-    change = job.change or RowChange()
-    given = {
-        "source": job.source,
-        "where": job.where,
-        "change.mode": change.mode,
-        "change.set": change.set,
-        "change.on": change.on,
-        "change.clauses": change.clauses,
-    }
-    takes = _TAKES[job.job]
-    if surplus := [name for name, value in given.items() if value and name not in takes]:
-        raise OptionError(f"{job.job} takes no {surplus[0]}; it reads {', '.join(sorted(takes))}")
 
 
 def _with_source_catalog(job: JobSpec) -> JobSpec:
@@ -112,5 +85,8 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
     run = JobRun.start(session, _with_source_catalog(job))
     if (earlier := run.already_committed()) is not None:
         return earlier
-    with run.lease():
-        return _ROW_OPERATIONS[job.job](run)
+    try:
+        with run.lease():
+            return _ROW_OPERATIONS[job.job](run)
+    finally:
+        run.drop_views()

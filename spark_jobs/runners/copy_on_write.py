@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from iceberg_ops.data.copy_without import CopyCounts, Positions, check_counts, copy_without
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
-from iceberg_ops.errors import IcebergOpsError, VerificationError
+from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.runners.changes import typed_error
-from spark_jobs.runners.reading import POSITION_COLUMN
 from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
@@ -54,20 +53,13 @@ def rewrite_without(
         for answer in answers:
             if "error" in answer:
                 raise typed_error(*answer["error"])
-        _verify(sum(a["read"] for a in answers), sum(a["dropped"] for a in answers), files, tasks)
+        counts = CopyCounts(sum(a["read"] for a in answers), sum(a["dropped"] for a in answers))
+        asked = sum(len(positions) for _, positions in tasks)
+        check_counts(counts, asked=asked, written=sum(f.record_count for f in files))
     except IcebergOpsError:
         load_file_io(io_properties).delete_many([f.file_path for f in files])
         raise
     return files
-
-
-def _verify(read: int, dropped: int, files: Sequence[DataFile], tasks: Sequence[tuple[FileScanTask, BitMap64]]) -> None:
-    asked = sum(len(positions) for _, positions in tasks)
-    written = sum(f.record_count for f in files)
-    if dropped != asked or read - dropped != written:
-        raise VerificationError(
-            f"copy-on-write: read {read} rows, dropped {dropped} of {asked} matched, wrote {written}: they do not add up"
-        )
 
 
 def _bins(tasks: Sequence[tuple[FileScanTask, BitMap64]], count: int) -> list[str]:
@@ -87,8 +79,9 @@ def _rewriter(
             task_id = f"{attempt.partitionId():05d}-{attempt.taskAttemptId()}" if attempt else "00000-0"
             writer = PartitionedWriter(WriteContext.from_json(write_json), io, operation_id=operation_id, task_id=task_id)
             try:
-                read, dropped = _copy(json.loads(work), context, io, writer)
-                yield {"files": [data_file_to_dict(f) for f in writer.close()], "read": read, "dropped": dropped}
+                counts = CopyCounts()
+                copy_without(_places(json.loads(work)), context, io, writer, counts)
+                yield {"files": [data_file_to_dict(f) for f in writer.close()], "read": counts.read, "dropped": counts.dropped}
             except IcebergOpsError as e:
                 writer.abort()
                 yield {"error": [e.code, str(e)]}
@@ -99,17 +92,7 @@ def _rewriter(
     return rewrite
 
 
-def _copy(work: list, context: ReadContext, io: object, writer: PartitionedWriter) -> tuple[int, int]:  # type: ignore[type-arg]
-    read = dropped = 0
+def _places(work: list[list[Any]]) -> Iterator[tuple[FileScanTask, Positions]]:
     for task, positions_hex in work:
         positions = BitMap64.deserialize(bytes.fromhex(positions_hex))
-        gone = np.fromiter(positions, dtype=np.int64, count=len(positions))
-        for batch in read_task(task_from_dict(task), context, io):  # type: ignore[arg-type]
-            places = batch.column(POSITION_COLUMN).to_numpy(zero_copy_only=False)
-            keep = ~np.isin(places, gone, assume_unique=True)
-            kept = batch.filter(pa.array(keep)).drop_columns([POSITION_COLUMN])
-            read += batch.num_rows
-            dropped += batch.num_rows - kept.num_rows
-            if kept.num_rows:
-                writer.write(kept)
-    return read, dropped
+        yield task_from_dict(task), np.fromiter(positions, dtype=np.int64, count=len(positions))

@@ -1,0 +1,21 @@
+"""INSERT INTO without an engine: the append job on lane local."""
+
+from __future__ import annotations
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.row_commits import commit_rows, row_fields
+from iceberg_ops.actions.source_files import write_source
+from iceberg_ops.actions.write_options import WriteOptions
+from iceberg_ops.commit.append_files import AppendFiles
+
+
+def append(run: Run) -> None:
+    """Append the source's rows; a source without rows commits nothing. Raises what ``write_source`` and the committer raise."""
+    head = run.table.metadata.branch_head(run.job.branch)
+    with run.lease(None if head is None else head.snapshot_id):
+        with run.step("write") as detail:
+            files = write_source(run, WriteOptions.parse("append", run.job.options, run.table))
+            detail.append(f"{len(files)} files")
+        run.outcome.metrics |= {"added-records": sum(f.record_count for f in files), "added-data-files": len(files)}
+        if files:
+            commit_rows(run, AppendFiles(added=tuple(files), **row_fields(run)), files)

@@ -1,0 +1,71 @@
+"""The last step of a row operation on lane local: one commit, and no file left behind where it is known not to have happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.write_options import WAP_ID
+from iceberg_ops.commit import snapshot_operation
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.operation import Committed, Operation
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, UnsupportedError
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import Expression, is_exact
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.spec.content_files import DataFile
+
+
+class RowFields(TypedDict):
+    """What every operation of a row job is made with."""
+
+    branch: str
+    run_key: str | None
+    summary: dict[str, str]
+    staged: bool
+
+
+def row_fields(run: Run) -> RowFields:
+    """Branch, run key and summary; with a wap id the snapshot is staged under it."""
+    wap_id = run.job.options.get(WAP_ID)
+    summary = run.summary | ({} if wap_id is None else {snapshot_operation.WAP_ID: wap_id})
+    return RowFields(branch=run.job.branch, run_key=run.run_key, summary=summary, staged=wap_id is not None)
+
+
+def exact_where(run: Run, text: str) -> Expression:
+    """A job's WHERE. Raises WhereError, and UnsupportedError for one that only Spark can evaluate."""
+    where = parse_where(text)
+    bind(run.table.schema, where, case_sensitive=False)
+    if not is_exact(where):
+        raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")
+    return where
+
+
+def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:
+    """Commit ``operation`` and fill ``run.outcome``.
+
+    ``staged`` are the files written for it: deleted when the commit is known not to have happened or an earlier run with the key
+    won; after an unknown outcome they stay.
+    """
+    paths = [f.file_path for f in staged]
+    try:
+        with run.step("commit"):
+            done = commit(run.catalog, run.table, operation)
+    except CommitStateUnknownError:
+        raise
+    except IcebergOpsError:
+        run.table.io.delete_many(paths)
+        raise
+    if done.already_committed:
+        run.table.io.delete_many(paths)
+    record_commit(run, done)
+
+
+def record_commit(run: Run, done: Committed) -> None:
+    """Status, snapshot, attempts and the table afterwards."""
+    outcome = run.outcome
+    outcome.status = "already-committed" if done.already_committed else "committed"
+    outcome.attempts, outcome.table = done.attempts, done.table
+    if done.snapshot is not None:
+        outcome.snapshot_ids.append(done.snapshot.snapshot_id)

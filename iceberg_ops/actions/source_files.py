@@ -1,0 +1,140 @@
+"""Rows of a source, read and written as data files of the table by this process: append and overwrite on lane local.
+
+Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables. What must be converted, computed or
+read as text is Spark's, and the error says so. The rules about paths are those of the Spark job: a path without a data file is an
+error, a ``_temporary`` folder means that a writer is at work or died, and the table's own files are no source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import Source
+from iceberg_ops.data.conform import conform
+from iceberg_ops.data.external_sort import sort_batches
+from iceberg_ops.data.reader import scan_batches
+from iceberg_ops.data.sort_keys import order_keys
+from iceberg_ops.data.source_fit import column_names, parts_that_fit
+from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
+from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
+from iceberg_ops.io.locations import location_identity
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import NestedField
+
+SORT_MEMORY = 256 << 20
+"""Arrow bytes that are sorted at once; more is spilled."""
+_LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
+_SUCCESS, _TEMPORARY = "_SUCCESS", "_temporary"
+
+
+def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
+    """The source's rows as data files, sorted within files by the table's sort order; none for a source without rows.
+
+    Raises OptionError without a source, UnsupportedError for one that needs Spark, DataError for one that is missing, half written
+    or does not fit, SchemaError for a column the table does not have. Files of a failed call are deleted.
+    """
+    if surplus := sorted(run.job.options.keys() - _LOCAL_OPTIONS):
+        raise UnsupportedError(f"not supported: {run.job.job} with {surplus[0]} on lane local: run it with --lane spark")
+    context = write_context(run.table, options, in_table_order=True)
+    context.check_format()
+    writer = PartitionedWriter(context, run.table.io, operation_id=run.operation_id)
+    order = run.table.metadata.sort_order
+    try:
+        with closing(_rows(run, options, writer)) as rows:
+            batches: Iterable[pa.RecordBatch] = rows
+            if not order.is_unsorted:
+                canonical = (conform(batch, run.table.schema, keep_dictionaries=True) for batch in rows)
+                batches = sort_batches(canonical, order_keys(run.table.schema, order), SORT_MEMORY)
+            for batch in batches:
+                writer.write(batch)
+        return list(writer.close())
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _rows(run: Run, options: WriteOptions, writer: PartitionedWriter) -> Generator[pa.RecordBatch]:
+    source = run.job.source
+    if source is None:
+        raise OptionError(f"{run.job.job} needs a source")
+    if source.format == "table":
+        return _rows_of_table(run, source)
+    if source.format != "parquet" or source.options:
+        raise UnsupportedError(f"not supported: a source of format {source.format} without Spark: run it with --lane spark")
+    parts = _planned(run, source, options)
+    writer.hints = source_hints(run.table.io, parts, run.table.schema)
+    return read_parts(run.table.io, parts, run.table.schema)
+
+
+def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
+    name = source.table or ""
+    if name == run.job.table:
+        raise OptionError(f"source {name} is the target itself: its rows are there already")
+    other = load_catalog(source.catalog or run.job.catalog).load_table(tuple(name.split(".")[1:]))
+    _fields(name, [f.name for f in other.schema.fields], run.table.schema)
+    return (batch for batch in scan_batches(other, Scan(snapshot_id=source.snapshot_id, ref=source.ref)))
+
+
+def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart]:
+    parts: list[SourcePart] = []
+    for path in source.paths:
+        for location in sorted(_data_files(path, run.table.location, require_success_file=options.require_success_file)):
+            fields = _fields(location, column_names(location), run.table.schema)
+            try:
+                parts += parts_that_fit(location, fields)
+            except UnsupportedError as e:
+                raise UnsupportedError(f"not supported without Spark: {e}: run it with --lane spark") from None
+    return parts
+
+
+def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedField]:
+    """The table's fields by the source's column names. Raises SchemaError."""
+    known = {f.name.lower(): f for f in schema.fields}
+    found: dict[str, NestedField] = {}
+    for name in names:
+        if name.lower() not in known:
+            columns = ", ".join(f.name for f in schema.fields)
+            raise SchemaError(f"source column {name!r} is not a column of the table ({columns}): {source}")
+        if known[name.lower()] in found.values():
+            raise SchemaError(f"source column {name!r} is there twice: {source}")
+        found[name] = known[name.lower()]
+    return found
+
+
+def _data_files(path: str, table_location: str, *, require_success_file: bool) -> Iterator[str]:
+    root = location_identity(path)
+    own = location_identity(table_location).rstrip("/") + "/"
+    if (root.rstrip("/") + "/").startswith(own):
+        raise DataError(
+            f"source {path} lies inside the table's own location {table_location}: its files hold deleted rows too "
+            "(read the table instead: source format table)"
+        )
+    place = Path(root)
+    if place.is_file():
+        yield str(place)
+        return
+    if not place.is_dir():
+        raise DataError(f"source {path}: there is no such path")
+    found = sorted(p.relative_to(place) for p in place.rglob("*") if p.is_file() or p.name == _TEMPORARY)
+    if half := next((p for p in found if _TEMPORARY in p.parts), None):
+        raise DataError(f"source {path} is half written: it holds {half}; its writer is at work, or died")
+    if require_success_file and Path(_SUCCESS) not in found:
+        raise DataError(f"source {path} is half written: it has no {_SUCCESS} (require-success-file = true)")
+    data = [p for p in found if not any(part.startswith(("_", ".")) and "=" not in part for part in p.parts)]
+    if not data:
+        raise DataError(f"source {path} is empty: it holds no data file")
+    if folder := next((part for p in data for part in p.parts[:-1] if "=" in part), None):
+        raise UnsupportedError(
+            f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
+        )
+    yield from (str(place / p) for p in data)

@@ -1,0 +1,126 @@
+"""Whether a Parquet file that is not a table's may be read by Arrow and written as rows of a table, as it is.
+
+Nothing is converted on the way but to an exact wider type, so what the file stores must be what the table's columns hold: each type
+the table's or one that fits into it whole, no nulls in a required column, dates in today's calendar. What does not fit needs an
+engine that converts values and has words for those that can not be. The rule upheld: in any doubt a file does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.data.arrow_schema import arrow_type
+from iceberg_ops.data.file_columns import child_arrow_fields
+from iceberg_ops.data.source_parts import SourcePart, parts_of
+from iceberg_ops.errors import DataError, UnsupportedError
+from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+
+_SPARK_VERSION, _LEGACY_DATES = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
+_FIRST_CORRECTED = 3
+"""Spark before this version wrote old dates in another calendar."""
+_PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"})
+
+
+def column_names(path: str) -> list[str]:
+    """Names of a Parquet file's columns. Raises DataError for a file that can not be read."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourcePart]:
+    """The parts of a local Parquet file whose columns are ``fields`` (by the file's own names).
+
+    Raises UnsupportedError that names what does not fit, DataError for a file that can not be read.
+    """
+    with _opened(path) as file:
+        footer, columns, leaves = file.metadata, file.schema_arrow, file.schema
+    if sorted(columns.names) != sorted(fields):
+        raise UnsupportedError(f"source {path}: its columns are {', '.join(columns.names)}, not {', '.join(fields)}")
+    if not _calendar_is_kept(footer):
+        raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
+    for column in columns:
+        if not _fits(column.type, fields[column.name].type):
+            raise UnsupportedError(f"source {path}: column {column.name} is {column.type}, not {fields[column.name].type}")
+    if any(leaves.column(n).physical_type == "INT96" for n in range(len(leaves))):
+        raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
+    if (null := _perhaps_null(columns, footer, fields)) is not None:
+        raise UnsupportedError(f"source {path}: required column {null} holds nulls, or does not tell")
+    parts = parts_of(path, footer)
+    if parts is None:
+        raise UnsupportedError(f"source {path}: offsets do not tell its row groups apart")
+    return parts
+
+
+def _opened(path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, arrow_extensions_enabled=False)
+    except (OSError, pa.ArrowException) as e:
+        raise DataError(f"source {path} can not be read: {e}") from None
+
+
+def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
+    notes = footer.metadata or {}
+    version = notes.get(_SPARK_VERSION)
+    if version is None:
+        return True
+    major = version.split(b".")[0]
+    return major.isdigit() and int(major) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
+
+
+def _fits(stored: pa.DataType, wanted: IcebergType) -> bool:
+    """Whether the writer turns what Arrow reads into the very values Spark would: the same type, a container of it, or a wider."""
+    if isinstance(stored, pa.DictionaryType):
+        stored = stored.value_type
+    if isinstance(wanted, StructType):
+        if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
+            return False
+        return all(_fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
+    if isinstance(wanted, ListType):
+        return pa.types.is_list(stored) and _fits(stored.value_type, wanted.element.type)
+    if isinstance(wanted, MapType):
+        return pa.types.is_map(stored) and _fits(stored.key_type, wanted.key.type) and _fits(stored.item_type, wanted.value.type)
+    if child_arrow_fields(stored):
+        return False
+    return _fits_plain(stored, wanted)
+
+
+def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
+    if isinstance(wanted, DecimalType):
+        if not pa.types.is_decimal(stored):
+            return False
+        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
+    if isinstance(wanted, FixedType):
+        return bool(stored == pa.binary(wanted.length))
+    name = getattr(wanted, "name", "")
+    if name not in _PLAIN:
+        return False
+    if name in ("int", "long"):
+        return bool(pa.types.is_signed_integer(stored) and stored.bit_width <= arrow_type(wanted).bit_width)
+    if name == "double":
+        return bool(stored in (pa.float32(), pa.float64()))
+    if name == "string":
+        return bool(stored in (pa.string(), pa.large_string(), pa.string_view()))
+    if name == "binary":
+        return bool(stored in (pa.binary(), pa.large_binary(), pa.binary_view()))
+    return bool(stored == arrow_type(wanted))
+
+
+def _perhaps_null(columns: pa.Schema, footer: pq.FileMetaData, fields: Mapping[str, NestedField]) -> str | None:
+    """A required column that may hold nulls, as far as the footer tells."""
+    place = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
+    for name in columns.names:
+        if not fields[name].required:
+            continue
+        if name not in place:
+            return str(name)
+        if footer.schema.column(place[name]).max_definition_level and not _counts_no_nulls(footer, place[name]):
+            return str(name)
+    return None
+
+
+def _counts_no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
+    found: Sequence[pq.Statistics | None] = [footer.row_group(g).column(leaf).statistics for g in range(footer.num_row_groups)]
+    return all(s is not None and s.has_null_count and s.null_count == 0 for s in found)

@@ -1,0 +1,170 @@
+"""``append``, ``overwrite``, ``delete`` without Spark, ``publish``, and how the others are said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Cli, lake
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    pq.write_table(pa.table({"ID": pa.array([3, 1], pa.int32()), "city": ["Rome", "Oslo"]}), folder / "a.parquet")
+    pq.write_table(
+        pa.table({"ID": pa.array([2], pa.int32()), "city": [None]}, pa.schema({"ID": pa.int32(), "city": pa.string()})),
+        folder / "b.parquet",
+    )
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+@pytest.fixture(params=["1", "2", "3"])
+def table(cli: Cli, request: pytest.FixtureRequest) -> str:
+    created = ["id bigint NOT NULL, city string", "--partitioned-by", "city", "--ordered-by", "id"]
+    assert cli("create", "lake.ns.t", *created, "--property", f"format-version={request.param}").code == 0
+    return str(request.param)
+
+
+def append(cli: Cli, source: Path, *more: str) -> Any:
+    ran = cli("append", "lake.ns.t", "--from", str(source), "--lane", "local", "--json", *more)
+    assert ran.code == 0, ran.err
+    return ran.json
+
+
+def rows(cli: Cli, *more: str) -> dict[int, str | None]:
+    return {row["id"]: row["city"] for row in cli("scan", "lake.ns.t", *more).rows}
+
+
+ALL = {1: "Oslo", 2: None, 3: "Rome"}
+
+
+def test_rows_are_appended_once_per_run_key(cli: Cli, table: str, source: Path) -> None:
+    report = append(cli, source, "--run-key", "k")
+    assert (report["status"], report["metrics"]["added-records"]) == ("committed", 3)
+    assert append(cli, source, "--run-key", "k")["status"] == "already-committed"
+    assert rows(cli) == ALL
+    head = cli("inspect", "lake.ns.t", "snapshots", "--json").json[-1]
+    assert head["operation"] == "append"
+
+
+def test_rows_are_sorted_within_a_file(cli: Cli, tmp_path: Path) -> None:
+    cli("create", "lake.ns.t", "id bigint, city string", "--ordered-by", "id DESC")
+    pq.write_table(pa.table({"id": [2, 9, 4, 7], "city": ["a", "b", "c", "d"]}), tmp_path / "x.parquet")
+    append(cli, tmp_path / "x.parquet")
+    assert list(rows(cli)) == [9, 7, 4, 2]
+    (task,) = cli("inspect", "lake.ns.t", "files", "--json").json
+    assert task["sort_order_id"] == 1
+
+
+def test_rows_of_another_table_are_appended(cli: Cli, table: str, source: Path) -> None:
+    append(cli, source)
+    cli("create", "lake.ns.copy", "city string, id bigint")
+    ran = cli("append", "lake.ns.copy", "--from-table", "lake.ns.t", "--lane", "local")
+    assert ran.code == 0, ran.err
+    assert {row["id"]: row["city"] for row in cli("scan", "lake.ns.copy").rows} == ALL
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_rows_are_deleted(cli: Cli, table: str, source: Path, mode: str) -> None:
+    append(cli, source)
+    append(cli, source)
+    ran = cli("delete", "lake.ns.t", "--where", "id > 2 OR (city IS NULL AND id < 7)", "--mode", mode, "--lane", "local", "--json")
+    if table == "1" and mode == "merge-on-read":
+        assert (ran.code, "v1 has no row-level deletes" in ran.err) == (1, True)
+        return
+    assert ran.code == 0, ran.err
+    assert rows(cli) == {1: "Oslo"}
+    assert cli("check", "lake.ns.t", "--deep").code == 0
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_only_the_matching_rows_of_a_file_go(cli: Cli, source: Path, mode: str) -> None:
+    cli("create", "lake.ns.t", "id bigint NOT NULL, city string", "--property", "format-version=3")
+    append(cli, source)
+    before = {row["id"]: row["_row_id"] for row in cli("scan", "lake.ns.t", "--columns", "id,_row_id").rows}
+    ran = cli("delete", "lake.ns.t", "--where", "city = 'Rome'", "--mode", mode, "--lane", "local", "--json")
+    assert (ran.code, ran.json["metrics"]["deleted-records"]) == (0, 1), ran.err
+    assert rows(cli) == {1: "Oslo", 2: None}
+    after = {row["id"]: row["_row_id"] for row in cli("scan", "lake.ns.t", "--columns", "id,_row_id").rows}
+    assert after == {i: row_id for i, row_id in before.items() if i != 3}
+    assert ("rewritten-data-files-count" in ran.json["metrics"]) == (mode == "copy-on-write")
+
+
+def test_whole_files_are_deleted_without_being_read(cli: Cli, table: str, source: Path) -> None:
+    append(cli, source)
+    ran = cli("delete", "lake.ns.t", "--where", "city = 'Rome'", "--lane", "local", "--json")
+    assert ran.json["metrics"] == {"evaluations-count": 1, "deleted-data-files": 1, "metadata-only": 1}
+    assert rows(cli) == {1: "Oslo", 2: None}
+
+
+def test_rows_replace_partitions_or_what_a_filter_selects(cli: Cli, table: str, source: Path, tmp_path: Path) -> None:
+    append(cli, source)
+    pq.write_table(pa.table({"id": [8], "city": ["Oslo"]}), tmp_path / "new.parquet")
+    ran = cli("overwrite", "lake.ns.t", "--from", str(tmp_path / "new.parquet"), "--lane", "local")
+    assert ran.code == 0, ran.err
+    assert rows(cli) == {2: None, 3: "Rome", 8: "Oslo"}
+    pq.write_table(pa.table({"id": [9], "city": ["Rome"]}), tmp_path / "newer.parquet")
+    where = ["--where", "city = 'Rome'", "--option", "isolation-level=serializable"]
+    ran = cli("overwrite", "lake.ns.t", "--from", str(tmp_path / "newer.parquet"), "--lane", "local", *where)
+    assert ran.code == 0, ran.err
+    assert rows(cli) == {2: None, 8: "Oslo", 9: "Rome"}
+
+
+def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -> None:
+    staged = append(cli, source, "--wap-id", "w7")
+    assert rows(cli) == {}
+    assert rows(cli, "--snapshot-id", str(staged["snapshot-ids"][0])) == ALL
+    assert cli("publish", "lake.ns.t", "--wap-id", "w7").code == 0
+    assert rows(cli) == ALL
+    ran = cli("publish", "lake.ns.t", "--wap-id", "w7")
+    assert rows(cli) == ALL
+    assert (ran.code, "already an ancestor" in ran.err) == (1, True), ran
+    append(cli, source, "--wap-id", "w8", "--branch", "audit")
+    assert cli("publish", "lake.ns.t", "--wap-id", "w8", "--branch", "main").code == 0
+    assert len(cli("scan", "lake.ns.t").rows) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["append", "--from", "{landing}", "--option", "merge-schema=true"], "merge-schema on lane local"),
+        (["append", "--from", "{tmp}/nothing"], "there is no such path"),
+        (["append", "--query", "SELECT 1"], "format sql without Spark"),
+        (["append", "--from", "{tmp}/text.parquet"], "column id is string, not long"),
+        (["append", "--from", "{tmp}/more.parquet"], "'nope' is not a column of the table"),
+        (["append", "--from", "{tmp}/null.parquet"], "required column id holds nulls"),
+        (["append", "--from", "{tmp}/broken.parquet"], "can not be read"),
+        (["append", "--from", "{tmp}/half"], "is half written"),
+        (["append", "--from", "{tmp}/empty"], "is empty"),
+        (["append", "--from", "{tmp}/folders"], "values in folder names"),
+        (["append", "--from-table", "lake.ns.t"], "is the target itself"),
+        (["append"], "use iceberg-ops append"),
+        (["delete", "--where", "upper(city) = 'ROME'"], "without Spark"),
+        (["delete", "--where", "nope = 1"], "no column named 'nope'"),
+        (["update", "--set", "id = 1"], "without Spark"),
+        (["publish", "--wap-id", "unknown"], "no staged snapshot with wap.id unknown"),
+        (["publish"], "either --wap-id or --snapshot-id"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(cli: Cli, source: Path, tmp_path: Path, arguments: list[str], says: str) -> None:
+    cli("create", "lake.ns.t", "id bigint NOT NULL, city string")
+    pq.write_table(pa.table({"id": ["x"]}), tmp_path / "text.parquet")
+    pq.write_table(pa.table({"id": [1], "nope": [1]}), tmp_path / "more.parquet")
+    pq.write_table(pa.table({"id": pa.array([1, None], pa.int64())}), tmp_path / "null.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no PAR1")
+    for name in ("half/_temporary", "empty", "folders/city=Rome"):
+        (tmp_path / name).mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "folders/city=Rome/x.parquet")
+    command, *rest = [a.format(landing=source, tmp=tmp_path) for a in arguments]
+    ran = cli(command, "lake.ns.t", *rest, *([] if command == "publish" else ["--lane", "local"]))
+    assert (ran.code, ran.err.count("\n"), says in ran.err) == (1, 1, True), ran.err
+    location = Path(lake().load_table(("ns", "t")).location.removeprefix("file://"))
+    assert not [p for p in (location / "data").rglob("*") if p.is_file()]
+    assert lake().load_table(("ns", "t")).metadata.snapshots == ()
