@@ -16,7 +16,7 @@ from dataclasses import replace
 from iceberg_ops.actions.certificate import RewrittenGroup, certified
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import error_of
-from iceberg_ops.actions.group_works import group_of_work, works_of
+from iceberg_ops.actions.group_works import group_of_work, merged_bytes_of, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.progress import run_works
 from iceberg_ops.actions.replanning import plan_again
