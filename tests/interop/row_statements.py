@@ -57,6 +57,30 @@ CONDITIONS = (
     "{p}flag", "NOT {p}flag", "{p}flag IS NOT TRUE", "{p}flag IS NULL", "{p}flag = false", "{p}flag <=> NULL", "true", "false",
     "NULL", "coalesce({p}flag, {p}k > 0)", "CASE WHEN {p}k > 1 THEN {p}flag ELSE {p}amount > 0 END",
 )  # fmt: skip
+SUBQUERIES = (
+    "{p}k IN (SELECT k FROM {src})", "{p}k NOT IN (SELECT k FROM {src})", "{p}k NOT IN (SELECT k FROM {src} WHERE k IS NOT NULL)",
+    "{p}id IN (SELECT id FROM {src} WHERE flag)", "{p}city NOT IN (SELECT city FROM {src} WHERE false)",
+    "EXISTS (SELECT 1 FROM {src} s WHERE s.id = target.id AND s.k > {n})",
+    "NOT EXISTS (SELECT 1 FROM {src} s WHERE s.k = target.k)",
+    "EXISTS (SELECT 1 FROM {src} WHERE amount > 1000)", "{p}amount > (SELECT avg(amount) FROM {src} WHERE NOT isnan(amount))",
+    "{p}k = (SELECT max(k) FROM {src} s WHERE s.id = target.id)", "{p}k < (SELECT k FROM {src} WHERE false)",
+    "({p}k, {p}city) IN (SELECT k, city FROM {src})", "{p}amount IN (SELECT amount FROM {src})",
+    "{p}price IN (SELECT k FROM {src})",
+    "{p}id > (SELECT min(o.id) FROM {target} o WHERE o.city <=> target.city)", "{p}k NOT IN (SELECT o.k + 1 FROM {target} o)",
+    "{p}day <= (SELECT max(o.day) FROM {target} o JOIN {src} s ON o.id = s.id)",
+    "{p}id IN (WITH s AS (SELECT * FROM {src}) SELECT a.id FROM s a LEFT ANTI JOIN {target} o ON a.id = o.id + 1)",
+)  # fmt: skip
+"""Conditions of DELETE and UPDATE; the view ``src`` is a file to a job, ``target`` its own name to Java."""
+SCALARS: Mapping[str, Sequence[str]] = {
+    "k": (
+        "(SELECT max(k) FROM {src})",
+        "(SELECT min(s.k) FROM {src} s WHERE s.id = target.id)",
+        "(SELECT k FROM {src} WHERE false)",
+    ),
+    "city": ("(SELECT max(o.city) FROM {target} o WHERE o.k = target.k)", "concat({p}city, (SELECT min(city) FROM {src}))"),
+    "flag": ("{p}k IN (SELECT k FROM {src})", "EXISTS (SELECT 1 FROM {src} s WHERE s.id = target.id)"),
+    "amount": ("(SELECT avg(price) FROM {src})", "{p}amount + (SELECT count(*) FROM {target})"),
+}
 SETS: Mapping[str, Sequence[str]] = {
     "id": ("{p}id + 100", "{p}id"),
     "k": ("{p}k + 1", "NULL", "coalesce({p}k, 0)", "CAST({p}id % 5 AS INT)", "{p}id % 3", "-{p}k", "length({p}city)"),
@@ -95,25 +119,34 @@ class Statement:
 
     def sql(self, table: str) -> str:
         """For Iceberg Java on Spark, with a view ``src``."""
-        where = f" WHERE {self.where}" if self.where else ""
+        where = f" WHERE {_java(self.where, table)}" if self.where else ""
         if self.kind == "delete":
             return f"DELETE FROM {table} AS target{where}"
         if self.kind == "update":
-            return f"UPDATE {table} AS target SET {_assigned(self.sets)}{where}"
+            return f"UPDATE {table} AS target SET {_java(_assigned(self.sets), table)}{where}"
         query = self.query.replace("{target}", table)
         clauses = " ".join(_clause(c) for c in self.clauses)
         return f"MERGE INTO {table} AS target USING ({query}) AS source ON {self.on} {clauses}"
 
     def job(self, mode: str, source: str) -> dict[str, Any]:
         """The fields of a job spec; the Parquet file ``source`` is the view ``src``."""
+        where = self.where and _ours(self.where, source)
         if self.kind == "delete":
-            return {"job": "delete", "where": self.where, "change": RowChange(mode=mode)}  # type: ignore[arg-type]
+            return {"job": "delete", "where": where, "change": RowChange(mode=mode)}  # type: ignore[arg-type]
         if self.kind == "update":
-            change = RowChange(mode=mode, set=dict(self.sets))  # type: ignore[arg-type]
-            return {"job": "update", "where": self.where, "change": change}
+            sets = {name: _ours(text, source) for name, text in self.sets.items()}
+            return {"job": "update", "where": where, "change": RowChange(mode=mode, set=sets)}  # type: ignore[arg-type]
         change = RowChange(mode=mode, on=self.on, clauses=list(self.clauses))  # type: ignore[arg-type]
         query = self.query.replace("{target}", "target")
         return {"job": "merge", "change": change, "source": Source(format="sql", query=query, views={"src": source})}
+
+
+def _java(text: str, table: str) -> str:
+    return text.replace("{target}", table).replace("{src}", "src")
+
+
+def _ours(text: str, source: str) -> str:
+    return text.replace("{target}", "target").replace("{src}", f"parquet.`{source}`")
 
 
 def _assigned(sets: Mapping[str, str]) -> str:
@@ -149,31 +182,39 @@ class Generator:
         kind = self.random.choice(("delete", "update", "merge", "merge"))
         if kind == "merge":
             return self._merge()
-        where = self.condition(("", "target."))
+        where = self.condition(("", "target."), subqueries=SUBQUERIES)
         if kind == "delete":
             return Statement("delete", where)
-        return Statement("update", where if self.random.random() < 0.9 else None, self._sets(("", "target.")))
+        return Statement("update", where if self.random.random() < 0.9 else None, self._sets(("", "target."), subqueries=True))
 
-    def condition(self, prefixes: Sequence[str], depth: int = 2) -> str:
-        """Comparisons under AND, OR and NOT."""
+    def condition(self, prefixes: Sequence[str], depth: int = 2, subqueries: Sequence[str] = ()) -> str:
+        """Comparisons under AND, OR and NOT, some of them with ``subqueries``."""
         draw = self.random.random()
         if depth and draw < 0.45:
-            left, right = self.condition(prefixes, depth - 1), self.condition(prefixes, depth - 1)
+            left, right = (self.condition(prefixes, depth - 1, subqueries) for _ in range(2))
             return f"({left}) {'AND' if draw < 0.25 else 'OR'} ({right})"
         if depth and draw < 0.55:
-            return f"NOT ({self.condition(prefixes, depth - 1)})"
-        return self._filled(self.random.choice(CONDITIONS), prefixes)
+            return f"NOT ({self.condition(prefixes, depth - 1, subqueries)})"
+        nested = subqueries and self.random.random() < 0.3
+        return self._filled(self.random.choice(subqueries if nested else CONDITIONS), prefixes)
 
     def _filled(self, text: str, prefixes: Sequence[str]) -> str:
-        return text.format(p=self.random.choice(prefixes), n=self.random.choice((0, 1, 2, 3)), m=self.random.randrange(40))
+        p, n, m = self.random.choice(prefixes), self.random.choice((0, 1, 2, 3)), self.random.randrange(40)
+        if "SELECT" in text:
+            p = "target."  # inside a subquery a plain name would be the subquery's own
+        return text.format(p=p, n=n, m=m, src="{src}", target="{target}")
 
-    def _sets(self, prefixes: Sequence[str], *, insert: bool = False) -> dict[str, str]:
+    def _sets(self, prefixes: Sequence[str], *, insert: bool = False, subqueries: bool = False) -> dict[str, str]:
         names = self.random.sample(COLUMNS[1:], self.random.randint(1, 3))
         if insert:
             names = ["id", *names]
         elif self.random.random() < 0.1:
             names.append("id")
-        return {name: self._filled(self.random.choice(SETS[name]), prefixes) for name in names}
+        nested = subqueries and self.random.random() < 0.3
+        return {
+            name: self._filled(self.random.choice(SCALARS.get(name, SETS[name]) if nested else SETS[name]), prefixes)
+            for name in names
+        }
 
     def _merge(self) -> Statement:
         query, on = self.random.choice(QUERIES), self.random.choice(ONS)
