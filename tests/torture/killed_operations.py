@@ -1,4 +1,4 @@
-"""Every operation of the package on one table, as a job would do it under one run key, for tests that kill it half way."""
+"""Every operation of the commit package on one table under one run key, for tests that kill it half way (jobs: ``killed_jobs``)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.data.delete_files import write_equality_deletes
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
@@ -37,7 +38,7 @@ from iceberg_ops.expressions.predicates import lt
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
-from iceberg_ops.spec.statistics import StatisticsFile
+from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, NestedField
 from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
@@ -185,20 +186,34 @@ def statistics(lake: Lake, name: str) -> None:
     commit(lake.catalog, table, UpdateStatistics(added=(found,), run_key=RUN_KEY))
 
 
+def partition_statistics(lake: Lake, name: str) -> None:
+    table = lake.table
+    path = f"{table.location}/metadata/{name}.partition-stats"
+    table.io.write(path, b"x", overwrite=True)
+    found = PartitionStatisticsFile(snapshot_id=head(lake), statistics_path=path, file_size_in_bytes=1)
+    commit(lake.catalog, table, UpdateStatistics(added_partition=(found,), run_key=RUN_KEY))
+
+
+def upsert(lake: Lake, name: str) -> None:
+    """Rows by key: equality deletes for those that are there, and the rows as they are from now on."""
+    table = lake.table
+    ids = pa.RecordBatch.from_pydict({"id": [1, 2]})
+    keys = write_equality_deletes(table.io, WriteContext.for_table(table.metadata), [1], [ids], operation_id=f"{name}-keys")
+    added = write_rows(lake, numbered(1, 2), name)
+    operation = RowDelta(added_data=added, added_deletes=tuple(keys), isolation=None, run_key=RUN_KEY)
+    commit(lake.catalog, table, operation)
+
+
+def replace_branch(lake: Lake, name: str) -> None:
+    parent = lake.table.metadata.snapshot(head(lake)).parent_snapshot_id or 0
+    commit(lake.catalog, lake.table, SetRef(ref="audit", snapshot_id=parent, replace_existing=True, run_key=RUN_KEY))
+
+
 def one(make: Callable[[Lake], Any]) -> Work:
     """An operation that writes no files of its own."""
     return lambda lake, name: (commit(lake.catalog, lake.table, make(lake)), None)[1]
 
 
-def action(name: str, **options: Any) -> Work:
-    return lambda lake, _: (lake.run(name, now=now_ms, run_key=RUN_KEY, **options), None)[1]
-
-
-def orphans(lake: Lake, name: str) -> None:
-    lake.run("remove_orphan_files", now=lambda: now_ms() + FOUR_DAYS_NS // 10**6)
-
-
-IN_GROUPS = {"max_file_group_input_files": 2, "min_input_files": 2, "partial-progress.enabled": "true"}
 BY_ID = SortOrder(1, (SortField((1,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),))
 
 OPERATIONS: dict[str, KilledOperation] = {
@@ -227,9 +242,7 @@ OPERATIONS: dict[str, KilledOperation] = {
     "sort order": KilledOperation(one(lambda lake: UpdateSortOrder(sort_order=BY_ID, run_key=RUN_KEY)), 0),
     "upgrade": KilledOperation(one(lambda lake: UpgradeFormatVersion(format_version=3, run_key=RUN_KEY)), 0),
     "statistics": KilledOperation(statistics, 0),
-    "rewrite_data_files": KilledOperation(action("rewrite_data_files", rewrite_all=True)),
-    "rewrite_data_files in groups": KilledOperation(action("rewrite_data_files", **IN_GROUPS), None, in_parts=True),
-    "rewrite_position_delete_files": KilledOperation(action("rewrite_position_delete_files", rewrite_all=True), None),
-    "convert_equality_deletes": KilledOperation(action("convert_equality_deletes")),
-    "remove_orphan_files": KilledOperation(orphans, 0),
+    "upsert": KilledOperation(upsert),
+    "replace branch": KilledOperation(replace_branch, 0),
+    "partition statistics": KilledOperation(partition_statistics, 0),
 }

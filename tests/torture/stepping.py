@@ -6,20 +6,23 @@ scheduler, which says who goes on. So a seed is a schedule, and a failure can be
 
 from __future__ import annotations
 
+import errno
+import io
 import random
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, BinaryIO
-from unittest import mock
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol, cast
 
 import greenlet
 
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.io.memory import MemoryFileIO
 
+STORE = "torture"
+"""``io-impl`` of the world's storage."""
 UNANSWERED = 0.06
 """How many swaps get no answer; half of these happen."""
 _WRITERS: dict[greenlet.greenlet, Writer] = {}
@@ -39,6 +42,8 @@ class Writer:
         """What its commit does to the model of its branch."""
         self.beside: Callable[[Any], Any] | None = None
         """The rows of a snapshot it makes that is no branch's head, from those of that snapshot's parent."""
+        self.keeps_ids = False
+        """Rows that it leaves keep their row ids, as they do where it has no effect."""
         self.at = "start"
         self.ended = False
         self.error: BaseException | None = None
@@ -82,16 +87,22 @@ def boundary(name: str) -> None:
         writer.reach(name)
 
 
-class SteppedIO:
-    """Memory storage where every call is a step; a write is followed by another, in which its writer may die. ``changing`` is told
-    of each file that is about to go or to be overwritten."""
+class Watcher(Protocol):
+    """Is told what storage does: of each file that is about to go or to be overwritten, and of each that was written."""
 
-    def __init__(self, inner: MemoryFileIO, changing: Callable[[str], None]) -> None:
-        self.inner, self.changing = inner, changing
+    def changing(self, location: str) -> None: ...
+    def written(self, location: str, data: bytes) -> None: ...
+
+
+class SteppedIO:
+    """Memory storage where every call is a step; a write is followed by another, in which its writer may die."""
+
+    def __init__(self, inner: MemoryFileIO, watcher: Watcher) -> None:
+        self.inner, self.watcher = inner, watcher
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return self.inner.properties
+        return {**self.inner.properties, IO_IMPL: STORE}
 
     def read(self, location: str) -> bytes:
         boundary("read")
@@ -104,13 +115,16 @@ class SteppedIO:
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         boundary("write")
         if overwrite:
-            self.changing(location)
+            self.watcher.changing(location)
         self.inner.write(location, data, overwrite=overwrite)
+        self.watcher.written(location, data)
         boundary("wrote")
 
     def open_output(self, location: str) -> BinaryIO:
-        boundary("write")
-        return self.inner.open_output(location)
+        boundary("read")
+        if self.inner.exists(location):
+            raise FileExistsError(errno.EEXIST, "file exists", location)
+        return cast(BinaryIO, _SteppedOutput(self, location))
 
     def exists(self, location: str) -> bool:
         boundary("read")
@@ -122,7 +136,7 @@ class SteppedIO:
 
     def delete(self, location: str) -> None:
         boundary("delete")
-        self.changing(location)
+        self.watcher.changing(location)
         self.inner.delete(location)
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
@@ -136,6 +150,29 @@ class SteppedIO:
 
     def local_path(self, location: str) -> str | None:
         return None
+
+
+class _SteppedOutput(io.BytesIO):
+    """Becomes a file when it is closed; an exception or a forgotten ``close`` leaves none."""
+
+    def __init__(self, owner: SteppedIO, location: str) -> None:
+        super().__init__()
+        self._owner, self._location = owner, location
+
+    def close(self) -> None:
+        if not self.closed:
+            data = self.getvalue()
+            super().close()
+            self._owner.write(self._location, data)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            super().close()
+
+    def __del__(self) -> None:
+        super().close()
 
 
 class SteppedCatalog(MemoryCatalog):
@@ -158,14 +195,3 @@ class SteppedCatalog(MemoryCatalog):
         if dice < UNANSWERED:
             raise CatalogUnavailableError("the answer is lost")
         return found
-
-
-@contextmanager
-def names_from(bits: Callable[[int], int]) -> Iterator[None]:
-    """Every made-up name comes from the seed, too."""
-
-    def uuid4() -> uuid.UUID:
-        return uuid.UUID(int=bits(128), version=4)
-
-    with mock.patch.object(uuid, "uuid4", uuid4):
-        yield

@@ -1,6 +1,8 @@
 """kill -9 at an I/O step: a child process does an operation and is killed at its k-th step, before or after it takes effect.
 
-The child is forked by a server of its own that runs no threads, because a fork of a test process full of them may hang.
+The child is forked by a server of its own that runs no threads, because a fork of a test process full of them may hang, and that
+has loaded all a child needs (``preloaded``). Files lie in memory where the system has such a folder: it is the order of steps that
+is put to the test, not the disk.
 
 Afterwards the table is readable and the operation is wholly there or not at all; a rerun under the same run key finishes it, once;
 and one maintenance run later no file is left that belongs to nothing. The suite takes a few steps of each operation, spread evenly;
@@ -13,9 +15,10 @@ import multiprocessing
 import os
 import shutil
 import signal
+import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 from unittest import mock
@@ -27,18 +30,21 @@ from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.table.reachable import reachable_files
 from tests.actions.lake import Lake, Row, numbered
 from tests.builders import make_table
+from tests.torture.killed_jobs import JOBS
 from tests.torture.killed_operations import FOUR_DAYS_NS, OPERATIONS, now_ms, write_rows
 
 EVERY_STEP = "ICEBERG_OPS_TORTURE" in os.environ
 SAMPLED = 2
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload([__name__])
+SERVER.set_forkserver_preload(["tests.torture.preloaded", __name__])
+EVERY = {**OPERATIONS, **JOBS}
+IN_MEMORY = Path("/dev/shm")
 
 
 class Steps:
@@ -83,11 +89,20 @@ class CountedIO(LocalFileIO):
         self.steps()
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
-        return [failure for location in locations if (failure := self._try_delete(location)) is not None]
+        failures: list[DeleteFailure] = []
+        for location in locations:
+            self.steps()
+            failures += super().delete_many([location])
+            self.steps()
+        return failures
 
     def list_prefix(self, prefix: str) -> Any:
         self.steps()
         return super().list_prefix(prefix)
+
+    def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
+        self.steps()
+        return super().list_folder(location)
 
 
 class CountedSql(SqlCatalog):
@@ -120,8 +135,13 @@ def in_child(kind: str, folder: Path, name: str, deadly: int | None) -> int | No
 def do(kind: str, folder: str, name: str, deadly: int | None) -> None:
     CountedIO.steps = Steps(deadly)
     link = os.link
-    with mock.patch.object(os, "link", lambda *a: (CountedIO.steps(), link(*a))):
-        OPERATIONS[name].work(open_lake(kind, Path(folder), CountedIO()), "first")
+
+    def counted_link(*a: Any) -> None:
+        CountedIO.steps()
+        link(*a)
+
+    with mock.patch.object(os, "link", counted_link):
+        EVERY[name].work(open_lake(kind, Path(folder), CountedIO()), "first")
     _told(Path(folder)).write_text(str(CountedIO.steps.taken))
 
 
@@ -166,15 +186,24 @@ def prepare(kind: str, version: int, folder: Path, template: Path) -> Path:
 def cases() -> list[tuple[str, str, int]]:
     """(operation, catalog, version): by ``make torture`` each on both catalogs and in both versions, else once."""
     both = (("filesystem", 2), ("sql", 3))
-    return [(name, *case) for i, name in enumerate(OPERATIONS) for case in (both if EVERY_STEP else both[i % 2 :][:1])]
+    return [(name, *case) for i, name in enumerate(EVERY) for case in (both if EVERY_STEP else both[i % 2 :][:1])]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    if not os.access(IN_MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        yield Path(folder)
 
 
 @pytest.mark.parametrize(("name", "kind", "version"), cases())
 def test_killed_anywhere_it_is_wholly_there_or_not_and_a_rerun_finishes_it_once(
-    name: str, kind: str, version: int, tmp_path: Path
+    name: str, kind: str, version: int, place: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    operation = OPERATIONS[name]
-    folder, template = tmp_path / "live", tmp_path / "template"
+    operation = EVERY[name]
+    folder, template = place / "live", place / "template"
     prepare(kind, version, folder, template)
     before = state(open_lake(kind, folder, LocalFileIO()))
     snapshots = len(open_lake(kind, folder, LocalFileIO()).table.metadata.snapshots)
@@ -183,6 +212,7 @@ def test_killed_anywhere_it_is_wholly_there_or_not_and_a_rerun_finishes_it_once(
     done = open_lake(kind, folder, LocalFileIO())
     wanted, made = state(done), len(done.table.metadata.snapshots)
     assert operation.snapshots is None or made == snapshots + operation.snapshots
+    record_property("steps", steps)
     stride = 1 if EVERY_STEP else max(1, steps // SAMPLED)
     offset = 0 if EVERY_STEP else sum(map(ord, name + kind)) % stride
     for step in range(offset, steps, stride):
@@ -214,5 +244,6 @@ def state(lake: Lake) -> tuple[Any, ...]:
         names,
         metadata.format_version,
         len(metadata.statistics),
+        len(metadata.partition_statistics),
         bool(ids),
     )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.delete_files import DeleteFiles
@@ -15,15 +13,12 @@ from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.expressions.predicates import eq
-from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
-from tests.torture import maintenance
+from tests.torture import maintenance, statements
+from tests.torture.contents import Row
 from tests.torture.stepping import Writer
-from tests.torture.world import REGIONS, Model, Row, World
+from tests.torture.world import REGIONS, Model, World
 
 Work = Callable[[World, Writer], None]
 
@@ -36,7 +31,7 @@ def some_rows(world: World, region: str) -> list[Row]:
 def append(world: World, w: Writer) -> None:
     region, table = world.random.choice(REGIONS), world.load()
     rows = some_rows(world, region)
-    f = world.new_data(rows, region)
+    f = world.new_data(table, rows)
     w.effect = lambda model: model | set(rows)
     world.twice(table, AppendFiles(added=(f,), merge=world.random.random() < 0.7, run_key=f.file_path, branch=w.branch), [f])
 
@@ -45,7 +40,7 @@ def several(world: World, w: Writer) -> None:
     """Two appends and a property in one transaction; the first append's snapshot is never a branch's head."""
     region, table = world.random.choice(REGIONS), world.load()
     first, second = some_rows(world, region), some_rows(world, region)
-    files = [world.new_data(first, region), world.new_data(second, region)]
+    files = [world.new_data(table, first), world.new_data(table, second)]
     key = files[0].file_path
     operations = (
         AppendFiles(added=(files[0],), branch=w.branch),
@@ -57,64 +52,16 @@ def several(world: World, w: Writer) -> None:
     world.twice(table, Transaction(operations=operations, run_key=key), files)
 
 
-def change(world: World, w: Writer, *, update: bool) -> None:
-    table = world.load()
-    head = table.metadata.branch_head(w.branch)
-    live = world.planned(table, head) or []
-    data = [e for e in live if e.data_file.content is FileContent.DATA]
-    chosen: list[tuple[FileScanTask, Any]] = []
-    rows: list[Row] = []
-    for entry in world.random.sample(data, min(len(data), world.random.randint(1, 2))):
-        f = entry.data_file
-        left = sorted(set(range(len(world.rows[f.file_path]))) - world.deleted(entry, live))
-        if left:
-            position = world.random.choice(left)
-            rows.append(world.rows[f.file_path][position])
-            task = FileScanTask(f, entry.sequence_number or 0, deletes=world.position_deletes_of(entry, live))
-            chosen.append((task, np.array([position], np.int64)))
-    if not chosen or head is None:
-        return
-    name = world.name("op")
-    written = world.settle(
-        lambda: write_row_deletes(world.catalog.io, WriteContext.for_table(table.metadata), chosen, operation_id=name), []
-    )
-    if written is None:
-        return
-    new = [world.new_data([(r[0], r[1], r[2] + 1)], r[0]) for r in rows] if update else []
-    operation = RowDelta(
-        added_deletes=written.added,
-        removed_deletes=written.replaced,
-        added_data=tuple(new),
-        referenced_data_files=tuple(task.file_path for task, _ in chosen),
-        isolation="snapshot",
-        starting_snapshot_id=head.snapshot_id,
-        run_key=name,
-        branch=w.branch,
-    )
-
-    def effect(model: Model) -> Model:
-        assert not update or set(rows) <= model, "a row that was changed meanwhile was updated"
-        return (model - set(rows)) | {(r[0], r[1], r[2] + 1) for r in rows if update}
-
-    w.effect = effect
-    world.twice(table, operation, [*written.added, *new])
-
-
-def delete(world: World, w: Writer) -> None:
-    change(world, w, update=False)
-
-
-def update(world: World, w: Writer) -> None:
-    change(world, w, update=True)
-
-
 def upsert(world: World, w: Writer) -> None:
     region = world.random.choice(REGIONS)
     known = world.models.get(w.branch, world.models[MAIN_BRANCH])
     key = world.random.choice(sorted({i for r, i, _ in known if r == region}) or [7])
     table = world.load()
     row = (region, key, 1000 * (1 + world.made))
-    keys, new = world.new_keys(frozenset({key}), region), world.new_data([row], region)
+    keys = world.settle(lambda: world.new_keys(table, [key], region), [])
+    if keys is None:
+        return
+    new = world.new_data(table, [row])
     operation = RowDelta(added_deletes=(keys,), added_data=(new,), isolation=None, run_key=new.file_path, branch=w.branch)
     w.effect = lambda model: frozenset(r for r in model if r[:2] != (region, key)) | {row}
     world.twice(table, operation, [keys, new])
@@ -128,7 +75,7 @@ def replace_partition(world: World, w: Writer) -> None:
         return
     before = {r for r in world.seen[head.snapshot_id].rows if r[0] == region}
     rows = some_rows(world, region)
-    f = world.new_data(rows, region)
+    f = world.new_data(table, rows)
     common: dict[str, Any] = {
         "added": (f,), "starting_snapshot_id": head.snapshot_id, "run_key": f.file_path, "branch": w.branch
     }  # fmt: skip
@@ -150,27 +97,45 @@ def drop_partition(world: World, w: Writer) -> None:
 
 
 def stage_and_publish(world: World, w: Writer) -> None:
-    """Write-audit-publish: a staged append, which no branch shows until it is picked."""
+    """Write-audit-publish: a staged append or partition overwrite, which no branch shows until it is picked."""
     region, table = world.random.choice(REGIONS), world.load()
     rows = some_rows(world, region)
-    f = world.new_data(rows, region)
-    staged = AppendFiles(added=(f,), staged=True, summary={"wap.id": f.file_path}, run_key=f.file_path, branch=w.branch)
-    w.beside = lambda model: model | set(rows)
+    f = world.new_data(table, rows)
+    replaces, head = world.random.random() < 0.3, table.metadata.branch_head(w.branch)
+    common: dict[str, Any] = {
+        "added": (f,), "staged": True, "summary": {"wap.id": f.file_path}, "run_key": f.file_path, "branch": w.branch
+    }  # fmt: skip
+    replaces = replaces and head is not None
+    if replaces and head is not None:
+        staged: Any = ReplacePartitions(starting_snapshot_id=head.snapshot_id, **common)
+    else:
+        staged = AppendFiles(**common)
+    before: set[Row] = set()
+
+    def beside(model: Model) -> Model:
+        before.update(r for r in model if replaces and r[0] == region)
+        return (model - before) | set(rows)
+
+    def effect(model: Model) -> Model:
+        gone = {r for r in model if replaces and r[0] == region}
+        assert gone <= before, "rows that came meanwhile were overwritten by a pick"
+        return (model - gone) | set(rows)
+
+    w.beside = beside
     if world.commit(table, staged, [f]) is None:
         return
-    w.effect = lambda model: model | set(rows)
+    w.effect = effect
     world.twice(world.load(), CherryPick(wap_id=f.file_path, run_key=f"{f.file_path}/published", branch=w.branch))
 
 
 KINDS: dict[str, tuple[int, Work]] = {
     "append": (3, append),
     "several": (1, several),
-    "delete": (3, delete),
-    "update": (3, update),
     "upsert": (4, upsert),
     "replace partition": (1, replace_partition),
     "drop partition": (1, drop_partition),
     "stage and publish": (2, stage_and_publish),
+    **statements.KINDS,
     **maintenance.KINDS,
 }
 """Name -> (weight, work)."""
@@ -180,5 +145,6 @@ BRANCHES = (MAIN_BRANCH, MAIN_BRANCH, MAIN_BRANCH, "audit")
 def begin(world: World, kind: str | None = None, branch: str | None = None) -> Writer:
     kind = kind or world.random.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
     writer = world.begin(kind, KINDS[kind][1])
-    writer.branch = branch or world.random.choice(BRANCHES)
+    chosen = branch or world.random.choice(BRANCHES)
+    writer.branch = chosen if chosen in world.models or world.random.random() < 0.5 else MAIN_BRANCH
     return writer

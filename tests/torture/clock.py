@@ -1,0 +1,87 @@
+"""Time and chance of the torture world: each I/O step takes a second, names come from the seed, and nobody sleeps.
+
+So leases, ages and rhythms of writers mean in the world what they mean outside, and a seed is a schedule. Product code is not told:
+it asks ``time`` and ``uuid`` as ever.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
+from iceberg_ops.data import delete_keys
+from iceberg_ops.io import load
+from iceberg_ops.io.file_io import FileIO
+from tests.torture.stepping import STORE, boundary
+
+BEGIN_MS = 1_900_000_000_000
+STEP_MS = 1_000
+
+
+class Clock:
+    """Milliseconds since the epoch, in the world."""
+
+    def __init__(self) -> None:
+        self.ms = BEGIN_MS
+
+    def __call__(self) -> int:
+        return self.ms
+
+    def nanoseconds(self) -> int:
+        return self.ms * 1_000_000
+
+    def seconds(self) -> float:
+        return self.ms / 1000
+
+
+@contextmanager
+def laws(rng: random.Random, clock: Clock, store: Callable[[], FileIO]) -> Iterator[None]:
+    """Within: times from ``clock``, made-up names and jitter from ``rng``; works that are shipped find ``store``'s storage."""
+
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(int=rng.getrandbits(128), version=4)
+
+    unhurried: dict[str, Any] = {"sleep": no_sleep}
+    with ExitStack() as stack:
+        for patch in (
+            mock.patch.object(uuid, "uuid4", uuid4),
+            mock.patch.object(time, "time_ns", clock.nanoseconds),
+            mock.patch.object(time, "time", clock.seconds),
+            mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
+            mock.patch.dict(load._STORES, {STORE: lambda _: store()}),
+            mock.patch.dict(commit.__kwdefaults__, unhurried),
+            mock.patch.dict(wait_for_a_quiet_moment.__kwdefaults__, unhurried),
+        ):
+            stack.enter_context(patch)
+        yield
+
+
+def _kept_keys() -> delete_keys._Kept:
+    """Keys of this world's deletes only, and a lock over reading that is waited for in steps: writers share one thread."""
+    kept = delete_keys._Kept()
+    kept._lock = SteppedLock()  # type: ignore[assignment]
+    return kept
+
+
+class SteppedLock:
+    def __init__(self) -> None:
+        self.held = False
+
+    def __enter__(self) -> None:
+        while self.held:
+            boundary("lock")
+        self.held = True
+
+    def __exit__(self, *_: object) -> None:
+        self.held = False
+
+
+def no_sleep(_: float) -> None:
+    return None
