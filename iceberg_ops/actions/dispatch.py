@@ -60,6 +60,7 @@ class _Record:
             run_key=self.run_key,
             plan_id=found.plan_id,
             lane=self.lane,
+            lane_reason=self.job.lane_reason,
             dry_run=self.job.dry_run,
             branch=self.job.branch,
             starting_snapshot_id=found.starting_snapshot_id,

@@ -175,6 +175,8 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
     """Run the job in its lane, print the report, return the exit code."""
     from iceberg_ops.config.job_spec import ROW_OPERATIONS
 
+    if job.lane == "auto" and job.job not in ROW_OPERATIONS:
+        job = _in_lane(job)
     if job.lane == "spark" or (job.lane == "auto" and job.job in ROW_OPERATIONS):
         return _run_on_spark(job, as_json)
     from iceberg_ops.actions.dispatch import run_job
@@ -185,6 +187,19 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
         found = run_job(job, runner=LocalRunner(), progress=progress)
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
+
+
+def _in_lane(job: JobSpec) -> JobSpec:
+    import os
+
+    import msgspec
+
+    from iceberg_ops.actions.lanes import choose_lane
+
+    choice = choose_lane(job, os.environ.get("ICEBERG_OPS_SPARK_MASTER"))
+    if choice.lane == "spark":
+        print(f"lane spark ({choice.reason})", file=sys.stderr, flush=True)
+    return msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
 
 
 def _run_on_spark(job: JobSpec, as_json: bool) -> int:

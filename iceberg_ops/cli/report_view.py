@@ -35,6 +35,8 @@ def _heading(report: ActionReport) -> str:
     parts = [f"{step.name} {step.duration_ms} ms" + (f" ({step.detail})" if step.detail else "") for step in report.steps]
     if report.snapshot_ids:
         parts.append("snapshots " + ", ".join(map(str, report.snapshot_ids)))
+    if report.lane_reason:
+        parts.append(f"lane {report.lane} ({report.lane_reason})")
     return "; ".join(parts) or "nothing was done"
 
 

@@ -119,6 +119,8 @@ class JobSpec(Document, frozen=True, kw_only=True):
     branch: str = "main"
     dry_run: bool = False
     lane: Literal["auto", "local", "spark"] = "auto"
+    lane_reason: str = ""
+    """Why whoever chose the lane did so, for the report."""
     run_key: str | None = None
     plan_id: str | None = None
     source: Source | None = None

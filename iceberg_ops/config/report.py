@@ -88,6 +88,7 @@ class ActionReport(Document, frozen=True, kw_only=True):
     run_key: str | None = None
     plan_id: str | None = None
     lane: str = "local"
+    lane_reason: str = ""
     dry_run: bool = False
     branch: str = "main"
     starting_snapshot_id: int | None = None

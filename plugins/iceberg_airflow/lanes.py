@@ -154,3 +154,11 @@ def require_connection(conn_id: str) -> None:
         BaseHook.get_connection(conn_id)
     except AirflowNotFoundException as e:
         raise OptionError(f"Spark connection {conn_id!r} is not defined: it needs conn_type spark and a master as host") from e
+
+
+def spark_master(conn_id: str) -> str | None:
+    """The master that the connection names; None where it is not defined."""
+    try:
+        return BaseHook.get_connection(conn_id).host
+    except AirflowNotFoundException:
+        return None

@@ -8,6 +8,7 @@ which stays the same for every try and, where the author gives one, for every ru
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -17,10 +18,12 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.job_folder import JobFolder, TryIdentity
-from iceberg_airflow.lanes import Lane, LocalLane, SparkLane
+from iceberg_airflow.lanes import Lane, LocalLane, SparkLane, spark_master
 from iceberg_airflow.outcome import narrate, read_report, summary
+from iceberg_airflow.processes import run_python
 from iceberg_airflow.retry_policy import iceberg_retry_policy
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, JobSpec, RowChange, Source
+from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, RowChange, Source
+from iceberg_ops.config.lanes import SHARED_BY_TASKS, is_this_machine
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import OptionError
 
@@ -39,7 +42,8 @@ class IcebergOpsOperator(BaseOperator):
     :param change: write mode, SET, ON and clauses, as the job spec's ``change`` (templated)
     :param run_key: names the work; a commit with this key is made once, however often the task runs. Default: DAG, run, task and
         map index, so a retry or a cleared task of the same run repeats nothing (templated)
-    :param lane: ``spark``, ``local``, or ``auto`` (maintenance: local; row operations: Spark) (templated)
+    :param lane: ``spark``, ``local``, or ``auto``: row operations on Spark, maintenance local, but for rewrites and statistics of
+        as many bytes as the catalog's ``spark-from-bytes`` where the Spark connection's master is a cluster (templated)
     :param plan_only: a dry run: plan, write nothing (templated). BaseOperator's own ``dry_run`` is something else
     :param skip_if_nothing: mark the task skipped when there was nothing to do
     """
@@ -96,7 +100,7 @@ class IcebergOpsOperator(BaseOperator):
         """Run the job. Raises the typed error of the report, AirflowSkipException as asked."""
         identity = identity_of(context)
         folder = JobFolder.of(identity)
-        job = self.job_spec(identity, folder)
+        job = self._in_lane(self.job_spec(identity, folder), folder)
         path = folder.write(job)
         self.log.info("%s on %s, job spec %s", job.job, job.table, path)
         ended = self._start(job).run(path)
@@ -134,7 +138,21 @@ class IcebergOpsOperator(BaseOperator):
             raise OptionError(f"lane {self.lane!r} must be auto, local or spark")
         if self.lane != "auto":
             return self.lane
-        return "local" if self.job in MAINTENANCE_ACTIONS or _truth(self.plan_only) else "spark"
+        return "local" if self.job in TABLE_ACTIONS or _truth(self.plan_only) else "spark"
+
+    def _in_lane(self, job: JobSpec, folder: JobFolder) -> JobSpec:
+        """With lane ``auto`` a large rewrite goes to Spark, if the connection's master brings other machines."""
+        if self.lane != "auto" or job.lane == "spark" or job.dry_run or job.job not in SHARED_BY_TASKS:
+            return job
+        master = spark_master(self.spark_conn_id)
+        if master is None or is_this_machine(master):
+            return job
+        answer = folder.folder / "lane.json"
+        path = folder.write(msgspec.structs.replace(job, lane="auto"))
+        run_python(["-m", "iceberg_airflow.lane_choice", str(path), master, str(answer)])
+        chosen = json.loads(answer.read_bytes())
+        self.log.info("lane %s: %s", chosen["lane"], chosen["reason"])
+        return msgspec.structs.replace(job, lane=chosen["lane"], lane_reason=chosen["reason"])
 
     def result(self, report: ActionReport, uri: str) -> dict[str, Any]:
         """What goes to XCom."""

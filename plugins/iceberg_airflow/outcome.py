@@ -59,7 +59,8 @@ def summary(report: ActionReport, uri: str) -> dict[str, Any]:
 
 def narrate(report: ActionReport) -> Iterator[str]:
     """The report as log lines: what was found, done and proved, in reading order."""
-    took = f"{report.duration_ms / 1000:.1f} s (lane {report.lane}, attempts {report.attempts})"
+    why = f": {report.lane_reason}" if report.lane_reason else ""
+    took = f"{report.duration_ms / 1000:.1f} s (lane {report.lane}{why}, attempts {report.attempts})"
     yield f"{report.action} of {report.table}: {report.status} in {took}"
     for name, state in (("before", report.before), ("after", report.after)):
         if state is not None:

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,14 +17,12 @@ from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.job_folder import JobFolder
 from iceberg_airflow.lanes import python_environment
 from iceberg_airflow.operators import IcebergOpsOperator, identity_of
-from iceberg_airflow.outcome import error_of_line, typed_error
+from iceberg_airflow.outcome import error_of_line
+from iceberg_airflow.processes import last_line, run_python
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.work import Answer, Request, StepWork, TableWork
 from iceberg_ops.config.document import from_json, to_json
-from iceberg_ops.config.report import ErrorReport
 from iceberg_ops.errors import CorruptTableError
-
-PLUGINS_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class DiscoverTablesOperator(BaseOperator):
@@ -132,21 +129,7 @@ class CheckTableOperator(BaseOperator):
         for line in lines:
             self.log.info("%s", line)
         if done.returncode:
-            raise error_of_line(_last(done.stderr)) or CorruptTableError(
+            raise error_of_line(last_line(done.stderr)) or CorruptTableError(
                 f"{table}: {lines[0] if lines else 'check failed without a word'}"
             )
         return table
-
-
-def run_python(arguments: list[str]) -> None:
-    """Run this interpreter on a module of the plugins folder. Raises the typed error of its last line on standard error."""
-    environment = {**os.environ, **python_environment()}
-    environment["PYTHONPATH"] = os.pathsep.join([str(PLUGINS_FOLDER), environment["PYTHONPATH"]])
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise error_of_line(_last(done.stderr)) or typed_error(ErrorReport(code="TERMINAL", message=_last(done.stderr)))
-
-
-def _last(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "ended without a word"

@@ -1,0 +1,81 @@
+"""Where a job with lane ``auto`` is done: on this machine, or on Spark.
+
+Spark is worth its start-up and its machines where a job reads more bytes than one machine should: from the catalog's property
+``spark-from-bytes`` on, counted as the job itself would plan them. It is chosen only for actions whose reading Spark's tasks share,
+and only where a master is configured that brings other machines: ``local[N]`` would add a JVM and no core. In doubt the work stays
+here. The reason goes into the report.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, SHARED_BY_TASKS, SPARK_FROM_BYTES, is_this_machine
+from iceberg_ops.errors import IcebergOpsError, OptionError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChoice:
+    """``local`` or ``spark``, and why."""
+
+    lane: str
+    reason: str
+
+
+def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = None) -> LaneChoice:
+    """The lane of a maintenance job. ``master`` is Spark's, as configured (None: not at all).
+
+    Raises OptionError for a threshold that is no number. A table that can not be planned is left to the run, which says why.
+    """
+    if job.lane != "auto":
+        return LaneChoice(job.lane, "asked for")
+    threshold = _threshold(job)
+    if job.dry_run or job.job not in SHARED_BY_TASKS:
+        what = "a dry run" if job.dry_run else job.job
+        return LaneChoice("local", f"auto: {what} is done by one process in any lane")
+    if master is None or is_this_machine(master):
+        why = "no Spark master is configured" if master is None else f"Spark master {master} is this machine"
+        return LaneChoice("local", f"auto: {why}")
+    if importlib.util.find_spec("pyspark") is None:
+        return LaneChoice("local", "auto: pyspark is not installed")
+    try:
+        planned = _planned_bytes(job, threshold, catalog)
+    except IcebergOpsError as e:
+        return LaneChoice("local", f"auto: the work could not be sized: {e.code}")
+    lane, how = ("spark", "not less") if planned >= threshold else ("local", "less")
+    choice = LaneChoice(lane, f"auto: {planned:,} bytes to read, {how} than {SPARK_FROM_BYTES} {threshold:,}")
+    log.info("%s %s: lane %s, %s", job.job, job.table, choice.lane, choice.reason)
+    return choice
+
+
+def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int:
+    """Bytes of the branch's files, and where these are many, those that the plan takes."""
+    catalog = load_catalog(job.catalog) if catalog is None else catalog
+    table = catalog.load_table(tuple(job.table.split(".")[1:]))
+    head = table.metadata.branch_head(job.branch)
+    size = (head.summary.get("total-files-size") if head is not None else None) or ""
+    if size.isdigit() and (int(size) < threshold or job.job != "rewrite_data_files"):
+        return int(size)
+    report = run_job(replace(job, dry_run=True, report=None), catalog=catalog)
+    if job.job == "rewrite_data_files":
+        return report.metrics.get("planned-input-bytes-count", 0)
+    return 0 if report.before is None else report.before.bytes
+
+
+def _threshold(job: JobSpec) -> int:
+    text = job.catalog.properties.get(SPARK_FROM_BYTES)
+    if text is None:
+        return DEFAULT_SPARK_FROM_BYTES
+    if not text.isdigit():
+        raise OptionError(f"catalog {job.catalog.name}: {SPARK_FROM_BYTES} = {text!r}: must be a whole number of bytes")
+    return int(text)

@@ -1,0 +1,16 @@
+"""What hosts need to know to choose a lane, without opening a table: the rule itself is in ``iceberg_ops.actions.lanes``."""
+
+from __future__ import annotations
+
+SPARK_FROM_BYTES = "spark-from-bytes"
+"""Catalog property: from so many bytes to read on, lane auto is Spark."""
+DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
+"""About two minutes of compaction on two cores: what Spark's start-up (10 s) is small against."""
+
+SHARED_BY_TASKS = frozenset({"rewrite_data_files", "compute_table_stats"})
+"""Maintenance whose reading Spark's tasks share; the others read manifests, deletes or listings on the driver in any lane."""
+
+
+def is_this_machine(master: str) -> bool:
+    """Whether a Spark master brings no other machine: ``local``, ``local[4]``, ``local[*]``."""
+    return master == "local" or master.startswith("local[")

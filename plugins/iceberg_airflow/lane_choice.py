@@ -1,0 +1,32 @@
+"""Which lane a job with lane ``auto`` takes: run as ``python -m iceberg_airflow.lane_choice JOB_SPEC MASTER ANSWER``.
+
+A process of its own, because it opens the table to see how much there is to read. The rule is that of
+``iceberg_ops.actions.lanes``, with the Spark connection's master. The answer is a JSON object of ``lane`` and ``reason``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from iceberg_ops.actions.lanes import choose_lane
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.errors import IcebergOpsError
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, or 1 with one line on standard error."""
+    spec, master, answer = arguments
+    try:
+        choice = choose_lane(from_json(Path(spec).read_bytes(), JobSpec, spec), master)
+    except IcebergOpsError as e:
+        print(f"error: {e.code}: {e}", file=sys.stderr)
+        return 1
+    Path(answer).write_text(json.dumps({"lane": choice.lane, "reason": choice.reason}), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
