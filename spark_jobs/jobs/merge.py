@@ -24,7 +24,7 @@ def run(run: JobRun) -> ActionReport:
 
 def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
-    target = work.live_rows()
+    target = work.rows_to_write()
     tables = SqlTables(run, target.select(*[f"`{f.name}`" for f in work.schema.fields]))
     rows = merged_rows(target, source_rows(run, tables), change, work.schema, tables)
     return work.apply(rows, writes_rows=True, check_cardinality=needs_cardinality_check(change))

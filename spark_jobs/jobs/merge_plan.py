@@ -20,7 +20,7 @@ from spark_jobs.jobs.assignment import check_assignable
 from spark_jobs.jobs.conditions import condition, expression
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
-from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, ROW_ID_COLUMN
 from spark_jobs.runners.spark_schema import spark_schema
 
 _CHANGES = {"update": UPDATE, "delete": DELETE, "insert": INSERT}
@@ -51,8 +51,8 @@ def needs_cardinality_check(change: RowChange) -> bool:
 def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
     """Pairs with ``_file``, ``_pos``, ``_change`` and the table's columns as they will be; pairs that need nothing are left out.
 
-    ``target`` has ``_file``, ``_pos`` and the table's columns; ``tables`` are those that subqueries of assignments may name (ON and
-    conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
+    ``target`` has ``_file``, ``_pos``, the table's columns and perhaps ``_kept_row_id``, which is passed on; ``tables`` are what
+    subqueries of assignments may name (ON and conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
     """
     left = target.withColumn(_TARGET, F.lit(True)).alias("target")
     right = source.withColumn(_SOURCE, F.lit(True)).alias("source")
@@ -84,6 +84,7 @@ def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema:
         F.col(f"target.{FILE_COLUMN}").alias(FILE_COLUMN),
         F.col(f"target.{POSITION_COLUMN}").alias(POSITION_COLUMN),
         _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
+        *[F.col(f"target.{ROW_ID_COLUMN}").alias(ROW_ID_COLUMN) for name in target.columns if name == ROW_ID_COLUMN],
         *_output_columns(joined, source, change, schema, tables),
     )
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
@@ -26,7 +27,7 @@ from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, column_names, is_exact
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
@@ -34,11 +35,12 @@ from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.write_options import WriteOptions, write_context
 from spark_jobs.runners.changes import Changes, write_changes
 from spark_jobs.runners.copy_on_write import rewrite_without
-from spark_jobs.runners.reading import POSITION_COLUMN, live_rows, task_places
+from spark_jobs.runners.matched_places import MOST_ROWS, matched_places
+from spark_jobs.runners.reading import POSITION_COLUMN, ROW_ID_COLUMN, live_rows, task_places
 
 
 class RowChangeJob:
@@ -48,7 +50,8 @@ class RowChangeJob:
         """Plan the files that may match ``where``. Raises WhereError, OptionError."""
         self.run = run
         self.options = WriteOptions.parse(run.job.job, run.job.options, run.table)
-        self.filter = pruning_filter(where, run.table.schema)
+        self.tables = SqlTables(run)
+        self.filter = pruning_filter(where, run.table.schema, subqueries=True)
         self.isolation = self.options.isolation or isolation.of(run.table.properties)
         change = run.job.change
         self.mode = (change.mode if change else None) or mode.of(run.table.properties)
@@ -59,6 +62,11 @@ class RowChangeJob:
     @property
     def schema(self) -> Schema:
         return self.run.table.schema
+
+    @property
+    def conflict_filter(self) -> Expression:
+        """The rows that decided what is changed: all of them where a subquery read the table as well."""
+        return ALWAYS_TRUE if self.tables.reads_target else self.filter
 
     def _evaluated_by_spark(self, tasks: Iterable[FileScanTask]) -> list[FileScanTask]:
         """Spark decides which rows match. The reader may drop rows before only where it understands the whole condition."""
@@ -72,20 +80,21 @@ class RowChangeJob:
             task.residual == ALWAYS_TRUE or metrics_all_match(self.plan.filter, task.data_file) for task in self.plan.tasks
         )
 
-    def columns_of(self, where: str) -> Schema:
-        """The columns a condition reads; all of them where its text is not understood here."""
-        if not is_exact(self.filter):
-            return self.schema
-        names = []
-        for name in column_names(self.filter):
-            found = self.schema.find(name, case_sensitive=False)
-            if found is not None:
-                names.append(self.schema.names_by_id[found.field_id].split(".")[0])
-        return self.schema.select([f.name for f in self.schema.fields if f.name in names])
+    @property
+    def row_ids(self) -> list[str]:
+        """The column of ``rows_to_write`` by which rows keep their ids; v3 tables have it."""
+        return [ROW_ID_COLUMN] if self.run.table.metadata.format_version >= 3 else []
 
-    def live_rows(self, columns: Schema | None = None) -> DataFrame:
+    def rows_to_write(self) -> DataFrame:
+        """Rows that may match and be written anew: all columns, ``_file`` and ``_pos``, and ``row_ids``."""
+        return self._rows([*_names(self.schema), *[ROW_ID.name for _ in self.row_ids]])
+
+    def live_rows(self, columns: Schema) -> DataFrame:
         """Rows that may match, with ``_file`` and ``_pos``."""
-        context = ReadContext.for_table(self.run.table.metadata, columns=[*_names(columns or self.schema), POSITION_COLUMN])
+        return self._rows(_names(columns))
+
+    def _rows(self, columns: list[str]) -> DataFrame:
+        context = ReadContext.for_table(self.run.table.metadata, columns=[*columns, POSITION_COLUMN])
         return live_rows(self.run.session, self.tasks, context, self.run.table.io.properties)
 
     def delete_by_metadata(self) -> ActionReport:
@@ -113,10 +122,13 @@ class RowChangeJob:
         written.
         """
         run, io = self.run, self.run.table.io
-        write = write_context(run.table, self.options)
+        write = replace(write_context(run.table, self.options), row_lineage=writes_rows and bool(self.row_ids))
         self._check_formats(write, writes_rows=writes_rows)
         with run.step("evaluate"):
-            changes = write_changes(rows, write, io.properties, run.files_id, writes_rows=writes_rows)
+            found = None if writes_rows else self._matched(rows)
+            changes = found or write_changes(
+                rows, write, io.properties, run.files_id, writes_rows=writes_rows, first_row_ids=self._first_row_ids
+            )
         staged = list(changes.files)
         try:
             if check_cardinality and changes.repeated:
@@ -129,6 +141,19 @@ class RowChangeJob:
             io.delete_many([f.file_path for f in staged])
             raise
         return commit_staged(self.run, operation, staged)
+
+    @property
+    def _first_row_ids(self) -> dict[str, int]:
+        firsts = [task.data_file.first_row_id for task in self.tasks]
+        places = task_places(self.tasks, self.run.table.io) if self.row_ids else {}
+        return {place: first for place, i in places.items() if (first := firsts[i]) is not None}
+
+    def _matched(self, rows: DataFrame) -> Changes | None:
+        """What ``rows`` delete, without a Python task; None where that is too much for the driver."""
+        if sum(task.data_file.record_count for task in self.tasks) > MOST_ROWS:
+            return None
+        deleted = matched_places(rows, task_places(self.tasks, self.run.table.io), self.run.files_id)
+        return None if deleted is None else Changes(deleted=deleted)
 
     def _check_formats(self, write: WriteContext, *, writes_rows: bool) -> None:
         if writes_rows or self.mode == "copy-on-write":
@@ -167,7 +192,7 @@ class RowChangeJob:
             added_deletes=tuple(written.added),
             removed_deletes=tuple(written.replaced),
             referenced_data_files=tuple(task.file_path for task in touched),
-            conflict_filter=self.filter,
+            conflict_filter=self.conflict_filter,
             isolation=self.isolation,
             branch=self.run.job.branch,
             run_key=self.run.job.run_key,
@@ -191,7 +216,7 @@ class RowChangeJob:
         return OverwriteFiles(
             added=tuple(staged),
             removed=tuple(task.data_file for task in touched),
-            conflict_filter=self.filter,
+            conflict_filter=self.conflict_filter,
             isolation=self.isolation,
             branch=self.run.job.branch,
             run_key=self.run.job.run_key,

@@ -30,12 +30,16 @@ def run(run: JobRun) -> ActionReport:
 
 def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
     work = RowChangeJob(run, run.job.where, p.UPDATE_MODE, p.UPDATE_ISOLATION)
-    rows = work.live_rows().alias(TARGET)
+    rows = work.rows_to_write().alias(TARGET)
     matched = rows.filter(condition(rows, run.job.where, "WHERE", work.tables)) if run.job.where else rows
     matched = matched.alias(TARGET)
     assigned = set_values(matched, work.schema, changed_columns, work.tables, evaluated_once=True)
     values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | assigned
     changed = matched.select(
-        FILE_COLUMN, POSITION_COLUMN, F.lit(UPDATE).alias(CHANGE_COLUMN), *assignments(matched, work.schema, values)
+        FILE_COLUMN,
+        POSITION_COLUMN,
+        F.lit(UPDATE).alias(CHANGE_COLUMN),
+        *work.row_ids,
+        *assignments(matched, work.schema, values),
     )
     return work.apply(changed, writes_rows=True)

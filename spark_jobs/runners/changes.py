@@ -40,6 +40,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.runners.bad_rows import BAD_COLUMN, BadRows
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
+from spark_jobs.runners.row_ids import RowIds
 from spark_jobs.runners.spark_schema import from_spark
 from spark_jobs.runners.staged_leftovers import delete_leftovers, job_group, may_have_lost_attempts
 from spark_jobs.runners.task_process import begin_task
@@ -98,13 +99,17 @@ def write_changes(
     writes_rows: bool = True,
     quarantine: str | None = None,
     equality: KeyPlan | None = None,
+    first_row_ids: Mapping[str, int] | None = None,
 ) -> Changes:
     """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
+
+    A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``_kept_row_id``; ``first_row_ids`` are
+    the files' by ``_file``.
 
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
     count (retries, speculation) are deleted in any case.
     """
-    task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality)
+    task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality, first_row_ids)
     return gathered_changes(rows.sparkSession, task, lambda: rows.mapInArrow(_writer(task), _ANSWER).collect())
 
 
@@ -174,6 +179,7 @@ class Task:
     writes_rows: bool = True
     quarantine: str | None = None
     equality: KeyPlan | None = None
+    first_row_ids: Mapping[str, int] | None = None
 
 
 def _writer(told: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -230,6 +236,7 @@ class TaskChanges:
         self._writer = PartitionedWriter(context, io, operation_id=told.operation_id, task_id=task_id)
         self._bad = BadRows(told.quarantine, io, told.operation_id, task_id)
         self._keys = UpsertKeys(told.equality, context, io, told.operation_id, task_id) if told.equality else None
+        self._row_ids = RowIds(told.first_row_ids or {}) if context.row_lineage else None
         self._bitmaps: dict[tuple[str, str], BitMap64] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -247,7 +254,8 @@ class TaskChanges:
             self._keys.add(from_spark(batch, self._schema))
         written = batch.filter(pc.greater_equal(change, UPDATE))
         if written.num_rows:
-            self._writer.write(from_spark(written, self._schema))
+            columns = from_spark(written, self._schema)
+            self._writer.write(columns if self._row_ids is None else self._row_ids.added_to(columns, written))
 
     def insert(self, batch: pa.RecordBatch) -> None:
         """Rows to be written, in any columns and types that the writer takes."""

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.data.arrow_schema import FIELD_ID
+from iceberg_ops.data.metadata_values import lineage_fields
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
@@ -52,9 +53,13 @@ def native_paths(tasks: Sequence[FileScanTask], context: ReadContext, io: FileIO
         return {i: path for (i, path), fit in zip(candidates.items(), fits, strict=True) if fit}
 
 
-def native_rows(session: SparkSession, paths: Sequence[str], context: ReadContext, file: str, position: str) -> DataFrame:
-    """The rows of ``paths`` in the data columns of ``context``, led by ``file`` (the path, see ``place_of``) and ``position``."""
-    fields = context.data_fields
+def native_rows(
+    session: SparkSession, paths: Sequence[str], context: ReadContext, file: str, position: str, row_id: str
+) -> DataFrame:
+    """The rows of ``paths`` in the data columns of ``context``, led by ``file`` (the path, see ``place_of``) and ``position``, then
+    by ``row_id`` where the context asks for row ids: NULL where the file does not hold it."""
+    lineage = lineage_fields(context.projected)
+    fields = (*lineage, *context.data_fields)
     shape = spark_schema(Schema(StructType(fields)))
     by_id = spark.StructType(
         [
@@ -68,7 +73,8 @@ def native_rows(session: SparkSession, paths: Sequence[str], context: ReadContex
     return rows.select(
         F.col("_metadata.file_path").alias(file),
         F.col("_metadata.row_index").alias(position),
-        *[F.col(f"`{f.name}`") for f in fields],
+        *[F.col(f.name).alias(row_id) for f in lineage],
+        *[F.col(f"`{f.name}`") for f in context.data_fields],
     )
 
 
@@ -114,10 +120,13 @@ def _footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
         if field_id is None or int(field_id) in types:
             return False
         types[int(field_id)] = column.type
+    lineage = lineage_fields(context.projected)
+    if task.data_file.first_row_id is None and any(f.field_id in types for f in lineage):
+        return False  # its rows have no ids, whatever it holds
     from_partition = _partition_sources(task, context)
     return all(
         types[f.field_id] == arrow_type(f.type) if f.field_id in types else _reads_as_null(f, from_partition)
-        for f in context.data_fields
+        for f in (*lineage, *context.data_fields)
     )
 
 

@@ -5,7 +5,8 @@ Spark partition holds the JSON of a few scan tasks; ``iceberg_ops.data`` reads t
 every file format and every kind of delete are right by construction.
 
 Two columns say where a row lives: ``_file`` (text that ``task_places`` leads back to a task: its index in the plan, or the path
-where Spark read the file) and ``_pos`` (row position in its data file).
+where Spark read the file) and ``_pos`` (row position in its data file). A third, ``_kept_row_id``, is there where row ids are asked
+for (see ``row_ids``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
+from iceberg_ops.data.metadata_values import lineage_fields
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.io.file_io import FileIO
@@ -33,7 +35,7 @@ from spark_jobs.session import task_slots
 
 FILE_COLUMN = "_file"
 POSITION_COLUMN = "_pos"
-ROW_ID_COLUMN = "_row_id"
+ROW_ID_COLUMN = "_kept_row_id"
 _TASK_BYTES = 128 * 1024 * 1024
 
 
@@ -45,13 +47,14 @@ def live_rows(
 ) -> DataFrame:
     """The rows of ``tasks`` in the data columns of ``context``, led by ``_file`` (text) and ``_pos`` (long).
 
-    ``context`` must ask the reader for ``_pos`` beside them. Rows that a task's residual rules out may or may not be among them.
+    ``context`` must ask the reader for ``_pos`` beside them; where it asks for ``_row_id`` as well, ``_kept_row_id`` comes third.
+    Rows that a task's residual rules out may or may not be among them.
     """
     native = native_paths(tasks, context, load_file_io(io_properties))
     others = [(i, task) for i, task in enumerate(tasks) if i not in native]
     if not native:
         return _arrow_rows(session, others, context, io_properties)
-    rows = native_rows(session, list(native.values()), context, FILE_COLUMN, POSITION_COLUMN)
+    rows = native_rows(session, list(native.values()), context, FILE_COLUMN, POSITION_COLUMN, ROW_ID_COLUMN)
     return rows.unionAll(_arrow_rows(session, others, context, io_properties)) if others else rows
 
 
@@ -71,6 +74,7 @@ def _arrow_rows(
         [
             spark.StructField(FILE_COLUMN, spark.StringType()),
             spark.StructField(POSITION_COLUMN, spark.LongType()),
+            *[spark.StructField(ROW_ID_COLUMN, spark.LongType()) for _ in lineage_fields(context.projected)],
             *spark_schema(Schema(StructType(context.data_fields))).fields,
         ]
     )
@@ -104,8 +108,9 @@ def _reader(context_json: str, io_properties: dict[str, str]) -> Callable[[Itera
 
 def _placed(rows: pa.RecordBatch, index: int, context: ReadContext) -> pa.RecordBatch:
     columns = to_spark(rows, context.projected)
-    names = [FILE_COLUMN, POSITION_COLUMN] + [f.name for f in context.data_fields]
+    lineage, data = lineage_fields(context.projected), context.data_fields
     place = pa.repeat(pa.scalar(str(index)), rows.num_rows)
     by_name = dict(zip(columns.schema.names, columns.columns, strict=True))
-    arrays = [place, by_name[POSITION_COLUMN].cast(pa.int64())] + [by_name[f.name] for f in context.data_fields]
+    names = [FILE_COLUMN, POSITION_COLUMN, *[ROW_ID_COLUMN for _ in lineage], *[f.name for f in data]]
+    arrays = [place, by_name[POSITION_COLUMN].cast(pa.int64()), *[by_name[f.name] for f in (*lineage, *data)]]
     return pa.RecordBatch.from_arrays(arrays, names=names)

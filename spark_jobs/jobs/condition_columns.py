@@ -1,0 +1,33 @@
+"""Which of the table's columns a condition reads, as Spark understands it: no other is read for it.
+
+Spark leaves out by itself what its own reader need not read; of a file that is read for it (``runners.reading``) it would be given
+every column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.conditions import condition
+from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.sql_tables import TARGET
+from spark_jobs.runners.spark_schema import spark_schema
+
+
+def columns_read(work: RowChangeJob, where: str) -> Schema:
+    """The table's columns that ``where`` names, subqueries included; one of them where it names none. Raises WhereError."""
+    session = work.run.session
+    empty = session.createDataFrame([], spark_schema(work.schema)).alias(TARGET)
+    filtered = empty.filter(condition(empty, where, "WHERE", work.tables))
+    names = _names(filtered._jdf.queryExecution().analyzed().references())
+    fields = [f.name for f in work.schema.fields if f.name.lower() in names]
+    return work.schema.select(fields or [work.schema.fields[0].name])
+
+
+def _names(attributes: Any) -> set[str]:
+    """In lower case: Spark names a column as the condition does."""
+    walk, found = attributes.iterator(), set()
+    while walk.hasNext():
+        found.add(str(walk.next().name()).lower())
+    return found
