@@ -68,10 +68,14 @@ class History:
             self.snapshots  # noqa: B018 - raises
 
     @property
+    def start(self) -> Snapshot | None:
+        """The starting snapshot; None where there was none or it is gone."""
+        return self._table.metadata.snapshots_by_id.get(self._starting_snapshot_id or -1)
+
+    @property
     def start_sequence_number(self) -> int:
         """Sequence number of the starting snapshot; 0 where there was none or it is gone."""
-        start = self._table.metadata.snapshots_by_id.get(self._starting_snapshot_id or -1)
-        return 0 if start is None else start.sequence_number
+        return 0 if self.start is None else self.start.sequence_number
 
     def added_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Data files added by the window's snapshots of these operations."""

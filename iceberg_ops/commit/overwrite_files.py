@@ -52,6 +52,8 @@ class OverwriteFiles(SnapshotOperationFields):
             rows = self._rows(table, self.conflict_filter or self.overwrite_filter)
             validation.no_lost_update(history, rows)
             validation.no_vanished_rows(history, rows)
+        if self.added:
+            validation.no_other_row_ids(table, history, self.removed)
         validation.no_resurrected_rows(table, history, self.removed, ignore_equality_deletes=False)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:

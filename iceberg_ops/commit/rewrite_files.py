@@ -47,6 +47,8 @@ class RewriteFiles(SnapshotOperationFields):
     def validate(self, table: Table, history: History) -> None:
         validation.no_wrong_delete_format(table.metadata.format_version, (*self.added_deletes, *self.carried_deletes))
         if self.removed_data:
+            if self.added_data:
+                validation.no_other_row_ids(table, history, self.removed_data)
             keeps_number = self.data_sequence_number is not None
             validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
         if self.removed_deletes:

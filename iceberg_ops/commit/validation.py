@@ -143,6 +143,18 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
         raise _conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
+def no_other_row_ids(table: Table, history: History, replaced: Sequence[DataFile]) -> None:
+    """Prevents giving rows new ids: the files that are replaced had none when they were read, because the table was not v3 then,
+    and a commit that came meanwhile gave their rows ids, which the new files do not hold (Java has no such check)."""
+    start = history.start
+    if not replaced or table.metadata.format_version < 3 or start is None or start.first_row_id is not None:
+        return
+    if (snapshot := next((s for s in history.snapshots if s.first_row_id is not None), None)) is not None:
+        first, paths = replaced[0], tuple(f.file_path for f in replaced)
+        message = f"Cannot commit, rows got their ids after they were read for a rewrite: {first.file_path}"
+        raise _conflict(message, snapshot, first, paths)
+
+
 def new_deletes_for(
     table: Table, history: History, replaced: Sequence[DataFile], *, ignore_equality_deletes: bool
 ) -> list[tuple[DataFile, NewDelete]]:

@@ -137,7 +137,9 @@ UNSEEN = "Found conflicting files that can contain records matching"
 NEW_CONFLICTING = "Found new conflicting delete files"
 VANISHED = "Found conflicting deleted files"
 MISSING = "Cannot commit, missing data files"
+OTHER_IDS = "Cannot commit, rows got their ids after they were read"
 CONCURRENT_DV = "Found concurrently added DV for a"
+UPGRADE = (lambda start: UpgradeFormatVersion(format_version=3),)
 PLAIN_REWRITE = (lambda start: RewriteFiles(removed_data=(A,), added_data=(LATE,), starting_snapshot_id=start),)
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -178,7 +180,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         "Invalid REPLACE operation: 11 added records > 10 replaced records",
         ALL,
     ),
+    Scenario("rewrite: rows got their ids meanwhile", rewrite(A), (*UPGRADE, append(LATE_US)), OTHER_IDS, (1, 2)),
+    Scenario("rewrite: the table became v3, and nothing has ids yet", rewrite(A), UPGRADE, None, (1, 2)),
+    Scenario("rewrite: rows had their ids before it started", rewrite(A), (*UPGRADE, append(LATE_US)), None, (1, 2), since_others=True),
     # overwrite files
+    Scenario("overwrite files: rows got their ids meanwhile", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (*UPGRADE, append(LATE_US)), OTHER_IDS, (1, 2)),
     Scenario("overwrite files: an append that may match", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (append(LATE),), UNSEEN, ALL),
     Scenario("overwrite files: an append elsewhere", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (append(LATE_US),), None, ALL),
     Scenario("overwrite files: an append of other values", overwrite(removed=(A,), added=(NEW,), conflict_filter=LOW_EU), (append(LATE_FAR),), None, ALL),

@@ -16,6 +16,7 @@ from tests.commit.scenarios import (
     NEW_CONFLICTING,
     NEW_DELETE,
     NEW_POSITION_DELETE,
+    OTHER_IDS,
     SCENARIOS,
     UNSEEN,
     US,
@@ -39,7 +40,7 @@ def test_scenario(scenario: Scenario, version: int) -> None:
 
 INPUT_CHECKS = {"no_deletes_for_own_removals", "no_file_twice", "no_foreign_rows", "no_unknown_columns", "no_wrong_delete_format"}
 """What they refuse is wrong by itself: there is no other commit to name."""
-CONFLICTS = (UNSEEN, VANISHED, NEW_CONFLICTING, MISSING, NEW_DELETE, NEW_POSITION_DELETE, CONCURRENT_DV)
+CONFLICTS = (UNSEEN, VANISHED, NEW_CONFLICTING, MISSING, NEW_DELETE, NEW_POSITION_DELETE, CONCURRENT_DV, OTHER_IDS)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_every_validation_that_can_meet_another_commit_is_among_the_conflicts() 
     source = inspect.getsource(validation)
     bodies = {name: inspect.getsource(getattr(validation, name)) for name in VALIDATIONS}
     for name, body in bodies.items():
-        assert name in INPUT_CHECKS or "_conflict(" in body, f"{name} does not say which commit it conflicts with"
+        assert name in INPUT_CHECKS or "conflict(" in body, f"{name} does not say which commit it conflicts with"
     assert source.count("raise ValidationError(") == sum(
         body.count("raise ValidationError(") for n, body in bodies.items() if n in INPUT_CHECKS
     )
