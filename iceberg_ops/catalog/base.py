@@ -18,9 +18,9 @@ from iceberg_ops.catalog.purge import all_files
 from iceberg_ops.config.properties import GC_ENABLED, METADATA_DELETE_AFTER_COMMIT
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchNamespaceError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.spec.metadata_builder import new_table_metadata
+from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
-from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -111,6 +111,20 @@ class BaseCatalog(ABC):
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
+        staged = self.stage_table(identifier, schema, spec=spec, sort_order=sort_order, location=location, properties=properties)
+        return self._table(identifier, staged.metadata, self._publish_first(identifier, staged.metadata))
+
+    def stage_table(
+        self,
+        identifier: Identifier,
+        schema: Schema,
+        *,
+        spec: PartitionSpec = UNPARTITIONED,
+        sort_order: SortOrder = UNSORTED,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """See ``StagesTables``."""
         self._check_new(identifier)
         metadata = new_table_metadata(
             schema,
@@ -120,10 +134,14 @@ class BaseCatalog(ABC):
             dict(properties or {}),
             now_ms=self._clock(),
         )
-        return self._table(identifier, metadata, self._publish_first(identifier, metadata))
+        return self._table(identifier, metadata, "")
 
     def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
         identifier = table.identifier[1:]
+        if AssertCreate() in requirements:
+            self._check_new(identifier)
+            created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
+            return self._table(identifier, created, self._publish_first(identifier, created))
         location = self._location_of(identifier)
         current = table.metadata if location == table.metadata_location else read_metadata(self._io, location)
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)

@@ -93,3 +93,24 @@ class Catalog(Protocol):
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         """Raises NoSuchNamespaceError."""
         ...
+
+
+@runtime_checkable
+class StagesTables(Protocol):
+    """A catalog in which a table can come to be with content in it (REST: stage-create)."""
+
+    def stage_table(
+        self,
+        identifier: Identifier,
+        schema: Schema,
+        *,
+        spec: PartitionSpec = UNPARTITIONED,
+        sort_order: SortOrder = UNSORTED,
+        location: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """A table that nobody sees: ``commit_table`` creates it, with the requirement AssertCreate and the updates that fill it.
+
+        ``metadata_location`` is empty. Raises AlreadyExistsError, NoSuchNamespaceError, SchemaError.
+        """
+        ...

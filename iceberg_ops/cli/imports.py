@@ -7,16 +7,12 @@ table that exists are ``run add_files``. ``register`` takes a metadata file into
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import sys
 
 import click
 
 from iceberg_ops.cli.target import find_catalog_of, json_option
-from iceberg_ops.errors import IcebergOpsError, NoSuchNamespaceError
-
-if TYPE_CHECKING:
-    from iceberg_ops.catalog.catalog import Catalog
-    from iceberg_ops.config.report import ActionReport
+from iceberg_ops.errors import NoSuchNamespaceError
 
 
 @click.command()
@@ -42,34 +38,40 @@ def register(target: str, metadata_file: str, as_json: bool) -> None:
     help="snapshot: the table never deletes the folder's files. migrate: it lives in the folder and owns them.",
 )
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property (repeatable).")
+@click.option("--parallelism", type=click.IntRange(min=1), default=8, show_default=True, help="Footers read at a time.")
 @click.option("--create-namespace", is_flag=True, help="Create the namespace too, if it is missing.")
 @json_option
-def import_folder(target: str, folder: str, mode: str, properties: tuple[str, ...], create_namespace: bool, as_json: bool) -> int:
+def import_folder(
+    target: str, folder: str, mode: str, properties: tuple[str, ...], parallelism: int, create_namespace: bool, as_json: bool
+) -> int:
     """Create TABLE over the Parquet files of FOLDER, in Hive-style partitions (name=value) or in none.
 
     The columns are those of all files together, the partition columns those of the folders.
     """
-    from iceberg_ops.actions.import_shape import shape_of_folder
-    from iceberg_ops.cli.maintenance import show_report
+    from iceberg_ops.actions.import_folder import import_folder as imported
+    from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.cli.maintenance import parse_options, show_report
+    from iceberg_ops.cli.progress import progress_line
 
-    folder = absolute(folder)
+    folder = absolute(folder).rstrip("/")
     catalog, name = find_catalog_of(target)
-    schema, spec = shape_of_folder(catalog.io, folder.rstrip("/"))
     if create_namespace:
         try:
             catalog.namespace_properties(name[:-1])
         except NoSuchNamespaceError:
             catalog.create_namespace(name[:-1])
-    told = dict(p.partition("=")[::2] for p in properties)
-    told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | told
-    location = folder.rstrip("/") if mode == "migrate" else None
-    catalog.create_table(name, schema, spec=spec, location=location, properties=told)
-    try:
-        report = _add_files(catalog, target, folder)
-    except IcebergOpsError:
-        # Nobody has seen rows in it; its files are the folder's.
-        catalog.drop_table(name)
-        raise
+    told = ({"gc.enabled": "false"} if mode == "snapshot" else {}) | parse_options(properties, "--property")
+    with progress_line(terminal=sys.stderr.isatty()) as progress:
+        report = imported(
+            catalog,
+            find_catalog(target.partition(".")[0]),
+            target,
+            folder,
+            location=folder if mode == "migrate" else None,
+            properties=told,
+            parallelism=parallelism,
+            progress=progress,
+        )
     show_report(report, as_json)
     return 0
 
@@ -77,12 +79,3 @@ def import_folder(target: str, folder: str, mode: str, properties: tuple[str, ..
 def absolute(location: str) -> str:
     """A location that means the same in every working folder: it goes into metadata, or into the catalog."""
     return location if ":" in location else os.path.abspath(location)
-
-
-def _add_files(catalog: Catalog, target: str, folder: str) -> ActionReport:
-    from iceberg_ops.actions.dispatch import run_job
-    from iceberg_ops.catalog.configuration import find_catalog
-    from iceberg_ops.config.job_spec import JobSpec
-
-    config = find_catalog(target.partition(".")[0])
-    return run_job(JobSpec(job="add_files", table=target, catalog=config, options={"source-path": folder}), catalog=catalog)

@@ -127,15 +127,15 @@ def run(
     return run_and_show(job, as_json)
 
 
-def parse_options(texts: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` texts. Raises OptionError for one without ``=``, and for a key given twice."""
+def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str]:
+    """``KEY=VALUE`` texts of option ``name``. Raises OptionError for one without ``=``, and for a key given twice."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
-            raise OptionError(f"--option {text!r}: must be KEY=VALUE")
+            raise OptionError(f"{name} {text!r}: must be KEY=VALUE")
         if key in found:
-            raise OptionError(f"--option {key}: is given twice, as {found[key]!r} and {value!r}")
+            raise OptionError(f"{name} {key}: is given twice, as {found[key]!r} and {value!r}")
         found[key] = value
     return found
 

@@ -23,9 +23,12 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Folders = tuple[tuple[str, str | None], ...]
 
 
+_METADATA_ENDINGS = (".avro", ".metadata.json", ".metadata.json.gz", ".text")
+
+
 def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -> list[tuple[FileInfo, Folders]]:
     """Files below ``root`` that are data, each with its folders' names and values, by location; none below ``but`` (a table's
-    own metadata).
+    own metadata), and no metadata that an import of ``root`` left when it died.
 
     Raises DataError for a half-written folder and for a folder that is no ``name=value``.
     """
@@ -37,6 +40,8 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
         parts = _below(root, info.location)
         if "_temporary" in parts:
             raise DataError(f"{root} is half written: it holds {'/'.join(parts)}; its writer is at work, or died")
+        if len(parts) == 2 and parts[0] == "metadata" and parts[1].endswith(_METADATA_ENDINGS):
+            continue
         if parts[-1][:1] in ("_", ".") or any(p[:1] in ("_", ".") and "=" not in p for p in parts[:-1]):
             continue
         found.append((info, _folders(info.location, parts[:-1])))

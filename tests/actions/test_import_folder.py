@@ -1,0 +1,163 @@
+"""An import is one commit: wherever it dies there is no table or all of it, the folder is as it was, and a rerun finishes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.actions.import_folder import import_folder
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.pointer import PointerCatalog
+from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    CatalogUnavailableError,
+    CommitStateUnknownError,
+    DataError,
+    NoSuchNamespaceError,
+    UnsupportedError,
+)
+from iceberg_ops.io.local import LocalFileIO
+from tests.catalog.wrappers import Wrapped
+from tests.commit.test_crashes import Died, Mortal, MortalSql, open_catalog
+
+ROWS = [(0, "eu"), (1, "eu"), (2, "us"), (3, "us")]
+
+
+class DiesAtTheInsert(MortalSql):
+    """Dies around the one statement that makes the table, too."""
+
+    def _insert_pointer(self, identifier: tuple[str, ...], location: str) -> None:
+        insert = super()._insert_pointer
+        step = self.io._step if isinstance(self.io, Mortal) else lambda action: action()
+        step(lambda: insert(identifier, location))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for n, region in enumerate(("eu", "us")):
+        at = tmp_path / "old" / f"region={region}"
+        at.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [n * 2, n * 2 + 1]}), at / "part-0.parquet")
+    return tmp_path / "old"
+
+
+def opened(kind: str, root: Path, io: LocalFileIO) -> Any:
+    if kind == "filesystem":
+        return open_catalog(kind, root, io)
+    return DiesAtTheInsert("c", f"sqlite:///{root / 'c.db'}", io, warehouse=str(root / "wh"), sleep=lambda _: None)
+
+
+def imported(catalog: Catalog, folder: Path, mode: str) -> ActionReport:
+    properties = {"gc.enabled": "false"} if mode == "snapshot" else {}
+    config = CatalogConfig(name="c", type="sql")
+    location = str(folder) if mode == "migrate" else None
+    return import_folder(catalog, config, "c.ns.t", str(folder), location=location, properties=properties)
+
+
+def rows(catalog: Catalog) -> list[tuple[Any, ...]]:
+    return sorted((r["id"], r["region"]) for r in scan_table(catalog.load_table(("ns", "t"))).to_pylist())
+
+
+@pytest.mark.parametrize(("kind", "mode"), [("sql", "snapshot"), ("sql", "migrate"), ("filesystem", "snapshot")])
+def test_wherever_an_import_dies_there_is_no_table_or_all_of_it(kind: str, mode: str, folder: Path, tmp_path: Path) -> None:
+    sources = {p: p.read_bytes() for p in folder.rglob("*.parquet")}
+    opened(kind, tmp_path, LocalFileIO()).create_namespace(("ns",))
+    deaths = 0
+    for left in range(60):
+        io = Mortal()
+        io.left = left
+        try:
+            imported(opened(kind, tmp_path, io), folder, mode)
+        except Died:
+            deaths += 1
+        else:
+            break
+        catalog = opened(kind, tmp_path, LocalFileIO())
+        assert {p: p.read_bytes() for p in folder.rglob("*.parquet")} == sources
+        if catalog.table_exists(("ns", "t")):
+            assert rows(catalog) == ROWS
+            catalog.drop_table(("ns", "t"), purge=kind == "filesystem")
+        assert not catalog.table_exists(("ns", "t"))
+    assert deaths >= 6
+    assert rows(opened(kind, tmp_path, LocalFileIO())) == ROWS
+    (snapshot,) = opened(kind, tmp_path, LocalFileIO()).load_table(("ns", "t")).metadata.snapshots
+    assert snapshot.summary["added-data-files"] == "2"
+
+
+def test_what_fails_leaves_neither_table_nor_metadata(folder: Path, tmp_path: Path) -> None:
+    (folder / "region=us" / "part-1.parquet").write_bytes(b"no")
+    catalog = opened("sql", tmp_path, LocalFileIO())
+    catalog.create_namespace(("ns",))
+    with pytest.raises(DataError, match=r"part-1\.parquet is not a whole Parquet file"):
+        imported(catalog, folder, "snapshot")
+    assert not catalog.table_exists(("ns", "t"))
+    assert not list((tmp_path / "wh").rglob("*.*"))
+
+
+def test_a_table_of_that_name_that_came_meanwhile_stays_as_it_is(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = opened("sql", tmp_path, LocalFileIO())
+    catalog.create_namespace(("ns",))
+    real = PointerCatalog._publish_first
+
+    def late(self: Any, identifier: Any, metadata: Any) -> str:
+        monkeypatch.setattr(PointerCatalog, "_publish_first", real)
+        catalog.create_table(("ns", "t"), metadata.schema)
+        return real(self, identifier, metadata)
+
+    monkeypatch.setattr(PointerCatalog, "_publish_first", late)
+    with pytest.raises(AlreadyExistsError):
+        imported(catalog, folder, "snapshot")
+    table = catalog.load_table(("ns", "t"))
+    assert table.metadata.snapshots == ()
+    left = {str(p) for p in (tmp_path / "wh").rglob("*") if p.is_file()}
+    assert left == {table.metadata_location.removeprefix("file://")}
+
+
+@pytest.mark.parametrize("happens", [True, False])
+def test_an_answer_that_is_lost_is_found_out_or_said_to_be_unknown(happens: bool, folder: Path, tmp_path: Path) -> None:
+    class LosesTheInsert(MortalSql):
+        def _insert_pointer(self, identifier: tuple[str, ...], location: str) -> None:
+            if happens:
+                super()._insert_pointer(identifier, location)
+            raise CatalogUnavailableError("no answer")
+
+    catalog = LosesTheInsert("c", f"sqlite:///{tmp_path / 'c.db'}", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    catalog.create_namespace(("ns",))
+    if happens:
+        assert imported(catalog, folder, "snapshot").status == "committed"
+        assert rows(catalog) == ROWS
+        return
+    with pytest.raises(CommitStateUnknownError):
+        imported(catalog, folder, "snapshot")
+    assert not catalog.table_exists(("ns", "t"))
+
+
+def test_a_catalog_that_can_not_create_with_content_is_refused(folder: Path, tmp_path: Path) -> None:
+    class Plain(Wrapped):
+        def __getattr__(self, name: str) -> Any:
+            if name == "stage_table":
+                raise AttributeError(name)
+            return super().__getattr__(name)
+
+    catalog = opened("sql", tmp_path, LocalFileIO())
+    with pytest.raises(UnsupportedError, match="can not create a table with content"):
+        imported(Plain(catalog), folder, "snapshot")
+
+
+def test_a_name_that_is_taken_or_has_no_namespace_is_told_before_a_footer_is_read(folder: Path, tmp_path: Path) -> None:
+    catalog = opened("sql", tmp_path, LocalFileIO())
+    with pytest.raises(NoSuchNamespaceError):
+        imported(catalog, tmp_path / "none", "snapshot")
+    catalog.create_namespace(("ns",))
+    imported(catalog, folder, "snapshot")
+    with pytest.raises(AlreadyExistsError, match="add_files"):
+        imported(catalog, tmp_path / "none", "snapshot")
