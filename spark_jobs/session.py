@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from iceberg_ops.data.arrow_allocator import ALLOCATOR, wanted_allocator
+
 DEFAULT_MASTER = "local[2]"
 
 _CONFIGURATION = {
@@ -45,7 +47,9 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     builder = SparkSession.builder.appName(app_name)
     if not submitted:
         builder = builder.master(os.environ.get("ICEBERG_OPS_SPARK_MASTER", DEFAULT_MASTER))
-    for key, value in _CONFIGURATION.items():
+    allocator = wanted_allocator()
+    chosen = {f"spark.executorEnv.{ALLOCATOR}": allocator} if allocator is not None else {}
+    for key, value in (_CONFIGURATION | chosen).items():
         if key.startswith("spark.sql.") or not submitted:
             builder = builder.config(key, value)
     for key, value in (overrides or {}).items():

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
+from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
@@ -65,8 +66,7 @@ class LocalRunner:
         if len(texts) < 2 or self.workers < 2:
             yield from map(stage, texts)
             return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(self.workers, len(texts)), mp_context=context, initializer=one_arrow_thread) as pool:
+        with _pool(min(self.workers, len(texts))) as pool:
             pending = [pool.submit(attempt_stage, stage, text) for text in texts]
             try:
                 yield from (answer_of_stage(future.result()) for future in as_completed(pending))
@@ -97,10 +97,7 @@ class LocalRunner:
         """Large sorts one after the other, by all workers; then the largest first, so that the last to finish is short; two per
         worker are in flight."""
         staged = [work for work in works if self._is_staged(work)]
-        pool = ProcessPoolExecutor(
-            self.workers if staged else min(self.workers, len(works)),
-            mp_context=multiprocessing.get_context("spawn"), initializer=one_arrow_thread,
-        )  # fmt: skip
+        pool = _pool(self.workers if staged else min(self.workers, len(works)))
         waiting = sorted((work for work in works if not self._is_staged(work)), key=work_bytes)
         running: dict[Future[GroupResult | GroupFailure], GroupWork] = {}
         try:
@@ -128,6 +125,11 @@ def attempt(work: GroupWork) -> GroupResult | GroupFailure:
         return GroupFailure(work.group_id, e.code, str(e))
     except Exception as e:  # noqa: BLE001 - a worker must answer for every work; the report carries the message
         return GroupFailure(work.group_id, "INTERNAL", " ".join(f"{type(e).__name__}: {e}".split()))
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    choose_allocator()
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=one_arrow_thread)
 
 
 def one_arrow_thread() -> None:

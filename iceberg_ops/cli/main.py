@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 
 from iceberg_ops import __version__
+from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
 
@@ -127,6 +128,7 @@ def _fail(code: str, message: str, debug: bool) -> int:
 
 def main() -> None:
     """The ``iceberg-ops`` script."""
+    choose_allocator()
     keep_pandas_out()
     sys.exit(run(sys.argv[1:]))
 

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -21,6 +20,7 @@ from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError, TerminalError
 from spark_jobs.runners.staged_leftovers import job_group
+from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
 
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -121,7 +121,7 @@ def _batches(works: Sequence[GroupWork], slots: int) -> list[list[GroupWork]]:
 
 def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
     def rewrite(texts: Iterator[str]) -> Iterator[str]:
-        pa.set_cpu_count(1)
+        begin_task()
         for text in texts:
             work = GroupWork.from_json(text)
             try:
@@ -134,7 +134,7 @@ def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
 
 def _staging(stage: Callable[[str], str]) -> Callable[[str], str]:
     def run(text: str) -> str:
-        pa.set_cpu_count(1)
+        begin_task()
         return attempt_stage(stage, text)
 
     return run
