@@ -56,6 +56,7 @@ def works_of(
                 spec_id=group.output_spec_id,
                 sort_order=None if order.sort_order is None else sort_order_to_dict(order.sort_order),
                 zorder_columns=order.zorder_columns,
+                curve=order.strategy if order.zorder_columns else "zorder",
                 ranges=group.expected_output_files,
                 range_file_size=write_max_file_size(sizes),
             )

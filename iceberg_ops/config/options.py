@@ -62,7 +62,7 @@ _PROGRESS = (
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "rewrite_data_files": (
         Option("strategy", "binpack", "binpack or sort"),
-        Option("sort-order", "the table's", "SQL order list, or zorder(a, b); implies strategy sort"),
+        Option("sort-order", "the table's", "SQL order list, zorder(a, b) or hilbert(a, b); implies strategy sort"),
         *_SIZES,
         *_PROGRESS,
         Option("max-files-to-rewrite", "unlimited", "the most input files of one run, the best groups first"),

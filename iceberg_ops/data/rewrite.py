@@ -70,6 +70,8 @@ class GroupWork:
     spec_id: int | None = None
     sort_order: Mapping[str, Any] | None = None
     zorder_columns: tuple[str, ...] = ()
+    curve: str = "zorder"
+    """What ``zorder_columns`` are ordered along: zorder or hilbert."""
     memory_limit_bytes: int = 1 << 28
     """Sorting spills sorted runs beyond this many Arrow bytes; a task then holds about three times as many."""
     ranges: int = 1
@@ -224,7 +226,7 @@ def key_maker(work: GroupWork, schema: Schema, sample: KeySample | None) -> KeyM
         return order_keys(schema, sort_order_from_dict(work.sort_order))
     assert sample is not None
     cuts = zorder_cuts(sample.schema, key_ids(work, sample.schema), sample.rows)
-    return zorder_keys(schema, key_ids(work, schema), cuts)
+    return zorder_keys(schema, key_ids(work, schema), cuts, work.curve)
 
 
 def key_ids(work: GroupWork, schema: Schema) -> list[int]:

@@ -1,4 +1,4 @@
-"""Z-order: rows ordered by the interleaved bits of several columns, so that each of them is clustered.
+"""Z-order and Hilbert order: rows ordered by the bits of several columns together, so that each of them is clustered.
 
 Every column's values are first spread evenly over 16 bits by their quantiles in a sample of all rows: with raw values, as in Java,
 a column of few or skewed values would leave most of its bits unused. Nulls sort first. At most 4 columns use all 16 bits each; more
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_ops.data.hilbert import transposed
 from iceberg_ops.data.sort_keys import KeyMaker, Keys, column_of, comparable
 from iceberg_ops.spec.schema import Schema
 
@@ -34,8 +35,8 @@ def zorder_cuts(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> l
     return [None if batch is None else _cuts(comparable(column_of(batch, schema, i)[0]), 1 << bits) for i in field_ids]
 
 
-def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Array | None]) -> KeyMaker:
-    """One key column: the z-value of each row of canonical batches of ``schema``."""
+def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Array | None], curve: str = "zorder") -> KeyMaker:
+    """One key column: the z-value, or with ``curve`` hilbert the place on that curve, of each row of canonical batches."""
     bits = bits_per_column(len(field_ids))
 
     def make(rows: pa.RecordBatch) -> Keys:
@@ -46,7 +47,7 @@ def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Arra
             # Stretched to all bits: cells of the curve are then halves, quarters, ... of the rows.
             spread = (rank << np.uint64(bits)) // np.uint64(1 if cut is None else len(cut) + 1)
             ranks.append(np.where(np.asarray(array.is_null()), np.uint64(0), spread) if array.null_count else spread)
-        return [(pa.array(interleave(ranks, bits)), "ascending")]
+        return [(pa.array(interleave(transposed(ranks, bits) if curve == "hilbert" else ranks, bits)), "ascending")]
 
     return make
 

@@ -1,7 +1,8 @@
-"""The order a rewrite puts rows in: the table's sort order, an order given as SQL text, or z-order of columns.
+"""The order a rewrite puts rows in: the table's sort order, an order given as SQL text, z-order or Hilbert order of columns.
 
-The text is Iceberg's procedure syntax: ``id DESC NULLS FIRST, category``, ``bucket(16, id)``, ``zorder(a, b)``. An order equal to
-one of the table's gets that order's id, so that files record it; any other is recorded as unsorted.
+The text is Iceberg's procedure syntax: ``id DESC NULLS FIRST, category``, ``bucket(16, id)``, ``zorder(a, b)``; and beyond it
+``hilbert(a, b)``. An order equal to one of the table's gets that order's id, so that files record it; any other is recorded as
+unsorted.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.transforms import IDENTITY, Transform, bucket, transform_from_text, truncate
 from iceberg_ops.spec.types import PrimitiveType
 
-_ZORDER = re.compile(r"\s*zorder\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _TERM = re.compile(
     r"\s*(?P<term>`[^`]+`|[\w.]+(?:\s*\([^()]*\))?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
     re.IGNORECASE,
@@ -27,7 +28,8 @@ _PERIODS = {"years": "year", "months": "month", "days": "day", "date": "day", "h
 
 @dataclass(frozen=True, slots=True)
 class RewriteOrder:
-    """``strategy`` is binpack, sort or zorder. ``sort_order_id`` is what new files record; 0: the order is not the table's."""
+    """``strategy`` is binpack, sort, zorder or hilbert (both of ``zorder_columns``). ``sort_order_id`` is what new files
+    record; 0: the order is not the table's."""
 
     strategy: str
     sort_order: SortOrder | None = None
@@ -43,8 +45,9 @@ def rewrite_order(options: RewriteDataFilesOptions, metadata: TableMetadata) -> 
         if metadata.sort_order.is_unsorted:
             raise OptionError("rewrite_data_files: strategy sort needs option sort-order, because the table has no sort order")
         return RewriteOrder("sort", metadata.sort_order, metadata.default_sort_order_id)
-    if zorder := _ZORDER.fullmatch(options.sort_order):
-        return RewriteOrder("zorder", zorder_columns=_zorder_columns(zorder[1], metadata))
+    if curve := _CURVE.fullmatch(options.sort_order):
+        name = curve[1].lower()
+        return RewriteOrder(name, zorder_columns=_curve_columns(name, curve[2], metadata))
     order = parse_sort_order(options.sort_order, metadata)
     known = next((o for o in metadata.sort_orders if o.fields == order.fields), None)
     return RewriteOrder("sort", order, known.order_id if known else 0)
@@ -65,12 +68,14 @@ def parse_sort_order(text: str, metadata: TableMetadata) -> SortOrder:
     return SortOrder(1, tuple(fields))
 
 
-def _zorder_columns(text: str, metadata: TableMetadata) -> tuple[str, ...]:
+def _curve_columns(curve: str, text: str, metadata: TableMetadata) -> tuple[str, ...]:
     spec_sources = {f.source_id for f in metadata.spec.fields if f.transform.is_identity}
     ids = [_column(part.strip().strip("`"), metadata) for part in _split(text)]
     kept = [i for i in dict.fromkeys(ids) if i not in spec_sources]
     if not kept:
-        raise OptionError(f"sort-order zorder({text}): all its columns are identity partition fields, there is nothing to order by")
+        raise OptionError(
+            f"sort-order {curve}({text}): all columns are identity partition fields, there is nothing to order by"
+        )
     return tuple(metadata.schema.name_of(i) for i in kept)
 
 

@@ -93,13 +93,15 @@ def test_a_sort_follows_the_specs_order_of_floats_and_nulls(
     assert repr(found) == repr(sorted(rows, key=key))
 
 
+@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 @pytest.mark.parametrize("memory_limit_bytes", [1 << 30, 4_000], ids=["in memory", "spilled"])
-def test_z_order_keeps_the_rows_and_clusters_every_column(memory_limit_bytes: int) -> None:
+def test_z_order_keeps_the_rows_and_clusters_every_column(memory_limit_bytes: int, curve: str) -> None:
     io = new_io()
     rng = random.Random(3)
     rows = [(rng.randrange(1000), rng.uniform(0, 1), rng.choice(["a", "b", "c", "d"])) for _ in range(4000)]
     files = write(write_context(SCHEMA), io, rows)
-    work = work_of(io, files, partition=(), zorder_columns=("id", "price"), memory_limit_bytes=memory_limit_bytes)
+    columns = ("id", "price")
+    work = work_of(io, files, partition=(), zorder_columns=columns, curve=curve, memory_limit_bytes=memory_limit_bytes)
     found = read(added(rewrite_group(work)), SCHEMA, io)
     assert sorted(found) == sorted(rows)
     for column, width in ((0, 1000), (1, 1)):

@@ -41,6 +41,7 @@ def test_an_order_equal_to_the_tables_is_recorded_under_its_id_and_others_are_no
     assert order("id") == ("sort", BY_ID.order_id)
     assert order("id desc") == ("sort", 0)
     assert order("zorder(id, data)") == ("zorder", 0)
+    assert order("HILBERT(id, data)") == ("hilbert", 0)
 
 
 def test_z_order_leaves_identity_partition_columns_out() -> None:

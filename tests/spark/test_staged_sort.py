@@ -44,7 +44,7 @@ def the_work(place: Place, order: str) -> GroupWork:
     return replace(work, ranges=3)
 
 
-@pytest.mark.parametrize("order", ["id DESC", "zorder(id, city)"])
+@pytest.mark.parametrize("order", ["id DESC", "zorder(id, city)", "hilbert(id, city)"])
 def test_a_sort_in_stages_keeps_the_rows_and_stages_nothing_for_long(filled: Place, order: str) -> None:
     (result,) = spark_rewrite.SparkRewriteRunner(filled.session).run([the_work(filled, order)])
     assert isinstance(result, GroupResult), result
