@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.history import History, base_of
+from iceberg_ops.commit.history import History, base_of, naming_the_remover
 from iceberg_ops.commit.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.retry import RetryPolicy
 from iceberg_ops.commit.run_keys import find_run
@@ -119,6 +119,10 @@ class _Loop:
             staged = self.operation.stage(self.prepared, table)
         except RetryableError:
             raise
+        except ValidationError as e:
+            self._clean(keep=())
+            history = History(table, self.operation.branch, self.operation.starting_snapshot_id)
+            raise naming_the_remover(e, history) from e.__cause__
         except Exception:
             self._clean(keep=())
             raise

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import IcebergOpsError, ValidationError
+from iceberg_ops.io.locations import location_identity
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -22,6 +24,9 @@ REMOVES_DATA = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.R
 ADDS_DELETES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.DELETE.value})
 REPLACES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value})
 ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
+
+MOST_SEARCHED = 1000
+"""Snapshots that are looked at to tell who removed a file."""
 
 ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
@@ -89,6 +94,19 @@ class History:
         """Delete files and deletion vectors added by the window's snapshots of these operations."""
         return self._changes(operations, ManifestContent.DELETES, EntryStatus.ADDED, may_match)
 
+    def removal_of(self, location: str) -> Change | None:
+        """The last removal of a data or delete file in the window; of a long one its newest snapshots are searched. Raises
+        ValidationError where the history is not known."""
+        wanted = location_identity(location)
+        for snapshot in reversed(self.snapshots[-MOST_SEARCHED:]):
+            for manifest in manifests_of(self._table, snapshot):
+                if manifest.added_snapshot_id != snapshot.snapshot_id or not _has(manifest, EntryStatus.DELETED):
+                    continue
+                for entry in entries_of(self._table, manifest):
+                    if entry.status is EntryStatus.DELETED and location_identity(entry.data_file.file_path) == wanted:
+                        return snapshot, entry
+        return None
+
     def _changes(
         self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
     ) -> Iterator[Change]:
@@ -107,3 +125,31 @@ class History:
 def _has(manifest: ManifestFile, status: EntryStatus) -> bool:
     count = manifest.added_files_count if status is EntryStatus.ADDED else manifest.deleted_files_count
     return count is None or count > 0
+
+
+def naming_the_remover(error: ValidationError, history: History) -> ValidationError:
+    """A conflict over files of ours that are not live any more, with the commit that removed the first of them; the error itself
+    where that is not known."""
+    if error.snapshot_id is not None or not error.file_paths:
+        return error
+    try:
+        removal = history.removal_of(error.file_paths[0])
+    except IcebergOpsError:
+        return error
+    if removal is None:
+        return error
+    snapshot, entry = removal
+    return conflict(f"{error}; {entry.data_file.file_path} was removed", snapshot, entry.data_file, error.file_paths)
+
+
+def conflict(message: str, snapshot: Snapshot | None, f: DataFile, file_paths: tuple[str, ...] = ()) -> ValidationError:
+    """A conflict over a file, with the snapshot that made it (None: it is expired)."""
+    snapshot_id, operation = (None, None) if snapshot is None else (snapshot.snapshot_id, snapshot.operation)
+    return ValidationError(
+        f"{message} (snapshot {snapshot_id}, {operation}, partition {f.partition})",
+        snapshot_id=snapshot_id,
+        operation=operation,
+        file_path=f.file_path,
+        partition=str(f.partition),
+        file_paths=file_paths,
+    )

@@ -21,6 +21,7 @@ from iceberg_ops.commit.history import (
     REPLACES,
     History,
     ManifestTest,
+    conflict,
 )
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
 from iceberg_ops.errors import BadInputError, ValidationError
@@ -41,7 +42,7 @@ def no_unseen_rows(history: History, rows: RowFilter) -> None:
     """Prevents write skew: rows that the operation should have seen appeared (Java: validateAddedDataFiles, by filter)."""
     for snapshot, entry in history.added_data(ADDS_DATA, rows.may_match_manifest):
         if rows.may_match(entry.data_file):
-            raise _conflict(
+            raise conflict(
                 f"Found conflicting files that can contain records matching {rows.expression}: {entry.data_file.file_path}",
                 snapshot,
                 entry.data_file,
@@ -53,7 +54,7 @@ def no_unseen_rows_in_partitions(table: Table, history: History, partitions: fro
     ``partitions`` None: the whole table."""
     for snapshot, entry in history.added_data(ADDS_DATA, _manifests_of_partitions(table, partitions)):
         if _is_in(entry.data_file, partitions):
-            raise _conflict(
+            raise conflict(
                 f"Found conflicting files that can contain records matching partitions: {entry.data_file.file_path}",
                 snapshot,
                 entry.data_file,
@@ -64,7 +65,7 @@ def no_vanished_rows(history: History, rows: RowFilter) -> None:
     """Prevents bringing back rows that someone else removed with their files (Java: validateDeletedDataFiles, by filter)."""
     for snapshot, entry in history.removed_data(REMOVES_DATA, rows.may_match_manifest):
         if rows.may_match(entry.data_file):
-            raise _conflict(
+            raise conflict(
                 f"Found conflicting deleted files that can contain records matching {rows.expression}: {entry.data_file.file_path}",
                 snapshot,
                 entry.data_file,
@@ -75,7 +76,7 @@ def no_vanished_rows_in_partitions(table: Table, history: History, partitions: f
     """The same for replaced partitions (Java: validateDeletedDataFiles, by partition)."""
     for snapshot, entry in history.removed_data(REMOVES_DATA, _manifests_of_partitions(table, partitions)):
         if _is_in(entry.data_file, partitions):
-            raise _conflict(
+            raise conflict(
                 f"Found conflicting deleted files that can apply to records matching partitions: {entry.data_file.file_path}",
                 snapshot,
                 entry.data_file,
@@ -91,7 +92,7 @@ def no_lost_update(history: History, rows: RowFilter, *, except_vectors: bool = 
         if except_vectors and entry.data_file.is_deletion_vector:
             continue
         if rows.may_match_partition(entry.data_file):
-            raise _conflict(
+            raise conflict(
                 f"Found new conflicting delete files that can apply to records matching {rows.expression}: "
                 f"{entry.data_file.file_path}",
                 snapshot,
@@ -103,7 +104,7 @@ def no_lost_update_in_partitions(table: Table, history: History, partitions: fro
     """The same for replaced partitions. A global equality delete concerns every partition."""
     for snapshot, entry in history.added_deletes(ADDS_DELETES, lambda m: True):
         if _is_in(entry.data_file, partitions) or _is_global(table, entry.data_file):
-            raise _conflict(
+            raise conflict(
                 f"Found new conflicting delete files that can apply to records matching partitions: {entry.data_file.file_path}",
                 snapshot,
                 entry.data_file,
@@ -120,7 +121,7 @@ def no_missing_references(history: History, paths: Iterable[str], rows: RowFilte
         return
     for snapshot, entry in history.removed_data(REPLACES if forgive_deletes else REMOVES_DATA, rows.may_match_manifest):
         if location_identity(entry.data_file.file_path) in wanted:
-            raise _conflict(
+            raise conflict(
                 f"Cannot commit, missing data files: {entry.data_file.file_path}",
                 snapshot,
                 entry.data_file,
@@ -140,7 +141,7 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
         file, (snapshot, delete) = found[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
         message = f"Cannot commit, found new {kind} for replaced data file: {file.file_path}: {delete.file_path}"
-        raise _conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
+        raise conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
 def no_other_row_ids(table: Table, history: History, replaced: Sequence[DataFile]) -> None:
@@ -152,7 +153,7 @@ def no_other_row_ids(table: Table, history: History, replaced: Sequence[DataFile
     if (snapshot := next((s for s in history.snapshots if s.first_row_id is not None), None)) is not None:
         first, paths = replaced[0], tuple(f.file_path for f in replaced)
         message = f"Cannot commit, rows got their ids after they were read for a rewrite: {first.file_path}"
-        raise _conflict(message, snapshot, first, paths)
+        raise conflict(message, snapshot, first, paths)
 
 
 def new_deletes_for(
@@ -232,7 +233,7 @@ def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows:
     for snapshot, entry in history.added_deletes(ANY_OPERATION, rows.may_match_manifest):
         f = entry.data_file
         if f.is_deletion_vector and (mine := wanted.get(location_identity(f.referenced_data_file or ""))) is not None:
-            raise _conflict(
+            raise conflict(
                 f"Found concurrently added DV for {mine.referenced_data_file}: {f.file_path}",
                 snapshot,
                 f,
@@ -248,7 +249,7 @@ def no_row_changed_twice(
     twice = np.intersect1d(deleted_here, deleted_there)
     if len(twice):
         f = theirs.data_file
-        raise _conflict(
+        raise conflict(
             f"Found concurrently added DV for {f.referenced_data_file}: {f.file_path} deletes row {int(twice[0])}, which this "
             f"commit rewrites",
             table.metadata.snapshots_by_id.get(theirs.snapshot_id or -1),
@@ -330,19 +331,6 @@ def no_file_twice(added: Iterable[DataFile]) -> None:
 def every_row(table: Table) -> RowFilter:
     """A filter that keeps everything."""
     return RowFilter(table, ALWAYS_TRUE)
-
-
-def _conflict(message: str, snapshot: Snapshot | None, f: DataFile, file_paths: tuple[str, ...] = ()) -> ValidationError:
-    """``snapshot`` None: the one that added the file is expired."""
-    snapshot_id, operation = (None, None) if snapshot is None else (snapshot.snapshot_id, snapshot.operation)
-    return ValidationError(
-        f"{message} (snapshot {snapshot_id}, {operation}, partition {f.partition})",
-        snapshot_id=snapshot_id,
-        operation=operation,
-        file_path=f.file_path,
-        partition=str(f.partition),
-        file_paths=file_paths,
-    )
 
 
 def _manifests_of_partitions(table: Table, partitions: frozenset[PartitionKey] | None) -> ManifestTest:

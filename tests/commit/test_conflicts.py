@@ -12,6 +12,7 @@ from tests.builders import IDENTIFIER
 from tests.commit.scenarios import (
     CONCURRENT_DV,
     EU,
+    GONE,
     MISSING,
     NEW_CONFLICTING,
     NEW_DELETE,
@@ -40,12 +41,12 @@ def test_scenario(scenario: Scenario, version: int) -> None:
 
 INPUT_CHECKS = {"no_deletes_for_own_removals", "no_file_twice", "no_foreign_rows", "no_unknown_columns", "no_wrong_delete_format"}
 """What they refuse is wrong by itself: there is no other commit to name."""
-CONFLICTS = (UNSEEN, VANISHED, NEW_CONFLICTING, MISSING, NEW_DELETE, NEW_POSITION_DELETE, CONCURRENT_DV, OTHER_IDS)
+CONFLICTS = (GONE, UNSEEN, VANISHED, NEW_CONFLICTING, MISSING, NEW_DELETE, NEW_POSITION_DELETE, CONCURRENT_DV, OTHER_IDS)
 
 
 @pytest.mark.parametrize(
     ("scenario", "version"),
-    [(s, v) for s, v in CASES if s.refused in CONFLICTS],
+    [(s, v) for s, v in CASES if s.refused in CONFLICTS and (s.others or s.refused != GONE)],
     ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
 )
 def test_a_conflict_names_the_other_commit(scenario: Scenario, version: int) -> None:

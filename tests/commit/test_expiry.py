@@ -27,6 +27,7 @@ from iceberg_ops.spec.statistics import StatisticsFile
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import INT, NestedField
 from iceberg_ops.table.leases import Lease, acquire_lease, active_leases, release_lease
+from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, SCHEMA, data_file, live_paths, make_catalog, make_table, position_deletes
@@ -187,6 +188,35 @@ def test_a_crash_between_swap_and_deletion_is_finished_by_the_next_run() -> None
     assert resume_expiry(s.catalog, s.table) == 1
     assert s.there() == {"b"}
     assert s.leaked() == []
+
+
+@pytest.mark.parametrize("gone", ["manifest_list", "manifests"])
+def test_a_clean_up_that_died_half_way_is_finished_with_what_is_left(gone: str) -> None:
+    s = Setting()
+    s.append("a")
+    removed = s.remove("a")
+    s.append("b")
+    write_intent(s.table, ALL)
+    snapshot = s.table.metadata.snapshots_by_id[removed]
+    manifests = [m.manifest_path for m in manifests_of(s.table, snapshot)]
+    s.commit(ALL)
+    s.catalog.io.delete_many([snapshot.manifest_list or ""] if gone == "manifest_list" else manifests)
+    assert resume_expiry(s.catalog, s.table) == 1
+    assert s.there() == {"b"}
+
+
+def test_expiry_reads_each_gone_list_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Setting()
+    for i in range(6):
+        s.append(f"f{i}")
+    lists = {x.manifest_list for x in s.table.metadata.snapshots}
+    asked: list[str] = []
+    io = s.catalog.io
+    read, exists = io.read, io.exists
+    monkeypatch.setattr(io, "read", lambda location: asked.append(location) or read(location))
+    monkeypatch.setattr(io, "exists", lambda location: asked.append(location) or exists(location))
+    s.expire()
+    assert sorted(x for x in asked if x in lists) == sorted(lists)
 
 
 def test_a_crash_before_the_swap_deletes_nothing_and_the_note_is_thrown_away_after_a_day() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde.avro_container import CODECS, read_container
-from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header
+from iceberg_ops.serde.avro_container import CODECS, read_container, write_container
+from iceberg_ops.serde.manifest_avro import read_live_paths, read_manifest, read_manifest_header
 from iceberg_ops.serde.partition_avro import minimal_width, sanitized
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
@@ -336,3 +336,27 @@ def test_decimals_take_the_width_of_the_specs_table() -> None:
     widths = [minimal_width(p) for p in range(1, 39)]
     assert widths == [1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 8, 8, 9, 9, 9, 10, 10, 11, 11, 11, 12, 12,
                       13, 13, 13, 14, 14, 15, 15, 16, 16, 16]  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_live_paths_are_those_of_the_entries_whatever_the_spec(data: st.DataObject) -> None:
+    layout = data.draw(partition_layouts())
+    version = data.draw(st.sampled_from([2, 3]))
+    content = data.draw(st.sampled_from(ManifestContent))
+    found = data.draw(st.lists(entries(layout, content, v3=version == 3), max_size=5))
+    raw, manifest = encoded(found, layout, version=version, content=content)
+    manifest = replace(manifest, sequence_number=9)
+    expected = [(e.data_file.file_path, e.data_file.content) for e in decoded(raw, manifest, layout) if e.is_live]
+    assert read_live_paths(raw, manifest) == expected
+
+
+def test_live_paths_of_a_broken_manifest_are_refused() -> None:
+    raw, manifest = encoded([an_entry()], PLAIN, version=2)
+    container = read_container(raw, "m.avro")
+    ((count, block),) = container.blocks
+    cut = write_container(json.loads(container.schema_text), {}, [(count, block[:-1])], codec="null")
+    with pytest.raises(CorruptTableError, match=r"m\.avro: Avro record 0 can not be decoded"):
+        read_live_paths(cut, manifest)
+    with pytest.raises(UnsupportedError, match="encrypted"):
+        read_live_paths(b"AGS1", manifest)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.avro_container import read_container, write_container
-from iceberg_ops.serde.manifest_list_avro import assign_inherited, read_manifest_list, write_manifest_list
+from iceberg_ops.serde.manifest_list_avro import ManifestListReader, assign_inherited, read_manifest_list, write_manifest_list
 from iceberg_ops.spec.manifests import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from tests.strategies import longs, texts
 
@@ -79,6 +79,45 @@ def test_what_is_written_is_read_back(rows: list[ManifestFile], version: int) ->
         if version == 1:
             before = replace(before, content=ManifestContent.DATA, sequence_number=0, min_sequence_number=0)
         assert after == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(manifests, min_size=1, max_size=6), st.data())
+def test_many_lists_are_read_as_each_alone_whatever_rows_they_share(rows: list[ManifestFile], data: st.DataObject) -> None:
+    reader = ManifestListReader()
+    for number in range(4):
+        chosen = data.draw(st.lists(st.sampled_from(rows), max_size=8))
+        changed = [replace(m, sequence_number=m.sequence_number + data.draw(st.integers(0, 1))) for m in chosen]
+        raw = written(changed, data.draw(st.sampled_from([1, 2, 3])))
+        assert reader.read(raw, f"{number}") == read_manifest_list(raw, f"{number}")
+
+
+def test_a_row_that_comes_again_is_the_same_object_and_one_that_changed_is_not() -> None:
+    reader = ManifestListReader()
+    old, other = a_manifest("old", sequence_number=1), a_manifest("p" * 200, sequence_number=1)
+    first = reader.read(written([old, other], 2), "1")
+    second = reader.read(written([a_manifest("new"), other, replace(old, added_files_count=7)], 2), "2")
+    assert second[1] is first[1]
+    assert (first[0].added_files_count, second[2].added_files_count) == (1, 7)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["rows known", "rows new"])
+def test_damage_is_found_by_the_reader_of_many_lists_too(known: bool) -> None:
+    whole = read_container(written([a_manifest("a"), a_manifest("b")], 2), "l")
+    ((count, raw),) = whole.blocks
+    reader = ManifestListReader()
+    for block, message in {
+        (count, raw + b"x"): "l: Avro block has 1 bytes after its 2 records",
+        (count + 1, raw): "l: Avro record 2 can not be decoded",
+        (count, raw[:-1]): "l: Avro record 1 can not be decoded",
+        (count - 1, raw): "l: Avro block has",
+    }.items():
+        if known:
+            reader.read(written([a_manifest("a"), a_manifest("b")], 2), "l")
+        broken = write_container(json.loads(whole.schema_text), {}, [block], codec="deflate")
+        for read in (reader.read, read_manifest_list):
+            with pytest.raises(CorruptTableError, match=message):
+                read(broken, "l")
 
 
 @given(st.lists(manifests, min_size=1, max_size=3))
