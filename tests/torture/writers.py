@@ -83,7 +83,7 @@ def replace_partition(world: World, w: Writer) -> None:
     operation = OverwriteFiles(overwrite_filter=eq("region", region), **common) if by_filter else ReplacePartitions(**common)
 
     def effect(model: Model) -> Model:
-        assert {r for r in model if r[0] == region} <= before, "rows that came meanwhile were overwritten"
+        assert {r for r in model if r[0] == region} == before, "rows that came, went or changed meanwhile were overwritten"
         return frozenset(r for r in model if r[0] != region) | set(rows)
 
     w.effect = effect

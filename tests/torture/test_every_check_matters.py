@@ -1,0 +1,92 @@
+"""Every refusal of the commit package is taken out once, and a test fails.
+
+``commit/validation.py`` is put to it in ``commit/test_conflicts``, function by function. Here are the refusals elsewhere, each with
+the test that misses it: a child process takes the ``raise`` out of the module as it is imported, and runs that test. The suite does
+it for a few, ``make torture`` for all; that none is left out is looked at always.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import iceberg_ops.commit
+
+TESTS = Path(__file__).parents[1]
+PACKAGE = Path(iceberg_ops.commit.__path__[0])
+MUTATION = "ICEBERG_OPS_MUTATION"
+"""Environment of the child: module, line of the raise."""
+REFUSALS = ("ValidationError", "conflict")
+SAMPLED = 3
+
+OPERATIONS, JAVA_REFS, SCENARIOS = (
+    "commit/test_operations.py", "commit/test_java_refs_and_expiry.py", "commit/test_conflicts.py::test_scenario"
+)  # fmt: skip
+HELD = {
+    "carry_over:commit_carrying_over:0": "commit/test_checks.py::test_deletes_that_can_not_be_written_are_a_conflict",
+    "cherry_pick:CherryPick.stage:0": f"{JAVA_REFS}::test_it_is_refused",
+    "cherry_pick:no_double_publish:0": SCENARIOS,
+    "cherry_pick:no_double_publish:1": "commit/test_checks.py::test_a_snapshot_without_a_wap_id_is_picked_once",
+    "cherry_pick:no_double_publish:2": "commit/test_checks.py::test_a_wap_id_is_published_once_though_two_snapshots_have_it",
+    "cherry_pick:no_replaced_rows:0": f"{OPERATIONS}::test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile",
+    "committer:_check_same_table:0": OPERATIONS,
+    "expire_snapshots:ExpireSnapshots.stage:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
+    "history:History.snapshots:0": SCENARIOS,
+    "manifest_filter:DataRemoval.goes:0": SCENARIOS,
+    "manifest_filter:forbid_missing:0": SCENARIOS,
+    "manifest_writing:ManifestFolder.encoder:0": "commit/test_checks.py::test_a_file_of_an_unknown_spec_is_refused",
+    "metadata_updates:UpdateStatistics.stage:0": "commit/test_checks.py::test_statistics_of_a_snapshot_that_is_gone_are_refused",
+    "metadata_updates:_unchanged:0": "commit/test_checks.py::test_a_change_worked_out_on_another_state_is_refused",
+    "refs:FastForward.stage:0": f"{JAVA_REFS}::test_it_is_refused",
+    "refs:RollBack.stage:0": f"{OPERATIONS}::test_branches_and_tags_are_made_moved_and_removed",
+    "removals:RowFilter.forbid_partial:0": SCENARIOS,
+    "rewrite_manifests:no_lost_files:0": "commit/test_checks.py::test_a_manifest_rewrite_that_loses_a_file_is_refused",
+    "snapshot_draft:SnapshotDraft._forbid_second_vectors:0": SCENARIOS,
+    "snapshot_draft:SnapshotDraft.forbid_removed_branch:0": "commit/test_lost_bases.py",
+    "snapshot_draft:_forbid_new_rows:0": SCENARIOS,
+}
+"""module:function:number of the raise -> the test that fails without it."""
+
+
+def refusals(module: Path) -> dict[str, int]:
+    """Each ``raise`` of a refusal -> its line."""
+    found: dict[str, int] = {}
+
+    def visit(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                visit(child, f"{name}.{child.name}" if name else child.name)
+            elif isinstance(child, ast.Raise) and isinstance(child.exc, ast.Call) and _called(child.exc) in REFUSALS:
+                number = sum(key.startswith(f"{module.stem}:{name}:") for key in found)
+                found[f"{module.stem}:{name}:{number}"] = child.lineno
+            else:
+                visit(child, name)
+
+    visit(ast.parse(module.read_text("utf-8")), "")
+    return found
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.id if isinstance(call.func, ast.Name) else ""
+
+
+EVERY = {key: line for path in sorted(PACKAGE.glob("*.py")) if path.stem != "validation" for key, line in refusals(path).items()}
+
+
+def test_every_refusal_has_a_test_that_misses_it() -> None:
+    assert sorted(EVERY) == sorted(HELD)
+
+
+@pytest.mark.parametrize("key", sorted(HELD)[: None if "ICEBERG_OPS_TORTURE" in os.environ else SAMPLED])
+def test_taking_a_refusal_out_is_noticed(key: str) -> None:
+    module = key.partition(":")[0]
+    environment = {**os.environ, MUTATION: f"{PACKAGE.parent.name}.commit.{module}:{EVERY[key]}"}
+    plugins = (part for name in ("tests.torture.mutation", "no:cacheprovider", "no:xdist") for part in ("-p", name))
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, f"tests/{HELD[key]}"]
+    done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1, f"nothing fails without {key}: {done.stdout[-500:]} {done.stderr[-500:]}"
