@@ -8,6 +8,7 @@ is given, on every table), ``ICEBERG_OPS_SEED`` where the seeds begin.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, Source
+from iceberg_ops.data.reader import scan_table
 from iceberg_ops.errors import DataError, IcebergOpsError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.transforms import IDENTITY, MONTH, bucket
 from spark_jobs.jobs.dispatch import run
 from spark_jobs.session import spark_session
 from tests.data.files import batch_of
-from tests.interop.lake import JavaError, Lake, same
+from tests.interop.lake import JavaError, Lake, same, texts
 from tests.interop.row_statements import SCHEMA, Generator, Statement
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java, pytest.mark.spark]
@@ -102,6 +104,37 @@ class Twins:
         same(self.theirs.java_rows(), rows, f"Java's table as Java reads it, after {after}")
 
 
+LINEAGE = ["id", "k", "city", "_row_id", "_last_updated_sequence_number"]
+
+
+class Lineage:
+    """Row ids and last changes of two v3 tables that were alike when this was made.
+
+    Ids of rows that are new since then depend on files, which engines may cut as they like; when a row changed is told by
+    statement, because an engine may or may not commit where nothing matched.
+    """
+
+    def __init__(self, made: Twins) -> None:
+        self._made = made
+        self._numbered = made.ours.table.metadata.next_row_id or 0
+        self._ends = {lake.name: [lake.table.metadata.last_sequence_number] for lake in (made.ours, made.theirs)}
+        assert made.theirs.table.metadata.next_row_id == self._numbered
+
+    def agree(self, after: str) -> None:
+        """Every row kept its id and was last changed by the same statement in both, as we read them; in ours as Java does too."""
+        for lake in (self._made.ours, self._made.theirs):
+            self._ends[lake.name].append(lake.table.metadata.last_sequence_number)
+        ours, theirs = (scan_table(lake.table, columns=LINEAGE) for lake in (self._made.ours, self._made.theirs))
+        same(self._texts(self._made.theirs, theirs), self._texts(self._made.ours, ours), f"lineage after {after}")
+        same(self._made.ours.java_rows(columns=", ".join(LINEAGE)), texts(ours), f"our lineage as Java reads it, after {after}")
+
+    def _texts(self, lake: Lake, rows: pa.Table) -> list[str]:
+        ids = rows["_row_id"].to_pylist()
+        changes = [bisect_left(self._ends[lake.name], number) for number in rows["_last_updated_sequence_number"].to_pylist()]
+        told = {"row": ["new" if i >= self._numbered else str(i) for i in ids], "changed_by": changes}
+        return texts(pa.table({name: rows[name] for name in LINEAGE[:3]} | told))
+
+
 def twins(session: SparkSession, lake: Lake, generator: Generator, folder: Path, version: int, mode: str, spec: str) -> Twins:
     """Two tables with rows in three files per partition, and deletes of every kind the version has."""
     source = str(folder / "source.parquet")
@@ -135,10 +168,13 @@ def test_generated_statements(lake: Lake, session: SparkSession, tmp_path: Path,
     seed = SEED * 100 + (version - 2) * 50 + MODES.index(mode) * 20 + list(SPECS).index(spec)
     generator = Generator(seed)
     made = twins(session, lake, generator, tmp_path, version, mode, spec)
+    lineage = Lineage(made) if version == 3 else None
     for _ in range(STATEMENTS):
         statement = generator.statement()
         made.run_both(statement)
         same(made.theirs.our_rows(), made.ours.our_rows(), f"after {statement.sql('t')}")
+        if lineage is not None:
+            lineage.agree(statement.sql("t"))
     made.agree("all statements")
 
 
@@ -160,3 +196,24 @@ def test_duplicate_source_keys_fail_on_both_sides(
     # One unconditional DELETE can be matched any number of times.
     assert made.run_both(Statement("merge", query=twice, on="target.id = source.id", clauses=(delete,))) is None
     made.agree("a delete of all that is matched")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_row_ids_and_last_changes_are_java_s(lake: Lake, session: SparkSession, tmp_path: Path, mode: str) -> None:
+    made = twins(session, lake, Generator(SEED + 11), tmp_path, 3, mode, "unpartitioned")
+    lineage = Lineage(made)
+    some = MergeClause(when="matched", action="update", condition="source.id % 2 = 0", assignments={"city": "'merged'"})
+    gone = MergeClause(when="matched", action="delete", condition="source.id % 3 = 0")
+    new = MergeClause(when="not-matched", action="insert")
+    alone = MergeClause(when="not-matched-by-source", action="update", condition="target.k = 1", assignments={"city": "'alone'"})
+    statements = [
+        Statement("update", where="id % 4 = 1", sets={"city": "'first'"}),
+        Statement("merge", query="SELECT * FROM src", on="target.id = source.id", clauses=(some, gone, new)),
+        Statement("update", where="id % 3 = 0", sets={"k": "k + 1"}),
+        Statement("delete", where="id % 5 = 0"),
+        Statement("merge", query="SELECT * FROM src", on="target.id = source.id", clauses=(some, alone)),
+    ]
+    for statement in statements:
+        assert made.run_both(statement) is None
+        lineage.agree(statement.sql("t"))
+    made.agree("all statements")
