@@ -69,6 +69,7 @@ def _report_plan(run: Run, plan: RewriteDataFilesPlan, dangling: Sequence[DataFi
         "planned-groups-count": estimates.groups,
         "planned-input-files-count": estimates.input_files,
         "planned-input-bytes-count": estimates.input_bytes,
+        "planned-output-bytes-count": estimates.expected_output_bytes,
         "planned-output-files-count": estimates.expected_output_files,
         "planned-delete-files-count": estimates.deletes_applied,
         "dangling-delete-files-count": len(dangling),

@@ -40,11 +40,13 @@ _SIZE, _DELETES, _SPEC, _UNCLUSTERED, _ALL = "size", "deletes", "spec", "unclust
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What the plan promises. ``deletes_applied`` are delete files that apply to files of the plan."""
+    """What the plan promises. ``expected_output_bytes`` count a group of one output file by what its input files hold, which is the
+    most it can become. ``deletes_applied`` are delete files that apply to files of the plan."""
 
     groups: int
     input_files: int
     input_bytes: int
+    expected_output_bytes: int
     expected_output_files: int
     deletes_applied: int
 
@@ -73,6 +75,7 @@ class RewriteDataFilesPlan:
             len(self.groups),
             len(chosen),
             sum(group.input_bytes for group in self.groups),
+            sum(group.estimated_bytes for group in self.groups),
             sum(group.expected_output_files for group in self.groups),
             len(deletes),
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.planning.file_groups import FileGroup, Skipped
-from iceberg_ops.planning.rewrite_data_files import group_tasks
+from iceberg_ops.planning.rewrite_data_files import MergedBytes, group_tasks
 from iceberg_ops.planning.sort_orders import rewrite_order
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.content_files import DataFile
@@ -55,13 +55,16 @@ def task(
 
 
 def grouped(
-    tasks: list[FileScanTask], options: dict[str, str] | None = None, table: TableMetadata | None = None
+    tasks: list[FileScanTask],
+    options: dict[str, str] | None = None,
+    table: TableMetadata | None = None,
+    merged_bytes: MergedBytes | None = None,
 ) -> tuple[tuple[FileGroup, ...], tuple[Skipped, ...]]:
     """Groups and skipped files for a target of 64 MiB unless options say otherwise."""
     table = table or metadata()
     parsed = rewrite_data_files_options({"target-file-size-bytes": str(64 * MIB), **(options or {})}, {})
     spec = table.default_spec_id if parsed.output_spec_id is None else parsed.output_spec_id
-    return group_tasks(tasks, parsed, table, order=rewrite_order(parsed, table), output_spec_id=spec)
+    return group_tasks(tasks, parsed, table, order=rewrite_order(parsed, table), output_spec_id=spec, merged_bytes=merged_bytes)
 
 
 def paths(group: FileGroup) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size, write_max_file_size
+from iceberg_ops.planning.rewrite_data_files import MergedBytes
 from iceberg_ops.scan.tasks import FileScanTask
 from tests.builders import position_deletes
 from tests.planning.planning_cases import MIB, grouped, metadata, paths, task
@@ -138,12 +141,12 @@ def test_sort_leaves_a_clustered_partition_alone_even_where_one_key_fills_severa
     assert grouped(tasks, {"strategy": "sort"})[0] == ()
 
 
-def _outputs(tasks: list[FileScanTask], generation: int) -> list[FileScanTask]:
-    groups, _ = grouped(tasks)
+def _outputs(tasks: list[FileScanTask], generation: int, merged: MergedBytes | None = None) -> list[FileScanTask]:
+    groups, _ = grouped(tasks, merged_bytes=merged)
     gone = {t.file_path for g in groups for t in g.tasks}
     kept = [t for t in tasks if t.file_path not in gone]
     for g in groups:
-        size = g.input_bytes / g.expected_output_files / MIB
+        size = g.estimated_bytes / g.expected_output_files / MIB
         kept += [task(f"{generation}-{g.group_id}-{i}", size) for i in range(g.expected_output_files)]
     return kept
 
@@ -163,3 +166,31 @@ def test_every_file_is_in_one_group_or_skipped_with_a_reason(files: list[tuple[f
     seen = [t.file_path for g in groups for t in g.tasks] + [s.file_path for s in skipped]
     assert sorted(seen) == sorted(t.file_path for t in tasks)
     assert all(s.reason for s in skipped)
+
+
+def test_a_group_is_planned_by_what_its_files_become_and_only_where_that_can_matter() -> None:
+    asked: list[int] = []
+
+    def merged(tasks: Sequence[FileScanTask]) -> int:
+        asked.append(len(tasks))
+        return round(sum(t.data_bytes for t in tasks) * 0.8)
+
+    many = [task(f"f{i}", 8, region="a") for i in range(20)]
+    few = [task(f"g{i}", 1, region="b") for i in range(6)]
+    found = {g.partition_path: g for g in grouped([*many, *few], merged_bytes=merged)[0]}
+    assert asked == [20]
+    large, small = found["region=a"], found["region=b"]
+    assert (large.input_bytes, large.estimated_bytes, large.expected_output_files) == (160 * MIB, 128 * MIB, 2)
+    assert grouped(many)[0][0].expected_output_files == 3
+    assert (small.estimated_bytes, small.expected_output_files) == (small.input_bytes, 1)
+
+
+@given(st.lists(st.floats(0.01, 400), max_size=30), st.floats(0.2, 1))
+def test_planning_comes_to_rest_where_small_files_shrink(sizes: list[float], share: float) -> None:
+    def merged(tasks: Sequence[FileScanTask]) -> int:
+        return sum(t.data_bytes if t.data_bytes > 8 * MIB else round(t.data_bytes * share) for t in tasks)
+
+    tasks = [task(f"f{i}", mib) for i, mib in enumerate(sizes)]
+    for generation in range(6):
+        tasks = _outputs(tasks, generation, merged)
+    assert grouped(tasks, merged_bytes=merged)[0] == ()
