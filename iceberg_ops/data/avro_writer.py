@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -115,6 +116,13 @@ class AvroFileWriter:
             file_size_in_bytes=size,
             sort_order_id=self._context.sort_order_id,
         )
+
+    def abandon(self) -> None:
+        """Delete the file as it is, whatever is wrong with it; what is buffered is not written."""
+        if self._sink is not None:
+            with suppress(OSError):
+                self._sink.close()
+            self._io.delete(self.location)
 
 
 def _writer(sink: Any, context: WriteContext) -> Any:

@@ -8,6 +8,7 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -113,6 +114,15 @@ class ParquetFileWriter:
         size = int(self._sink.tell())
         self._sink.close()
         return self._data_file(self._footers[0], size)
+
+    def abandon(self) -> None:
+        """Delete the file as it is, whatever is wrong with it; what is buffered is not written."""
+        if self._sink is not None:
+            if self._writer is not None:
+                self._writer.is_open = False  # or it would write a footer when it is collected
+            with suppress(OSError):
+                self._sink.close()
+            self._io.delete(self.location)
 
     def _ensure_open(self, rows: pa.Table) -> None:
         if self._writer is None:

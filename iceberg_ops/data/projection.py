@@ -183,8 +183,24 @@ def _struct(array: pa.Array, column: FileColumn, type_: StructType) -> pa.Array:
             children.append(_field(inner, child, f, len(array), {}))
     if not children:
         return pa.array([None if n else {} for n in array.is_null().to_pylist()], pa.struct([]))
+    if array.null_count:
+        children = [_hidden(child, array) if f.required else child for f, child in zip(type_.fields, children, strict=True)]
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays(children, fields=list(arrow_type(type_)), mask=mask)
+
+
+def _hidden(child: pa.Array, parent: pa.Array) -> pa.Array:
+    """A required field, with some value where its struct is null: Parquet's writer refuses a null there, though nobody sees it."""
+    if not child.null_count:
+        return child
+    if parent.null_count < len(parent):
+        own = np.arange(len(parent))
+        present = parent.is_valid().to_numpy(zero_copy_only=False)
+        return child.take(pa.array(np.where(present, own, own[present][0])))
+    extended = isinstance(child, pa.ExtensionArray)
+    stored = child.type.storage_type if extended else child.type
+    zeros = pa.array([None] * len(child), pa.struct([pa.field("zero", stored)])).field(0)
+    return pa.ExtensionArray.from_storage(child.type, zeros) if extended else zeros
 
 
 def _offsets(array: pa.Array) -> pa.Array:

@@ -109,16 +109,24 @@ def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
 
 
 def _perhaps_null(columns: pa.Schema, footer: pq.FileMetaData, fields: Mapping[str, NestedField]) -> str | None:
-    """A required column that may hold nulls, as far as the footer tells."""
-    place = {footer.schema.column(n).path: n for n in range(footer.num_columns)}
+    """A column with a required value, at any level, that may hold nulls, as far as the footer tells."""
+    leaves = [footer.schema.column(n) for n in range(footer.num_columns)]
     for name in columns.names:
-        if not fields[name].required:
+        if not _requires_a_value(fields[name]):
             continue
-        if name not in place:
-            return str(name)
-        if footer.schema.column(place[name]).max_definition_level and not _counts_no_nulls(footer, place[name]):
+        own = [n for n, leaf in enumerate(leaves) if leaf.path == name or leaf.path.startswith(f"{name}.")]
+        if not own or any(leaves[n].max_definition_level and not _counts_no_nulls(footer, n) for n in own):
             return str(name)
     return None
+
+
+def _requires_a_value(f: NestedField) -> bool:
+    if f.required:
+        return True
+    if isinstance(f.type, MapType):
+        return _requires_a_value(f.type.value)  # a key is there always
+    inner = f.type.fields if isinstance(f.type, StructType) else (f.type.element,) if isinstance(f.type, ListType) else ()
+    return any(_requires_a_value(child) for child in inner)
 
 
 def _counts_no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:

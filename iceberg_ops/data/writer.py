@@ -59,6 +59,8 @@ class FileWriter(Protocol):
 
     def close(self) -> DataFile | None: ...
 
+    def abandon(self) -> None: ...
+
 
 class FileNames:
     """Names of one task's files: ``<task>-<operation id>-<5 digits>.<format>``, counted over all partitions."""
@@ -126,8 +128,10 @@ class RollingWriter:
         return self._done
 
     def abort(self) -> None:
-        """Give up: delete what was written."""
-        self._finish()
+        """Give up: delete what was written, the file that is begun included."""
+        current, self._current = self._current, None
+        if current is not None:
+            current.abandon()
         self._io.delete_many(f.file_path for f in self._done)
         self._done = []
 
@@ -204,8 +208,12 @@ class PartitionedWriter:
         return files
 
     def abort(self) -> None:
-        """Give up: delete what was written."""
-        self._io.delete_many(f.file_path for f in self.close())
+        """Give up: delete what was written. It can be called after any error, one of a write or of ``close`` among them."""
+        for writer in self._writers.values():
+            writer.abort()
+        self._writers = {}
+        self._io.delete_many(f.file_path for done in self._closed.values() for f in done)
+        self._closed = {}
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
         key = tuple(identity_of(v) for v in partition)

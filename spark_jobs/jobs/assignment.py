@@ -1,15 +1,16 @@
 """Rows of a source, in the columns and types of the table (SQL store assignment).
 
 Columns are matched by name without regard to case. A cast that could lose something (a double into an int, text into a date) is
-refused with the column and both types before anything runs; one that may overflow becomes NULL, which ``bad_records`` finds, as it
-does NULL in a required column. Inside nested columns ANSI mode fails the job at the row, and the writer finds the NULLs.
+refused with the column and both types before anything runs. What only the values can tell, at any level, becomes the reason why a
+row is bad (``bad_records``): a number out of range, NULL where a value is required, text that is no uuid, a fixed of another
+length.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,18 +18,20 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING, NestedField
+from iceberg_ops.spec.types import MISSING, FixedType, IcebergType, ListType, MapType, NestedField, StructType
 from spark_jobs.runners.spark_schema import spark_schema
+
+_UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedColumn:
-    """One column of the table: what the source gives (None: nothing), and that in the table's type (NULL where it does not fit)."""
+    """One column of the table: what the source gives, in the table's type; NULL where it does not fit. ``wrong`` is the reason why
+    a row's value can not be stored, NULL where it can; None: nothing can be wrong."""
 
     field: NestedField
-    given: Column | None
     value: Column
-    cast_may_fail: bool = False
+    wrong: Column | None = None
 
 
 def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
@@ -45,53 +48,102 @@ def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
     for f, target in zip(schema.fields, spark_schema(schema).fields, strict=True):
         name = given.get(f.name.lower())
         if name is not None:
-            found.append(_assigned(f, rows[f"`{name}`"], rows.schema[name].dataType, target.dataType))
+            found.append(AssignedColumn(f, *_fitted(f.name, f, rows[f"`{name}`"], rows.schema[name].dataType, target.dataType)))
         elif f.write_default is not MISSING:
             continue
         elif f.required:
             raise SchemaError(f"required column {f.name!r} is not in the source")
         else:
-            found.append(AssignedColumn(f, None, F.lit(None).cast(target.dataType)))
+            found.append(AssignedColumn(f, F.lit(None).cast(target.dataType)))
     return found
 
 
-def _assigned(f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> AssignedColumn:
-    if isinstance(wanted, spark.StructType | spark.ArrayType | spark.MapType):
-        value = _by_structure(f.name, given, type_, wanted)
-        return AssignedColumn(f, given, value.cast(wanted))
-    check_assignable(f.name, type_, wanted)
-    if type_ == wanted:
-        return AssignedColumn(f, given, given)
-    return AssignedColumn(f, given, given.try_cast(wanted), cast_may_fail=True)
+_Fitted = tuple[Column, Column | None]
+"""A value in the table's type, and the reason why it can not be stored (NULL: it can; None: it always can)."""
 
 
-def _by_structure(path: str, given: Column, type_: spark.DataType, wanted: spark.DataType) -> Column:
-    """A nested value with the fields of its structs in the table's order, missing optional ones NULL."""
-    if type_ == wanted:
-        return given
-    if isinstance(type_, spark.StructType) and isinstance(wanted, spark.StructType):
-        names = _by_name(type_.names, f"fields of {path}")
-        if unknown := [name for lower, name in names.items() if lower not in {w.name.lower() for w in wanted.fields}]:
-            raise SchemaError(f"source column '{path}.{unknown[0]}' is not a column of the table")
-        parts = []
-        for w in wanted.fields:
-            name = names.get(w.name.lower())
-            part = (
-                F.lit(None).cast(w.dataType)
-                if name is None
-                else _by_structure(f"{path}.{w.name}", given.getField(name), type_[name].dataType, w.dataType)
-            )
-            parts.append(part.alias(w.name))
-        return F.when(given.isNotNull(), F.struct(*parts))
-    if isinstance(type_, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
+def _fitted(path: str, f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> _Fitted:
+    """A source value at ``path`` as field ``f`` of the table stores it. Raises SchemaError for a type that does not fit."""
+    value, inside = _of_kind(path, f.type, given, type_, wanted)
+    missing = F.when(given.isNull(), F.lit(f"column {path!r} is required and has no value")) if f.required else None
+    return (given if type_ == wanted else value), _first(missing, inside)
+
+
+def _of_kind(path: str, kind: IcebergType, given: Column, type_: spark.DataType, wanted: spark.DataType) -> _Fitted:
+    if isinstance(kind, StructType) and isinstance(type_, spark.StructType) and isinstance(wanted, spark.StructType):
+        return _struct(path, kind, given, type_, wanted)
+    if isinstance(kind, ListType) and isinstance(type_, spark.ArrayType) and isinstance(wanted, spark.ArrayType):
         inner, to = type_.elementType, wanted.elementType
-        return F.transform(given, lambda x: _by_structure(f"{path}.element", x, inner, to))
-    if isinstance(type_, spark.MapType) and isinstance(wanted, spark.MapType):
-        check_assignable(f"{path}.key", type_.keyType, wanted.keyType)
-        value, into = type_.valueType, wanted.valueType
-        return F.transform_values(given, lambda _, v: _by_structure(f"{path}.value", v, value, into))
+        return _each(given, lambda x: _fitted(f"{path}.element", kind.element, x, inner, to))
+    if isinstance(kind, MapType) and isinstance(type_, spark.MapType) and isinstance(wanted, spark.MapType):
+        return _map(path, kind, given, type_, wanted)
     check_assignable(path, type_, wanted)
-    return given.cast(wanted)
+    return _single(path, kind, given, type_, wanted)
+
+
+def _struct(path: str, kind: StructType, given: Column, type_: spark.StructType, wanted: spark.StructType) -> _Fitted:
+    """The fields in the table's order, missing optional ones NULL."""
+    names = _by_name(type_.names, f"fields of {path}")
+    if unknown := [name for lower, name in names.items() if lower not in {w.name.lower() for w in wanted.fields}]:
+        raise SchemaError(f"source column '{path}.{unknown[0]}' is not a column of the table")
+    values, wrongs = [], []
+    for f, w in zip(kind.fields, wanted.fields, strict=True):
+        name = names.get(f.name.lower())
+        if name is None and f.required:
+            raise SchemaError(f"required column '{path}.{f.name}' is not in the source")
+        if name is None:
+            value: Column = F.lit(None).cast(w.dataType)
+        else:
+            value, wrong = _fitted(f"{path}.{f.name}", f, given.getField(name), type_[name].dataType, w.dataType)
+            wrongs.append(wrong)
+        values.append(value.alias(w.name))
+    inside = _first(*wrongs)
+    return F.when(given.isNotNull(), F.struct(*values)), None if inside is None else F.when(given.isNotNull(), inside)
+
+
+def _map(path: str, kind: MapType, given: Column, type_: spark.MapType, wanted: spark.MapType) -> _Fitted:
+    keys, wrong_key = _each(
+        F.map_keys(given), lambda k: _fitted(f"{path}.key", replace(kind.key, required=False), k, type_.keyType, wanted.keyType)
+    )
+    values, wrong_value = _each(
+        F.map_values(given), lambda v: _fitted(f"{path}.value", kind.value, v, type_.valueType, wanted.valueType)
+    )
+    # A key that does not fit is NULL here, which no map can hold.
+    fit = given.isNotNull() if wrong_key is None else given.isNotNull() & wrong_key.isNull()
+    return F.when(fit, F.map_from_arrays(keys, values)), _first(wrong_key, wrong_value)
+
+
+def _each(items: Column, fit: Callable[[Column], _Fitted]) -> _Fitted:
+    """An array with every element fitted, and the reason of the first one that does not."""
+    may_be_wrong: list[bool] = []
+
+    def reason(item: Column) -> Column:
+        wrong = fit(item)[1]
+        may_be_wrong.append(wrong is not None)
+        return F.lit(None).cast("string") if wrong is None else wrong
+
+    reasons = F.filter(F.transform(items, reason), lambda text: text.isNotNull())
+    return F.transform(items, lambda item: fit(item)[0]), F.get(reasons, F.lit(0)) if any(may_be_wrong) else None
+
+
+def _single(path: str, kind: IcebergType, given: Column, type_: spark.DataType, wanted: spark.DataType) -> _Fitted:
+    value = given if type_ == wanted else given.try_cast(wanted)
+    fits = None if type_ == wanted else value.isNotNull()
+    if getattr(kind, "name", "") == "uuid":
+        fits = value.rlike(_UUID)
+    elif isinstance(kind, FixedType):
+        fits = F.octet_length(value) == kind.length
+    if fits is None:
+        return value, None
+    # Bytes have no text of their own: those that are no UTF-8 would fail the job here.
+    shown = F.hex(given) if isinstance(type_, spark.BinaryType) else given.cast("string")
+    text = F.concat(F.lit(f"column {path!r}: "), shown, F.lit(f" does not fit {kind}"))
+    return value, F.when(given.isNotNull() & ~F.coalesce(fits, F.lit(False)), text)
+
+
+def _first(*reasons: Column | None) -> Column | None:
+    known = [reason for reason in reasons if reason is not None]
+    return F.coalesce(*known) if known else None
 
 
 def _by_name(names: list[str], what: str) -> dict[str, str]:

@@ -1,5 +1,5 @@
 """Rows that do not fit the table, told while they are read: text that does not parse, a value out of range, NULL where one is
-required.
+required, at any level.
 
 Each such row carries ``_bad``, a struct of file, row number (Parquet only), reason and the record itself; rows that fit have NULL
 there. What becomes of them is the writer's business (``runners.bad_rows``): the job fails before any commit, or they go to the
@@ -14,32 +14,30 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.jobs.assignment import AssignedColumn, assign_by_name
+from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN
 from spark_jobs.runners.bad_rows import BAD_COLUMN
 
 FILE_FORMATS = ("parquet", "csv", "json")
-Check = tuple[Column, Column]
-"""A condition that makes a row bad, and the reason as text."""
 
 
 def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFrame:
     """``rows`` in the table's columns, with ``_bad`` where a row could be. Raises SchemaError for columns that do not fit, whatever
     is in them."""
     assigned = assign_by_name(rows.drop(CORRUPT_RECORD_COLUMN), schema)
-    checks = [check for column in assigned for check in checks_of(column)]
-    bad = bad_column(rows, rows.columns, checks, source_format)
+    reasons = [column.wrong for column in assigned if column.wrong is not None]
+    bad = bad_column(rows, rows.columns, reasons, source_format)
     return rows.select(*[c.value.alias(c.field.name) for c in assigned], *([] if bad is None else [bad]))
 
 
-def bad_column(rows: DataFrame, shown: Sequence[str], checks: Sequence[Check], source_format: str) -> Column | None:
-    """``_bad`` by the first of ``checks`` that says so, text that did not parse before all; None where nothing can be wrong."""
+def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column], source_format: str) -> Column | None:
+    """``_bad`` by the first of ``reasons`` that is there, text that did not parse before all; None where nothing can be wrong."""
     corrupt = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else None
     if corrupt is not None:
-        checks = [(corrupt.isNotNull(), F.lit("does not parse as the table's columns")), *checks]
-    if not checks:
+        reasons = [F.when(corrupt.isNotNull(), F.lit("does not parse as the table's columns")), *reasons]
+    if not reasons:
         return None
-    reason = F.coalesce(*[F.when(wrong, why) for wrong, why in checks])
+    reason = F.coalesce(*reasons)
     record = F.to_json(F.struct(*[rows[f"`{name}`"] for name in shown if name != CORRUPT_RECORD_COLUMN]))
     bad = F.struct(
         (F.col("_metadata.file_path") if source_format in FILE_FORMATS else F.lit(None).cast("string")).alias("file"),
@@ -48,17 +46,3 @@ def bad_column(rows: DataFrame, shown: Sequence[str], checks: Sequence[Check], s
         (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
     )
     return F.when(reason.isNotNull(), bad).alias(BAD_COLUMN)
-
-
-def checks_of(column: AssignedColumn) -> list[Check]:
-    """What can be wrong with a column's value: it does not fit the type, or there is none."""
-    found = []
-    f = column.field
-    if column.given is None:
-        return []
-    if column.cast_may_fail:
-        text = F.concat(F.lit(f"column {f.name!r}: "), column.given.cast("string"), F.lit(f" does not fit {f.type}"))
-        found.append((column.given.isNotNull() & column.value.isNull(), text))
-    if f.required:
-        found.append((column.given.isNull(), F.lit(f"column {f.name!r} is required and has no value")))
-    return found

@@ -24,7 +24,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
 from iceberg_ops.table.manifests import manifests_of
 from spark_jobs.jobs.assignment import assign_by_name
-from spark_jobs.jobs.bad_records import bad_column, checks_of
+from spark_jobs.jobs.bad_records import bad_column
 from spark_jobs.jobs.ingest import check_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
@@ -140,17 +140,17 @@ def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> Data
 def _checked(run: JobRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
     ordered = f"with the same greatest {options.order_by!r}" if options.order_by else "(order-by says which one counts)"
     key = F.concat_ws(", ", *[F.coalesce(F.col(f"`{n}`").cast("string"), F.lit("NULL")) for n in names])
-    twice = (F.col(_OF_KEY) > 1, F.concat(F.col(_OF_KEY), F.lit(" source rows of key ("), key, F.lit(f") {ordered}")))
+    twice = F.when(F.col(_OF_KEY) > 1, F.concat(F.col(_OF_KEY), F.lit(" source rows of key ("), key, F.lit(f") {ordered}")))
     own = (_DELETES, _ORDER, _OF_KEY, _RANK, *options.source_only_columns)
     source = rows.drop(*own)
     assigned = assign_by_name(source.drop(CORRUPT_RECORD_COLUMN), run.table.schema)
     lower = {n.lower() for n in names}
-    checks = [twice]
+    reasons = [twice]
     for column in assigned:
         # A row that only deletes needs no more than its key.
         needed = F.lit(True) if column.field.name.lower() in lower else ~F.col(_DELETES)
-        checks += [(needed & wrong, why) for wrong, why in checks_of(column)]
-    bad = bad_column(rows, source.columns, checks, "")
+        reasons += [] if column.wrong is None else [F.when(needed, column.wrong)]
+    bad = bad_column(rows, source.columns, reasons, "")
     change = F.when(F.col(_DELETES), F.lit(DELETE)).otherwise(F.lit(INSERT)).alias(CHANGE_COLUMN)
     return rows.select(*[c.value.alias(c.field.name) for c in assigned], *([] if bad is None else [bad]), change)
 

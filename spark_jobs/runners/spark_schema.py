@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from itertools import count
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -146,7 +147,8 @@ def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     """A batch as Spark gives it, without what only Spark holds otherwise (uuid as text, fixed as binary); the writer conforms the
     rest.
 
-    Columns that the table does not have (places, changes) are left out.
+    Columns that the table does not have (places, changes) are left out. Raises DataError for text that is no uuid, and for a fixed
+    of another length.
     """
     arrays, names = [], []
     for f in schema.fields:
@@ -154,17 +156,34 @@ def from_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
             continue
         column = batch.column(f.name)
         if getattr(f.type, "name", "") == "uuid":
-            column = _uuid_bytes(column)
+            column = _uuid_bytes(f.name, column)
         elif isinstance(f.type, FixedType):
-            column = column.cast(pa.binary(f.type.length))
+            column = _fixed_bytes(f.name, column, f.type)
         arrays.append(column)
         names.append(f.name)
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _uuid_bytes(array: pa.Array) -> pa.Array:
-    values = array.to_pylist()
-    return pa.array([None if v is None else bytes.fromhex(v.replace("-", "")) for v in values], pa.binary(16))
+def _uuid_bytes(column: str, array: pa.Array) -> pa.Array:
+    return pa.array([None if v is None else _uuid(column, v) for v in array.to_pylist()], pa.binary(16))
+
+
+def _uuid(column: str, text: str) -> bytes:
+    try:
+        found = bytes.fromhex(text.replace("-", ""))
+    except ValueError:
+        found = b""
+    if len(found) != 16:
+        raise DataError(f"column {column!r}: {text!r} does not fit uuid")
+    return found
+
+
+def _fixed_bytes(column: str, array: pa.Array, type_: FixedType) -> pa.Array:
+    lengths = pc.binary_length(array)
+    wrong = pc.drop_null(lengths.filter(pc.not_equal(lengths, type_.length)))
+    if len(wrong):
+        raise DataError(f"column {column!r}: a value of {wrong[0]} bytes does not fit {type_}")
+    return array.cast(pa.binary(type_.length))
 
 
 _OF_SPARK: dict[type[spark.DataType], IcebergType] = {
