@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
+
+from pyarrow import RecordBatch
 
 from iceberg_ops.config.options import RewriteDataFilesOptions, SizeOptions
 from iceberg_ops.data.encoding_sample import merged_bytes
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import GroupWork
+from iceberg_ops.data.rewrite import GroupWork, ordered
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size, write_max_file_size
 from iceberg_ops.planning.rewrite_data_files import MergedBytes
-from iceberg_ops.planning.sort_orders import RewriteOrder
+from iceberg_ops.planning.sort_orders import RewriteOrder, rewrite_order
 from iceberg_ops.scan.tasks import FileScanTask, task_to_json
 from iceberg_ops.serde.content_file_json import partition_to_json
 from iceberg_ops.serde.sort_json import sort_order_to_dict
@@ -45,7 +48,7 @@ def works_of(
         for i, tasks in enumerate(parts, 1):
             work = GroupWork(
                 group_id=f"{group.group_id}/{i}",
-                tasks=tuple(task_to_json(_without_statistics(task)).decode() for task in tasks),
+                tasks=_texts(tasks),
                 read=read,
                 write=write,
                 io_properties=dict(io.properties),
@@ -54,11 +57,9 @@ def works_of(
                 task_id=f"{len(found):05d}",
                 partition=None if group.partition is None else tuple(partition_to_json(group.partition)),
                 spec_id=group.output_spec_id,
-                sort_order=None if order.sort_order is None else sort_order_to_dict(order.sort_order),
-                zorder_columns=order.zorder_columns,
-                curve=order.strategy if order.zorder_columns else "zorder",
                 ranges=group.expected_output_files,
                 range_file_size=write_max_file_size(sizes),
+                **_order_of(order),
             )
             found.append(work)
     return found
@@ -67,11 +68,35 @@ def works_of(
 def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedBytes:
     """Estimates what tasks of the table become in the output spec, from a sample of their rows (``data.encoding_sample``)."""
 
+    metadata, order = table.metadata, rewrite_order(options, table.metadata)
+    spec_id = metadata.default_spec_id if options.output_spec_id is None else options.output_spec_id
+
     def estimate(tasks: Sequence[FileScanTask]) -> int:
-        spec_id = table.metadata.default_spec_id if options.output_spec_id is None else options.output_spec_id
-        return merged_bytes(tasks, _read_context(table.metadata), _write_context(table.metadata, spec_id), table.io)
+        read, write = _read_context(metadata), _write_context(metadata, spec_id, order.sort_order_id)
+
+        def reorder(sampled: Sequence[FileScanTask], rows: Iterable[RecordBatch]) -> Iterable[RecordBatch]:
+            work = GroupWork(
+                group_id="sample", tasks=_texts(sampled), read=read.to_json(), write=write.to_json(),
+                io_properties=dict(table.io.properties), target_file_size=0, operation_id="sample", **_order_of(order),
+            )  # fmt: skip
+            return ordered(work, read.projected, rows, table.io)
+
+        return merged_bytes(tasks, read, write, table.io, None if order.strategy == "binpack" else reorder)
 
     return estimate
+
+
+def _texts(tasks: Iterable[FileScanTask]) -> tuple[str, ...]:
+    return tuple(task_to_json(_without_statistics(task)).decode() for task in tasks)
+
+
+def _order_of(order: RewriteOrder) -> dict[str, Any]:
+    """The fields of a work that say how its rows are ordered."""
+    return {
+        "sort_order": None if order.sort_order is None else sort_order_to_dict(order.sort_order),
+        "zorder_columns": order.zorder_columns,
+        "curve": order.strategy if order.zorder_columns else "zorder",
+    }
 
 
 def _read_context(metadata: TableMetadata) -> ReadContext:
