@@ -4,6 +4,8 @@ Beside Iceberg Java in the same run, each through its own API and a SQL catalog 
 are those of the fastest of ``COMMIT_REPEATS`` runs, with no decoded manifest in memory. ``cpu_s`` is what a process computed; on a
 machine that others use it says more than the clock. Each append writes a Parquet file; the large table is metadata only.
 
+Appends and expiry stand beside Spark's INSERT and procedure too, which is how Java's are run by most (``COMMIT_SPARK=0``: not).
+
 ``COMMIT_FILES`` and ``COMMIT_APPENDS`` change the sizes, ``COMMIT_STARVATION_S`` how long the appenders run (0: not at all).
 """
 
@@ -27,6 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.commit_java import java_figures
+from benchmarks.commit_spark import spark_figures
 from benchmarks.plan_table import make_table
 from benchmarks.records import record
 from iceberg_ops.catalog.catalog import Catalog
@@ -49,6 +52,7 @@ from iceberg_ops.table.table import Table
 FILES = int(os.environ.get("COMMIT_FILES", "100000"))
 APPENDS = int(os.environ.get("COMMIT_APPENDS", "100"))
 REPEATS = int(os.environ.get("COMMIT_REPEATS", "3"))
+SPARK = os.environ.get("COMMIT_SPARK", "1") != "0"
 STARVATION_S = float(os.environ.get("COMMIT_STARVATION_S", "20"))
 APPENDERS = 2
 EVERY_S = 0.2
@@ -76,13 +80,13 @@ class _Fastest:
             self.seconds, self.cpu, self.bytes_ = min(self.seconds, clock), min(self.cpu, cpu), _size(metadata) - held
         return done
 
-    def record(self, name: str, theirs: Mapping[str, Any] | None) -> dict[str, Any]:
+    def record(self, name: str, theirs: Mapping[str, Any] | None, peer: str = "iceberg java") -> dict[str, Any]:
         more: dict[str, Any] = {"cpu_s": round(self.cpu, 3)}
         if theirs is None:
             return record(name, ours_s=self.seconds, bytes_=self.bytes_, **more)
         more |= {"peer_cpu_s": round(theirs["cpu_s"], 3), "peer_bytes": theirs["bytes"]}
         more["cpu_ratio"] = round(theirs["cpu_s"] / self.cpu, 2)
-        return record(name, ours_s=self.seconds, peer="iceberg java", peer_s=round(theirs["s"], 3), bytes_=self.bytes_, **more)
+        return record(name, ours_s=self.seconds, peer=peer, peer_s=round(theirs["s"], 3), bytes_=self.bytes_, **more)
 
 
 def run() -> list[dict[str, Any]]:
@@ -94,7 +98,9 @@ def run() -> list[dict[str, Any]]:
         peer = java_figures(str(java), large.metadata_location, appends=APPENDS, files=FILES, kinds=tuple(KINDS), repeats=REPEATS)
         catalog = load_catalog(_catalog_of(str(ours)))
         catalog.create_namespace(NAME[:1])
-        found = _appends_and_expiry(catalog, peer) + [_replace(catalog, large, kind, peer.get(f"replace {kind}")) for kind in KINDS]
+        on_spark = spark_figures(str(Path(folder, "spark")), appends=APPENDS, repeats=REPEATS) if SPARK else {}
+        found = _appends_and_expiry(catalog, peer, on_spark)
+        found += [_replace(catalog, large, kind, peer.get(f"replace {kind}")) for kind in KINDS]
     return found + ([_starvation()] if STARVATION_S else [])
 
 
@@ -135,7 +141,7 @@ def _append_row(catalog: Catalog, table: Table, number: int) -> Table:
     return commit(catalog, table, AppendFiles(added=tuple(writer.close()))).table
 
 
-def _appends_and_expiry(catalog: Catalog, peer: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _appends_and_expiry(catalog: Catalog, peer: Mapping[str, Any], on_spark: Mapping[str, Any]) -> list[dict[str, Any]]:
     appending, expiring = _Fastest(), _Fastest()
     for run in range(REPEATS + 1):
         table = catalog.create_table(("db", f"small{run}"), SCHEMA)
@@ -151,9 +157,16 @@ def _appends_and_expiry(catalog: Catalog, peer: Mapping[str, Any]) -> list[dict[
         done = expiring.time(partial(expire, catalog, table, operation), metadata, run)
         if len(done.committed.table.metadata.snapshots) != 1 or done.failures:
             raise SystemExit("expiry left snapshots or files behind")
-    return [
-        appending.record(f"{APPENDS} appends of one row", peer.get("appends")),
-        expiring.record(f"expiry of the snapshots of {APPENDS} appends", peer.get("expiry")),
+    works = {
+        "appends": (appending, f"{APPENDS} appends of one row"),
+        "expiry": (expiring, f"expiry of the snapshots of {APPENDS} appends"),
+    }
+    found = [fastest.record(name, peer.get(work)) for work, (fastest, name) in works.items()]
+    beside = {"appends": "beside Spark's INSERT", "expiry": "beside Spark's procedure"}
+    return found + [
+        fastest.record(f"{name}, {beside[work]}", on_spark[work], "iceberg java on spark")
+        for work, (fastest, name) in works.items()
+        if work in on_spark
     ]
 
 
