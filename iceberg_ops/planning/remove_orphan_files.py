@@ -114,8 +114,9 @@ def find_orphans(
     """
     identity = identity_under(io)
     for meeting in meetings(lines):
-        reachable = {identity(recorded) for recorded in meeting.recorded}
-        for info in meeting.listed:
+        unknown = [info for info in meeting.listed if info.location not in meeting.recorded]
+        reachable = {identity(recorded) for recorded in meeting.recorded} if unknown else set()
+        for info in unknown:
             if identity(info.location) in reachable or _is_checksum_of_kept(info.location, reachable, identity):
                 continue
             if (foreign := foreign_metadata(info, owned.table_uuid, io)) is not None:

@@ -73,9 +73,7 @@ def _curve_columns(curve: str, text: str, metadata: TableMetadata) -> tuple[str,
     ids = [_column(part.strip().strip("`"), metadata) for part in _split(text)]
     kept = [i for i in dict.fromkeys(ids) if i not in spec_sources]
     if not kept:
-        raise OptionError(
-            f"sort-order {curve}({text}): all columns are identity partition fields, there is nothing to order by"
-        )
+        raise OptionError(f"sort-order {curve}({text}): all columns are identity partition fields, there is nothing to order by")
     return tuple(metadata.schema.name_of(i) for i in kept)
 
 

@@ -8,6 +8,7 @@ after its files are written, or is so slow that Spark starts it once more. ``fai
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,8 +34,9 @@ Writer = Callable[[Iterator[Any]], Iterator[Any]]
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "name", STRING))
 
 
-def wrapped(real: Callable[[Any], Writer], case: str) -> Callable[[Any], Writer]:
-    """A runner's ``_writer`` with a first attempt that dies, or dawdles, when it has written its files."""
+def wrapped(real: Callable[[Any], Writer], case: str, marks: str) -> Callable[[Any], Writer]:
+    """A runner's ``_writer`` with a first attempt that dies, or dawdles, when it has written its files; others leave a file in
+    ``marks``."""
 
     def make(told: Any) -> Writer:
         write = real(told)
@@ -49,6 +51,9 @@ def wrapped(real: Callable[[Any], Writer], case: str) -> Callable[[Any], Writer]
                     if case.startswith("fail"):
                         os._exit(3)
                     time.sleep(20)
+                elif task is not None and task.attemptNumber():
+                    with open(f"{marks}/again-{task.taskAttemptId()}", "w"):
+                        pass
                 yield answer
 
         return attempt
@@ -82,6 +87,13 @@ class Cluster:
     def job(self, job: str, **parts: Any) -> str:
         return str(run(self.session, JobSpec(job=job, table="c.db.t", catalog=self.config, **parts)).status)
 
+    def plant(self, name: str) -> None:
+        """An old file that belongs to nothing."""
+        path = Path(self.catalog.load_table(("db", "t")).location.removeprefix("file://").removeprefix("file:")) / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+        os.utime(path, (1_500_000_000, 1_500_000_000))
+
     def state(self) -> dict[str, Any]:
         table = self.catalog.load_table(("db", "t"))
         rows = scan_table(table).to_pylist()
@@ -100,9 +112,9 @@ def main(folder: Path, case: str) -> dict[str, Any]:
     cluster = Cluster(session, folder)
     statuses = []
     if case != "jobs":
-        options = {} if case == "fail-direct" else {"write-tasks": "4"}
-        changes._writer = wrapped(changes._writer, case)
-        source_parts._writer = wrapped(source_parts._writer, case)
+        options = {} if case.endswith("-direct") else {"write-tasks": "4"}
+        changes._writer = wrapped(changes._writer, case, str(cluster.shared))
+        source_parts._writer = wrapped(source_parts._writer, case, str(cluster.shared))
         statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options=options))
     else:
         statuses += [
@@ -118,15 +130,19 @@ def main(folder: Path, case: str) -> dict[str, Any]:
                 ),
             ),
             cluster.job("rewrite_data_files", options={"rewrite-all": "true", "remove-dangling-deletes": "true"}),
+            cluster.job("compute_table_stats"),
         ]
+        cluster.plant("data/day=1/old-stray.parquet")
+        statuses.append(cluster.job("remove_orphan_files"))
     started = time.monotonic()
     state = cluster.state()
-    while case == "twin" and state["leaked"] and time.monotonic() - started < 30:
+    while case.startswith("twin") and state["leaked"] and time.monotonic() - started < 30:
         time.sleep(0.5)
         state = cluster.state()
     places = session.sparkContext.parallelize(range(8), 8).map(where_from).collect()
     session.stop()
-    return {"statuses": statuses, "places": sorted(set(places)), **state}
+    twins = len(list(cluster.shared.glob("again-*")))
+    return {"statuses": statuses, "twins": twins, "places": sorted(set(places)), **state}
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def test_append_merge_and_compaction_run_on_executors_that_have_only_the_archive(cluster: Cluster, tmp_path: Path) -> None:
     answer = cluster.run(tmp_path, "jobs")
-    assert answer["statuses"] == ["committed"] * 4
+    assert answer["statuses"] == ["committed"] * 6
     assert all("packages.zip" in place for place in answer["places"]), answer["places"]
     expected = [[i, "a" if i < 900 else "m"] for i in range(2100)]
     assert answer["rows"] == expected
@@ -116,10 +116,13 @@ def test_a_task_that_dies_after_it_wrote_leaves_no_row_twice_and_no_file(cluster
     assert (answer["leaked"], answer["missing"]) == ([], [])
 
 
-def test_a_speculative_twin_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", ["twin", "twin-direct"])
+def test_a_speculative_twin_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path, case: str) -> None:
+    # The last setting is for a stage of one task, which has no others to be compared with.
     speculation = ("spark.speculation=true", "spark.speculation.quantile=0.5", "spark.speculation.multiplier=1.1",
-                   "spark.speculation.minTaskRuntime=1ms")  # fmt: skip
-    answer = cluster.run(tmp_path, "twin", *speculation)
+                   "spark.speculation.minTaskRuntime=1ms", "spark.speculation.task.duration.threshold=1s")  # fmt: skip
+    answer = cluster.run(tmp_path, case, *speculation)
+    assert answer["twins"] > 0
     assert answer["statuses"] == ["committed"]
     assert answer["rows"] == [[i, "a"] for i in range(2000)]
     assert (answer["leaked"], answer["missing"]) == ([], [])
