@@ -39,7 +39,7 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     """The session of this process; made here unless one is running.
 
     What ``spark-submit`` set (master, memory, UI) wins over the defaults here, except for what rows mean (time zone, ANSI), which
-    is always set. ``overrides`` win over all.
+    is always set, and for Arrow's allocator in tasks, on which the driver's environment decides. ``overrides`` win over all.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -47,11 +47,11 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     builder = SparkSession.builder.appName(app_name)
     if not submitted:
         builder = builder.master(os.environ.get("ICEBERG_OPS_SPARK_MASTER", DEFAULT_MASTER))
-    allocator = wanted_allocator()
-    chosen = {f"spark.executorEnv.{ALLOCATOR}": allocator} if allocator is not None else {}
-    for key, value in (_CONFIGURATION | chosen).items():
+    for key, value in _CONFIGURATION.items():
         if key.startswith("spark.sql.") or not submitted:
             builder = builder.config(key, value)
+    if (allocator := os.environ.get(ALLOCATOR, wanted_allocator())) is not None:
+        builder = builder.config(f"spark.executorEnv.{ALLOCATOR}", allocator)
     for key, value in (overrides or {}).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
