@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.history import base_of
+from iceberg_ops.commit.history import History, base_of
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.removals import PartitionPruning
 from iceberg_ops.commit.rewrite_files import RewriteFiles
@@ -135,6 +135,7 @@ def commit_carrying_over(
                 return CarriedOver(committed=done, rounds=turn)
             return CarriedOver(committed=done, rounds=turn, rows=rows, deletes=operation.carried_deletes)
         now = catalog.load_table(table.identifier[1:])
+        deletes.hit.update(_hit_until(now, operation))
         try:
             operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
         except UnsupportedError as e:
@@ -220,6 +221,19 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
     for file in files:
         found = index.for_data_file(file, data.get(identity(file.file_path), 0))
         yield file.file_path, known.positions(found, file.file_path)
+
+
+def _hit_until(now: Table, operation: RewriteFiles) -> tuple[str, ...]:
+    """Old files that deletes came for until ``now``, which is later than the state that the committer refused: whatever came in
+    between is not looked at again, because from here on the operation starts at ``now``. Raises every other conflict."""
+    try:
+        operation = replace(operation, carried_deletes=())
+        operation.validate(now, History(now, operation.branch, operation.starting_snapshot_id))
+    except ValidationError as e:
+        if not _is_carriable(e, operation):
+            raise
+        return e.file_paths
+    return ()
 
 
 def _is_carriable(conflict: ValidationError, operation: RewriteFiles) -> bool:

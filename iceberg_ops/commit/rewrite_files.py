@@ -46,15 +46,16 @@ class RewriteFiles(SnapshotOperationFields):
 
     def validate(self, table: Table, history: History) -> None:
         validation.no_wrong_delete_format(table.metadata.format_version, (*self.added_deletes, *self.carried_deletes))
-        if self.removed_data:
-            if self.added_data:
-                validation.no_other_row_ids(table, history, self.removed_data)
-            keeps_number = self.data_sequence_number is not None
-            validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
+        if self.removed_data and self.added_data:
+            validation.no_other_row_ids(table, history, self.removed_data)
         if self.removed_deletes:
             history.no_other_line()
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
+        # The last one: what it refuses can be carried over, if nothing else is wrong (``carry_over``).
+        if self.removed_data:
+            keeps_number = self.data_sequence_number is not None
+            validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         changes = Changes(

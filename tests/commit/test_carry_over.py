@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.carry_over import RowMap, commit_carrying_over
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
+from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.data.position_deletes import deleted_positions
@@ -116,14 +118,14 @@ class Lake:
         )
         commit(self.catalog, table, operation)
 
-    def compaction(self) -> tuple[Table, RewriteFiles, RowMap]:
-        """All files into one, planned now."""
+    def compaction(self, files: slice = slice(None), name: str = "w999") -> tuple[Table, RewriteFiles, RowMap]:
+        """All files (or some) into one, planned now."""
         table = self.load()
-        tasks = sorted(plan(table, Scan()).tasks, key=lambda t: t.file_path)
+        tasks = sorted(plan(table, Scan()).tasks, key=lambda t: t.file_path)[files]
         inputs = [(t.data_file, deleted_positions(table.io, t.deletes, t.file_path)) for t in tasks]
         firsts = [int(t.file_path.rpartition("/")[2].split("-w")[1].split("-")[0]) for t in tasks]
         rows = [first + p for first, (f, gone) in zip(firsts, inputs, strict=True) for p in range(f.record_count) if p not in gone]
-        writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id="w999", task_id="c")
+        writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id=name, task_id="c")
         writer.write(pa.record_batch({"id": pa.array(rows, pa.int64()), "data": ["x"] * len(rows), "region": ["eu"] * len(rows)}))
         added = writer.close()
         snapshot = table.metadata.current_snapshot
@@ -153,6 +155,35 @@ def test_deletes_that_come_during_a_compaction_are_in_force_afterwards(version: 
     assert lake.ids() == [i for i in range(40) if i not in gone]
     assert (sum(done.rows.values()), done.rounds) == (7, 3)
     assert len(plan(lake.load(), Scan()).tasks) == 1
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_deletes_that_come_between_a_refusal_and_the_next_look_are_in_force_too(version: int, tmp_path: Path) -> None:
+    """Of two groups the first is hit, and the second only after the committer refused: both are followed."""
+    lake = Lake(tmp_path, version)
+    table, first, first_map = lake.compaction(slice(2), "w998")
+    _, second, second_map = lake.compaction(slice(2, 4))
+    operation = replace(
+        first, removed_data=(*first.removed_data, *second.removed_data), added_data=(*first.added_data, *second.added_data)
+    )
+    maps = {f.file_path: m for m in (first_map, second_map) for f, _ in m.inputs}
+    lake.delete(4)
+    late = [25]
+
+    def committer(catalog: Any, table: Table, operation: RewriteFiles) -> Committed:
+        try:
+            return commit(catalog, table, operation)
+        except ValidationError:
+            if late:
+                lake.delete(late.pop())
+            raise
+
+    commit_carrying_over(
+        lake.catalog, table, operation, lambda hit: list({id(m): m for m in map(maps.__getitem__, hit)}.values()),
+        operation_id="carried", committer=committer,
+    )  # fmt: skip
+    assert lake.ids() == [i for i in range(40) if i not in {4, 25}]
+    assert len(plan(lake.load(), Scan()).tasks) == 2
 
 
 def test_another_conflict_is_not_carried_over(tmp_path: Path) -> None:

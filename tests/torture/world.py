@@ -55,6 +55,15 @@ class Seen:
     files: frozenset[str]
 
 
+@dataclass(frozen=True)
+class Leased:
+    """A snapshot that a job works on since ``taken_ms``, and its files."""
+
+    snapshot_id: int
+    files: frozenset[str]
+    taken_ms: int
+
+
 class World:
     def __init__(self, rng: random.Random, *, version: int, catalog: str, granularity: str = "partition") -> None:
         self.random = rng
@@ -69,8 +78,8 @@ class World:
         """Row ids by branch, which maintenance leaves as they are."""
         self.seen: dict[int, Seen] = {}
         self.needed: frozenset[str] = frozenset()
-        self.leased: dict[str, frozenset[str]] = {}
-        """Files of the snapshots that jobs work on, by lease."""
+        self.leased: dict[str, Leased] = {}
+        """By the lease's location."""
         self.location: str | None = None
         self.active: list[Writer] = []
         self.made = 0
@@ -124,14 +133,14 @@ class World:
             self.leased.pop(location, None)
             return
         assert location not in self.needed, f"{location} is deleted or overwritten while a reader of a retained snapshot needs it"
-        holder = next((lease for lease, files in self.leased.items() if location in files), None)
+        holder = next((lease for lease, leased in self.leased.items() if location in leased.files), None)
         assert holder is None, f"{location} is deleted or overwritten while {holder} protects it"
 
     def written(self, location: str, data: bytes) -> None:
         if f"/{LEASES}/" in location:
             snapshot_id = json.loads(data)["snapshot_id"]
             if snapshot_id in self.reader.load_table(IDENTIFIER).metadata.snapshots_by_id:
-                self.leased[location] = self.seen[snapshot_id].files
+                self.leased[location] = Leased(snapshot_id, self.seen[snapshot_id].files, self.clock.ms)
 
     # what a reader sees
 
@@ -172,6 +181,9 @@ class World:
             if snapshot.snapshot_id not in self.seen:
                 self._first_seen(table, snapshot, writer)
             assert snapshot.manifest_list == self.seen[snapshot.snapshot_id].manifest_list
+        lost = {lease for lease, leased in self.leased.items() if leased.snapshot_id not in table.metadata.snapshots_by_id}
+        unseen = [lease for lease in lost if writer is not None and self.leased[lease].taken_ms < writer.started]
+        assert not unseen, f"{writer and writer.kind} expired snapshots that were leased before it began: {unseen}"
         retained = [self.seen[s.snapshot_id].files for s in table.metadata.snapshots]
         self.needed = frozenset().union(*retained) | {location or ""}
         missing = [path for path in self.needed if not self.store.exists(path)]
