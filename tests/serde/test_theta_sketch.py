@@ -7,7 +7,7 @@ import struct
 import mmh3
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iceberg_ops.serde.theta_sketch import NOMINAL, SEED, ThetaSketch, hashes_of_words
@@ -62,6 +62,7 @@ def test_an_estimating_sketch_says_its_theta_and_keeps_only_what_lies_below() ->
     assert int(hashes.max()) < theta
 
 
+@example([[1]], 9_000)
 @given(st.lists(st.lists(st.integers(0, 2**40), max_size=20), min_size=1, max_size=5), st.integers(0, 9_000))
 def test_merged_sketches_are_the_sketch_of_all(parts: list[list[int]], more: int) -> None:
     whole, merged = ThetaSketch(), ThetaSketch()
