@@ -51,9 +51,7 @@ _SIZES = (
     Option("max-file-group-input-files", "unlimited", "the most files one group may hold"),
 )
 _PROGRESS = (
-    Option(
-        "max-concurrent-file-group-rewrites", "5", "groups in work at a time, one per CPU at most (on Spark its slots decide)"
-    ),
+    Option("max-concurrent-file-group-rewrites", "5", "groups in work at a time, one per CPU at most (on Spark its slots decide)"),
     Option("partial-progress.enabled", "false", "several commits instead of one"),
     Option("partial-progress.max-commits", "10", "the most commits one run may make"),
     Option("partial-progress.max-failed-commits", "max-commits", "more failed commits than this fail the run"),
