@@ -7,7 +7,7 @@ done again on what is there now. Works on any branch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.history import History, base_of
@@ -39,12 +39,14 @@ class RewrittenManifests:
 @dataclass(frozen=True, kw_only=True)
 class RewriteManifests(SnapshotOperationFields):
     """``spec_id`` None: the table's default spec. ``manifest_paths`` None: all manifests of that spec. ``sort_by``: names of
-    partition fields (all of them, in order, where empty). ``content`` None: data and delete manifests, each by itself."""
+    partition fields (all of them, in order, where empty). ``content`` None: data and delete manifests, each by itself.
+    ``rewrite_if`` chooses among the manifests that the rest chose (Java: rewriteIf), on every attempt anew."""
 
     spec_id: int | None = None
     manifest_paths: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] = ()
     content: ManifestContent | None = None
+    rewrite_if: Callable[[ManifestFile], bool] | None = None
     name: str = "rewrite_manifests"
 
     def prepare(self, table: Table) -> RewrittenManifests:  # type: ignore[override]
@@ -84,7 +86,9 @@ class RewriteManifests(SnapshotOperationFields):
     def _is_chosen(self, manifest: ManifestFile, spec_id: int) -> bool:
         if manifest.partition_spec_id != spec_id or self.content not in (None, manifest.content):
             return False
-        return self.manifest_paths is None or manifest.manifest_path in self.manifest_paths
+        if self.manifest_paths is not None and manifest.manifest_path not in self.manifest_paths:
+            return False
+        return self.rewrite_if is None or self.rewrite_if(manifest)
 
     def _rewritten(
         self,

@@ -38,7 +38,7 @@ from tests.builders import (
     make_catalog,
     make_table,
 )
-from tests.catalog.wrappers import FailsNTimes
+from tests.catalog.wrappers import FailsNTimes, Meddles
 from tests.commit.cases import (
     ALL,
     DELETES,
@@ -281,6 +281,26 @@ def test_manifest_rewrites_of_one_spec_leave_the_other_and_refuse_lost_ones(vers
     assert before < after
     with pytest.raises(BadInputError, match="no partition spec 7"):
         commit(catalog, table, RewriteManifests(spec_id=7))
+
+
+@ALL
+def test_a_manifest_rewrite_takes_those_that_a_predicate_chooses_also_in_a_later_attempt(version: int) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=version, partitioned=True)
+    for name in ("a", "b", "c"):
+        table = commit(catalog, table, AppendFiles(added=(data_file(name, partition=EU),), merge=False)).table
+    of_c, *of_others = (m.manifest_path for m in manifests_of(table, table.metadata.current_snapshot))
+    late = AppendFiles(added=(data_file("d", partition=EU),), merge=False)
+    meddling = Meddles(catalog, lambda: commit(catalog, table, late))
+    operation = RewriteManifests(rewrite_if=lambda m: m.manifest_path in of_others)
+    table = commit(meddling, table, operation, sleep=lambda _: None).table
+    left = [m.manifest_path for m in manifests_of(table, table.metadata.current_snapshot)]
+    assert len(left) == 3, "what was rewritten, what was not chosen, and what came meanwhile"
+    assert of_c in left
+    assert not set(of_others) & set(left)
+    assert live_paths(table) == {"a", "b", "c", "d"}
+    again = commit(catalog, table, RewriteManifests(rewrite_if=lambda m: False))
+    assert again.table.metadata.current_snapshot_id == table.metadata.current_snapshot_id
 
 
 @ALL
