@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
-from iceberg_ops.commit.operation import StagedCommit, staged_updates
+from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
@@ -25,7 +25,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
 from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
-from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef
+from iceberg_ops.spec.updates import SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -73,7 +73,7 @@ class CherryPick(SnapshotOperationFields):
             properties=properties,
         )
         staged = prepared.stage(table, self.target, changes)
-        return replace(staged, updates=(*_still_there(picked), *staged.updates))
+        return replace(staged, updates=(*still_there(picked.snapshot_id), *staged.updates))
 
     def _picked(self, table: Table) -> Snapshot:
         if self.wap_id is not None:
@@ -92,12 +92,6 @@ class CherryPick(SnapshotOperationFields):
         moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
         requirement = AssertRefSnapshotId(self.branch, None if found is None else found.snapshot_id)
         return staged_updates(table.metadata, SetSnapshotRef(self.branch, moved), requirements=(requirement,), run_key=self.run_key)
-
-
-def _still_there(picked: Snapshot) -> tuple[SetSnapshotRef, RemoveSnapshotRef]:
-    """Prevents a branch whose files are gone: the snapshot was expired after it was read."""
-    name = f"iceberg-ops-picked-{picked.snapshot_id}"
-    return SetSnapshotRef(name, SnapshotRef(snapshot_id=picked.snapshot_id, type="tag")), RemoveSnapshotRef(name)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -149,10 +149,13 @@ class UpdateStatistics(MetadataOperation):
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         metadata = table.metadata
-        for snapshot_id in [*(f.snapshot_id for f in self.added), *(f.snapshot_id for f in self.added_partition)]:
+        ids = {*(f.snapshot_id for f in self.added), *(f.snapshot_id for f in self.added_partition)}
+        for snapshot_id in ids:
             if snapshot_id not in metadata.snapshots_by_id:
                 raise ValidationError(f"statistics for snapshot {snapshot_id}: it is not in table {table.name}")
-        return staged_updates(metadata, *self._updates(metadata), run_key=self.run_key)
+        updates = self._updates(metadata)
+        needed = [update for snapshot_id in sorted(ids) for update in still_there(snapshot_id)] if updates else []
+        return staged_updates(metadata, *needed, *updates, run_key=self.run_key)
 
     def _updates(self, metadata: TableMetadata) -> list[TableUpdate]:
         with_statistics = {s.snapshot_id for s in metadata.statistics}

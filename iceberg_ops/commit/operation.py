@@ -19,9 +19,9 @@ from typing import Any, Literal, Protocol
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.run_keys import ledger_updates
 from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
-from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.table import Table
 
 Isolation = Literal["serializable", "snapshot"]
@@ -131,3 +131,9 @@ def staged_updates(
         return StagedCommit()
     entered = [] if run_key is None else ledger_updates(metadata, {run_key: None}, now_ms=time.time_ns() // 1_000_000)
     return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=(*updates, *entered))
+
+
+def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:
+    """Prevents a commit that names a snapshot which was expired after it was read: a tag that comes and goes is refused then."""
+    name = f"iceberg-ops-needed-{snapshot_id}"
+    return SetSnapshotRef(name, SnapshotRef(snapshot_id=snapshot_id, type="tag")), RemoveSnapshotRef(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,12 @@ from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.carry_over import RowMap, commit_carrying_over
 from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec, UpdateStatistics
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.rewrite_manifests import no_lost_files
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
@@ -21,8 +24,10 @@ from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, NestedField
 from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake, numbered
 from tests.builders import BY_REGION, SCHEMA, data_file, live_paths, make_catalog, make_table
+from tests.catalog.wrappers import Meddles
 
 WITH_MORE = Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG))
 WITH_LESS = Schema.of(*SCHEMA.fields[:-1])
@@ -94,6 +99,23 @@ def test_statistics_of_a_snapshot_that_is_gone_are_refused(operation: UpdateStat
     table = make_table(catalog)
     with pytest.raises(ValidationError, match="statistics for snapshot 7: it is not in table"):
         commit(catalog, table, operation)
+
+
+def test_statistics_of_a_snapshot_that_expires_right_before_the_swap_are_refused() -> None:
+    """Else the table would name them for ever: nobody expires a snapshot that is gone."""
+    catalog = make_catalog()
+    first = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
+    table = commit(catalog, first, AppendFiles(added=(data_file("b"),))).table
+    gone = first.metadata.current_snapshot_id or 0
+    meddling = Meddles(catalog, lambda: commit(catalog, table, ExpireSnapshots(snapshot_ids=(gone,))))
+    with pytest.raises((ValidationError, BadInputError), match=str(gone)):
+        commit(meddling, table, UpdateStatistics(added_partition=(replace(OF_PARTITIONS, snapshot_id=gone),)))
+    assert catalog.load_table(("ns", "t")).metadata.partition_statistics == ()
+    assert commit(catalog, table, UpdateStatistics(added=(replace(OF_TABLE, snapshot_id=_head(table)),))).table.metadata.statistics
+
+
+def _head(table: Table) -> int:
+    return table.metadata.current_snapshot_id or 0
 
 
 def test_a_manifest_rewrite_that_loses_a_file_is_refused() -> None:
