@@ -10,10 +10,12 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+from iceberg_ops.actions import delete_runs
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.data import delete_keys
@@ -54,6 +56,7 @@ def laws(rng: random.Random, clock: Clock, store: Callable[[], FileIO]) -> Itera
             mock.patch.object(uuid, "uuid4", uuid4),
             mock.patch.object(time, "time_ns", clock.nanoseconds),
             mock.patch.object(time, "time", clock.seconds),
+            mock.patch.object(delete_runs, "ThreadPoolExecutor", Inline),
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
             mock.patch.dict(load._STORES, {STORE: lambda _: store()}),
             mock.patch.dict(commit.__kwdefaults__, unhurried),
@@ -68,6 +71,21 @@ def _kept_keys() -> delete_keys._Kept:
     kept = delete_keys._Kept()
     kept._lock = SteppedLock()  # type: ignore[assignment]
     return kept
+
+
+class Inline(Executor):
+    """Threads would take their steps unseen, and in an order of their own: what is submitted is done at once."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as e:  # noqa: BLE001 - whoever asks for the answer gets it
+            done.set_exception(e)
+        return done
 
 
 class SteppedLock:
