@@ -149,6 +149,8 @@ def _check(job: JobSpec) -> None:
         if job.dry_run:
             raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
         check_fields(job)
+        if job.source is not None and (job.source.format not in ("parquet", "table") or job.source.options):
+            raise UnsupportedError(f"not supported: a source of format {job.source.format} without Spark: run it with --lane spark")
         return
     if job.job not in TABLE_ACTIONS:
         raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")

@@ -69,8 +69,6 @@ def _rows(run: Run, options: WriteOptions, writer: PartitionedWriter) -> Generat
         raise OptionError(f"{run.job.job} needs a source")
     if source.format == "table":
         return _rows_of_table(run, source)
-    if source.format != "parquet" or source.options:
-        raise UnsupportedError(f"not supported: a source of format {source.format} without Spark: run it with --lane spark")
     parts = _planned(run, source, options)
     writer.hints = source_hints(run.table.io, parts, run.table.schema)
     return read_parts(run.table.io, parts, run.table.schema)
