@@ -3,8 +3,8 @@
 Everything people write over columns and literals is exact: comparisons (literal on either side, ``<=>``, ``IS [NOT] DISTINCT
 FROM``), IN, BETWEEN, LIKE, IS [NOT] NULL / TRUE / FALSE / NAN, isnan, startswith, endswith, contains, NOT, AND, OR, bare booleans,
 dates of timestamps (``CAST(ts AS DATE)``, ``year(ts)``) and Iceberg's ``system.bucket(16, id)``. Anything else that Spark could
-evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. So does a subquery where
-the caller has an engine for it. Text that Spark would refuse, and other subqueries, raise WhereError.
+evaluate (``upper(a) = 'X'``, ``a < b``) becomes ``MayMatch``: it prunes nothing and refuses to decide a row. So does a subquery
+where the caller has an engine for it. Text that Spark would refuse, and other subqueries, raise WhereError.
 
 Three-valued logic is resolved here: each node is translated for the truth value wanted of it, so NOT never sits above something
 unknown. Column names are dotted and resolved by ``iceberg_ops.expressions.binding``. A timestamp without offset is UTC.

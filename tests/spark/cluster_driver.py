@@ -34,9 +34,8 @@ Writer = Callable[[Iterator[Any]], Iterator[Any]]
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "name", STRING))
 
 
-def wrapped(real: Callable[[Any], Writer], case: str, marks: str) -> Callable[[Any], Writer]:
-    """A runner's ``_writer`` with a first attempt that dies, or dawdles, when it has written its files; others leave a file in
-    ``marks``."""
+def wrapped(real: Callable[[Any], Writer], case: str) -> Callable[[Any], Writer]:
+    """A runner's ``_writer`` with a first attempt that dies, or dawdles, when it has written its files."""
 
     def make(told: Any) -> Writer:
         write = real(told)
@@ -51,9 +50,6 @@ def wrapped(real: Callable[[Any], Writer], case: str, marks: str) -> Callable[[A
                     if case.startswith("fail"):
                         os._exit(3)
                     time.sleep(20)
-                elif task is not None and task.attemptNumber():
-                    with open(f"{marks}/again-{task.taskAttemptId()}", "w"):
-                        pass
                 yield answer
 
         return attempt
@@ -112,9 +108,9 @@ def main(folder: Path, case: str) -> dict[str, Any]:
     cluster = Cluster(session, folder)
     statuses = []
     if case != "jobs":
-        options = {} if case.endswith("-direct") else {"write-tasks": "4"}
-        changes._writer = wrapped(changes._writer, case, str(cluster.shared))
-        source_parts._writer = wrapped(source_parts._writer, case, str(cluster.shared))
+        options = {} if case == "fail-direct" else {"write-tasks": "4"}
+        changes._writer = wrapped(changes._writer, case)
+        source_parts._writer = wrapped(source_parts._writer, case)
         statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options=options))
     else:
         statuses += [
@@ -136,13 +132,12 @@ def main(folder: Path, case: str) -> dict[str, Any]:
         statuses.append(cluster.job("remove_orphan_files"))
     started = time.monotonic()
     state = cluster.state()
-    while case.startswith("twin") and state["leaked"] and time.monotonic() - started < 30:
+    while case == "twin" and state["leaked"] and time.monotonic() - started < 30:
         time.sleep(0.5)
         state = cluster.state()
     places = session.sparkContext.parallelize(range(8), 8).map(where_from).collect()
     session.stop()
-    twins = len(list(cluster.shared.glob("again-*")))
-    return {"statuses": statuses, "twins": twins, "places": sorted(set(places)), **state}
+    return {"statuses": statuses, "places": sorted(set(places)), **state}
 
 
 if __name__ == "__main__":
