@@ -1,7 +1,8 @@
 """Branches and tags: create, replace, remove, rename, fast-forward, retention; and where main stands (Java: ManageSnapshots).
 
 Every one of them is re-applied to the table as it is now, and requires the ref to be where it was seen, so that a commit made
-meanwhile is never dropped from a branch unnoticed.
+meanwhile is never dropped from a branch unnoticed. What follows another ref requires that one too: were it rolled back between the
+look and the swap, the branch would get what was just taken back.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class FastForward(MetadataOperation):
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.to}")
         found = metadata.ref(self.branch)
         if found is None:
-            return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run_key)
+            return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run_key, follows=self.to)
         if not found.is_branch:
             raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
         if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
@@ -119,7 +120,8 @@ class FastForward(MetadataOperation):
                 f"Cannot fast-forward: {self.branch} ({found.snapshot_id}) is not an ancestor of {self.to} ({target.snapshot_id})",
                 snapshot_id=found.snapshot_id,
             )
-        return _set(metadata, self.branch, found, replace(found, snapshot_id=target.snapshot_id), self.run_key)
+        moved = replace(found, snapshot_id=target.snapshot_id)
+        return _set(metadata, self.branch, found, moved, self.run_key, follows=self.to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ class SetCurrentSnapshot(MetadataOperation):
             if pointed is None:
                 raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
             target = pointed.snapshot_id
-        return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run_key)
+        return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run_key, follows=self.ref)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,19 +173,29 @@ class RollBack(MetadataOperation):
         return _move(table, self.branch, target, self.run_key)
 
 
-def _move(table: Table, branch: str, snapshot_id: int, run_key: str | None) -> StagedCommit:
+def _move(table: Table, branch: str, snapshot_id: int, run_key: str | None, follows: str | None = None) -> StagedCommit:
     found = table.metadata.ref(branch)
     if found is not None and not found.is_branch:
         raise BadInputError(f"{branch} of table {table.name} is a tag: tags never move")
     wanted = SnapshotRef(snapshot_id=snapshot_id) if found is None else replace(found, snapshot_id=snapshot_id)
-    return _set(table.metadata, branch, found, wanted, run_key)
+    return _set(table.metadata, branch, found, wanted, run_key, follows=follows)
 
 
-def _set(metadata: TableMetadata, name: str, found: SnapshotRef | None, wanted: SnapshotRef, run_key: str | None) -> StagedCommit:
+def _set(
+    metadata: TableMetadata,
+    name: str,
+    found: SnapshotRef | None,
+    wanted: SnapshotRef,
+    run_key: str | None,
+    follows: str | None = None,
+) -> StagedCommit:
+    """``follows``: the ref that ``wanted`` was read from; it must not have moved."""
     if found == wanted:
         return StagedCommit()
-    requirement = AssertRefSnapshotId(name, None if found is None else found.snapshot_id)
-    return staged_updates(metadata, SetSnapshotRef(name, wanted), requirements=(requirement,), run_key=run_key)
+    requirements = [AssertRefSnapshotId(name, None if found is None else found.snapshot_id)]
+    if follows is not None:
+        requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
+    return staged_updates(metadata, SetSnapshotRef(name, wanted), requirements=tuple(requirements), run_key=run_key)
 
 
 def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:

@@ -13,7 +13,7 @@ from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.refs import FastForward, RemoveRef, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
@@ -159,3 +159,23 @@ def test_in_v1_a_lost_answer_is_found_but_a_missing_one_stays_unknown() -> None:
     with pytest.raises(CommitStateUnknownError, match="nothing was deleted"):
         commit(Overtaken(catalog, happens=False), table, AppendFiles(added=(data_file("b"),)), sleep=lambda _: None)
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "other"}
+
+
+@pytest.mark.parametrize(
+    "follow", [FastForward(to="audit"), SetCurrentSnapshot(ref="audit"), FastForward(to="audit", branch="new")]
+)
+def test_a_branch_does_not_follow_another_to_what_is_rolled_back_meanwhile(follow: Any) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    table = commit(catalog, table, AppendFiles(added=files_of(table, "a"))).table
+    table = commit(catalog, table, SetRef(ref="audit", snapshot_id=head(catalog))).table
+    good = commit(catalog, table, AppendFiles(added=files_of(table, "good"), branch="audit")).table
+    commit(catalog, good, AppendFiles(added=files_of(table, "bad"), branch="audit"))
+    start = catalog.load_table(IDENTIFIER)
+
+    def takes_it_back() -> None:
+        commit(catalog, start, RollBack(branch="audit", snapshot_id=good.metadata.refs["audit"].snapshot_id))
+
+    done = commit(Meddles(catalog, takes_it_back), start, follow)
+    assert {path.rpartition("/")[2] for path in live_paths(done.table, follow.branch)} == {"a", "good"}
+    assert done.attempts == 2
