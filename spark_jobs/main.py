@@ -16,6 +16,8 @@ if ROOT not in sys.path:
     # spark-submit puts this file's own folder on the path; the packages are one level up.
     sys.path.insert(0, ROOT)
 
+from pyspark.logger import PySparkLogger  # noqa: E402
+
 from iceberg_ops.config.document import from_json  # noqa: E402
 from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
 from iceberg_ops.errors import IcebergOpsError, OptionError  # noqa: E402
@@ -30,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace in it.
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     try:
         job = _job(options.job_spec)
         session = spark_session(f"iceberg-ops {job.job} {job.table}")

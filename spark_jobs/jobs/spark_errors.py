@@ -1,7 +1,8 @@
 """Errors of Spark as errors of this package: one line, without plans and stack traces.
 
 What PySpark gives a class of its own is about the query and its rows. Others are Java exceptions: those that name a condition of
-reading or of a value are about the data as well, the rest (a lost executor, no disk, no memory) are not.
+reading or of a value are about the data as well, the rest (a lost executor, no disk, no memory) are not. An error of this package
+that was raised in a Python task comes as text at the end of a traceback, and becomes itself again.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import re
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.errors import DataError, IcebergOpsError, TerminalError
+from spark_jobs.runners.changes import typed_error
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*")
 _OF_DATA = (
@@ -26,6 +29,7 @@ _OF_DATA = (
     "INVALID_",
     "SCALAR_SUBQUERY_TOO_MANY_ROWS",
 )
+_RAISED_IN_TASK = re.compile(r"^iceberg_ops\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
@@ -38,6 +42,8 @@ def first_line(error: BaseException) -> str:
 def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> IcebergOpsError:
     """The typed error for what Spark raised in ``job``."""
     name = f"{job.job} {job.table}"
+    if (raised := _RAISED_IN_TASK.search(str(error))) is not None:
+        return typed_error(getattr(errors, raised[1]).code, f"{name}: {raised[2]}")
     if not isinstance(error, Py4JJavaError):
         return DataError(f"{name}: {first_line(error)}")
     text = str(error)
