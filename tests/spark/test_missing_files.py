@@ -1,4 +1,4 @@
-"""A statement on a table whose data file is gone: one typed line that names the file, whoever reads it, and nothing is committed."""
+"""A statement on a table whose data file is gone: one typed line that names the file, whoever reads it; nothing is committed."""
 
 from __future__ import annotations
 
