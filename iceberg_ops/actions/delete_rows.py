@@ -8,7 +8,7 @@ only the columns of the condition; copy-on-write then reads the touched files wh
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypedDict
 
@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.operation import Committed, Isolation, Operation
+from iceberg_ops.commit.operation import Committed, Isolation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.copy_without import CopyCounts, check_counts, copy_context, copy_without
 from iceberg_ops.data.read_context import ReadContext
@@ -29,7 +29,7 @@ from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, UnsupportedError, VerificationError
+from iceberg_ops.errors import UnsupportedError, VerificationError
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.expressions.where import parse_where
@@ -103,7 +103,7 @@ class DeleteRows:
             context.check_format()
         found = plan(table, Scan(ref=None if self.branch == MAIN_BRANCH else self.branch, where=where))
         if found.tasks and whole_files_match(found):
-            done = self._commit(catalog, table, DeleteFiles(filter=where, **self._fields(found)), ())
+            done = commit_staged(catalog, table, DeleteFiles(filter=where, **self._fields(found)), ())
             return DeletedRows(committed=done, rows=0, evaluations=number, dropped_files=len(found.tasks))
         matched = _matched(table, found.tasks)
         if not matched:
@@ -132,7 +132,7 @@ class DeleteRows:
             merges_vectors=True,
             **self._fields(found),
         )
-        done = self._commit(catalog, table, operation, [f.file_path for f in deletes.added])
+        done = commit_staged(catalog, table, operation, [f.file_path for f in deletes.added])
         return DeletedRows(committed=done, rows=_count(matched), evaluations=number, added_deletes=len(deletes.added))
 
     def _copy(
@@ -162,7 +162,7 @@ class DeleteRows:
             isolation=self.isolation,
             **self._fields(found),
         )
-        done = self._commit(catalog, table, operation, staged)
+        done = commit_staged(catalog, table, operation, staged)
         return DeletedRows(
             committed=done,
             rows=_count(matched),
@@ -179,18 +179,6 @@ class DeleteRows:
             staged=self.staged,
             starting_snapshot_id=None if found.snapshot is None else found.snapshot.snapshot_id,
         )
-
-    def _commit(self, catalog: Catalog, table: Table, operation: Operation, staged: Sequence[str]) -> Committed:
-        try:
-            committed = commit(catalog, table, operation)
-        except CommitStateUnknownError:
-            raise
-        except IcebergOpsError:
-            table.io.delete_many(staged)
-            raise
-        if committed.already_committed:
-            table.io.delete_many(staged)
-        return committed
 
 
 class _Fields(TypedDict):

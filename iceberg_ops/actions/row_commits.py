@@ -8,9 +8,9 @@ from typing import TypedDict
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit import snapshot_operation
-from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.operation import Committed, Operation
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, UnsupportedError
+from iceberg_ops.commit.staged_files import commit_staged
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact
 from iceberg_ops.expressions.where import parse_where
@@ -48,17 +48,8 @@ def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> N
     ``staged`` are the files written for it: deleted when the commit is known not to have happened or an earlier run with the key
     won; after an unknown outcome they stay.
     """
-    paths = [f.file_path for f in staged]
-    try:
-        with run.step("commit"):
-            done = commit(run.catalog, run.table, operation)
-    except CommitStateUnknownError:
-        raise
-    except IcebergOpsError:
-        run.table.io.delete_many(paths)
-        raise
-    if done.already_committed:
-        run.table.io.delete_many(paths)
+    with run.step("commit"):
+        done = commit_staged(run.catalog, run.table, operation, [f.file_path for f in staged])
     record_commit(run, done)
 
 

@@ -6,32 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.write_options import WAP_ID
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit import staged_files
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.jobs.job_run import JobRun
 
 
 def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile]) -> ActionReport:
-    """Commit ``operation``; ``staged`` are the files this run wrote for it.
-
-    They are deleted when the commit is known not to have happened, or an earlier run with the same key won. After an unknown
-    outcome, or an exception that says nothing about the swap, they stay: the orphan job finds what is not referenced.
-    """
-    paths = [f.file_path for f in staged]
-    try:
-        with run.step("commit"):
-            result = commit(run.catalog, run.table, _for_audit(operation) if WAP_ID in run.job.options else operation)
-    except CommitStateUnknownError:
-        raise
-    except IcebergOpsError:
-        run.table.io.delete_many(paths)
-        raise
-    if result.already_committed:
-        run.table.io.delete_many(paths)
+    """Commit ``operation``; ``staged`` are the files this run wrote for it, deleted as ``commit.staged_files`` says."""
+    with run.step("commit"):
+        wanted = _for_audit(operation) if WAP_ID in run.job.options else operation
+        result = staged_files.commit_staged(run.catalog, run.table, wanted, [f.file_path for f in staged])
     return run.committed(result)
 
 
