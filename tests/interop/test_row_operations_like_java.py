@@ -50,6 +50,8 @@ TABLES = [
     if ASKED or (v + m + s) % 2 == 0
 ]
 CARDINALITY = "MERGE_CARDINALITY_VIOLATION"
+JAVA_CAN_NOT = "UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY"
+"""What Spark's plan for Java's merge-on-read UPDATE refuses although its SQL allows it (its Expand takes no such SET)."""
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +78,16 @@ class Twins:
         run(self.session, JobSpec(table=lake.sql_name, catalog=config, **parts))
 
     def run_both(self, statement: Statement) -> str | None:
-        """Run it on both; Java's error, where it is one: then ours is one too, and both tables are as they were."""
+        """Run it on both; Java's error, where it is one: then ours is one too, and both tables are as they were. What Java can not
+        run is run on neither."""
         heads = [lake.table.metadata.current_snapshot_id for lake in (self.ours, self.theirs)]
         theirs = ours = None
         try:
             self.theirs.run_java(statement.sql("{T}"))
         except JavaError as e:
             theirs = str(e)
+            if JAVA_CAN_NOT in theirs:
+                return theirs
         try:
             self.job(self.ours, **statement.job(self.mode, self.source))
         except IcebergOpsError as e:
