@@ -56,10 +56,7 @@ def add_files(run: Run) -> None:
         return
     with run.step("commit"):
         committed = commit(run.catalog, run.table, _operation(run, files))
-    outcome.attempts, outcome.table = committed.attempts, committed.table
-    outcome.status = "already-committed" if committed.already_committed else "committed"
-    if committed.snapshot is not None:
-        outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
+    outcome.record(committed)
 
 
 def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:

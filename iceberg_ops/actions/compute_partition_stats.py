@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
+from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.config.table_options import compute_stats_options
 from iceberg_ops.data.arrow_schema import stored_schema
 from iceberg_ops.data.arrow_values import array_of
@@ -92,10 +92,11 @@ def compute_partition_stats(run: Run) -> None:
         return
     file = _written(run, snapshot, counts)
     with run.step("commit"):
-        committed = commit(run.catalog, table, UpdateStatistics(added_partition=(file,), run_key=run.run_key))
-    run.outcome.attempts, run.outcome.table = committed.attempts, committed.table
-    run.outcome.status = "already-committed" if committed.already_committed else "committed"
-    run.outcome.files.append(file.statistics_path)
+        statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key)
+        committed = commit_staged(run.catalog, table, statistics, [file.statistics_path])
+    run.outcome.record(committed)
+    if not committed.already_committed:
+        run.outcome.files.append(file.statistics_path)
 
 
 def partition_union(metadata: TableMetadata) -> StructType:

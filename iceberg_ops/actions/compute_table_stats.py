@@ -14,12 +14,11 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_works import even_parts
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import SpreadingRunner
-from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
+from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.config.table_options import compute_stats_options
 from iceberg_ops.data.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.errors import BadInputError
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.serde.puffin import THETA_SKETCH, BlobToWrite, write_puffin
@@ -123,11 +122,8 @@ def _written(run: Run, snapshot: Snapshot, sketches: dict[int, ThetaSketch]) -> 
 
 def _register(run: Run, file: StatisticsFile) -> None:
     with run.step("commit"):
-        try:
-            committed = commit(run.catalog, run.table, UpdateStatistics(added=(file,), run_key=run.run_key))
-        except BadInputError:
-            run.table.io.delete(file.statistics_path)
-            raise
-    run.outcome.attempts, run.outcome.table = committed.attempts, committed.table
-    run.outcome.status = "already-committed" if committed.already_committed else "committed"
-    run.outcome.files.append(file.statistics_path)
+        statistics = UpdateStatistics(added=(file,), run_key=run.run_key)
+        committed = commit_staged(run.catalog, run.table, statistics, [file.statistics_path])
+    run.outcome.record(committed)
+    if not committed.already_committed:
+        run.outcome.files.append(file.statistics_path)

@@ -15,6 +15,7 @@ from itertools import islice
 from iceberg_ops.actions.progress import Meter
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.commit.operation import Committed
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
@@ -52,6 +53,14 @@ class Outcome:
     def count(self, name: str, amount: int) -> None:
         """Add to a metric; it is then reported even when it is 0."""
         self.metrics[name] = self.metrics.get(name, 0) + amount
+
+    def record(self, done: Committed) -> None:
+        """Status, snapshot, attempts, and the table afterwards, of one commit."""
+        self.status = "already-committed" if done.already_committed else "committed"
+        self.table = done.table
+        self.attempts += done.attempts
+        if done.snapshot is not None:
+            self.snapshot_ids.append(done.snapshot.snapshot_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import cast
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import DeleteRows, Mode
-from iceberg_ops.actions.row_commits import exact_where, record_commit, row_fields
+from iceberg_ops.actions.row_commits import exact_where, row_fields
 from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.config import properties as p
@@ -42,4 +42,4 @@ def delete(run: Run) -> None:
     if done.rewritten_files:
         run.outcome.metrics |= {"rewritten-data-files-count": done.rewritten_files, "added-data-files": done.added_files}
     if done.committed is not None:
-        record_commit(run, done.committed)
+        run.outcome.record(done.committed)

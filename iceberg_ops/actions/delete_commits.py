@@ -61,16 +61,13 @@ def commit_deletes(
             raise
         else:
             outcome = run.outcome
-            outcome.table = committed.table
-            outcome.attempts += committed.attempts
-            if committed.snapshot is not None:
-                outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
+            outcome.record(committed)
             if committed.already_committed:
                 _give_up(run, left, "the same run key was committed by another process")
-                outcome.status = "already-committed"
                 return
             _record(run, left)
-            outcome.status = "committed" if len(left) == len(groups) else "partially-committed"
+            if len(left) < len(groups):
+                outcome.status = "partially-committed"
             return
 
 

@@ -8,7 +8,7 @@ from typing import TypedDict
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit import snapshot_operation
-from iceberg_ops.commit.operation import Committed, Operation
+from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.binding import bind
@@ -50,13 +50,4 @@ def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> N
     """
     with run.step("commit"):
         done = commit_staged(run.catalog, run.table, operation, [f.file_path for f in staged])
-    record_commit(run, done)
-
-
-def record_commit(run: Run, done: Committed) -> None:
-    """Status, snapshot, attempts and the table afterwards."""
-    outcome = run.outcome
-    outcome.status = "already-committed" if done.already_committed else "committed"
-    outcome.attempts, outcome.table = done.attempts, done.table
-    if done.snapshot is not None:
-        outcome.snapshot_ids.append(done.snapshot.snapshot_id)
+    run.outcome.record(done)
