@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
+from iceberg_ops.actions.delete_rows import whole_files_match
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
@@ -22,16 +23,16 @@ from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.copy_without import copy_context
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
-from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
+from iceberg_ops.spec.metadata_columns import ROW_ID
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
@@ -76,9 +77,7 @@ class RowChangeJob:
 
     def whole_files_match(self) -> bool:
         """Every planned file matches with all its rows, so that deleting them is a matter of metadata."""
-        return is_exact(self.filter) and all(
-            task.residual == ALWAYS_TRUE or metrics_all_match(self.plan.filter, task.data_file) for task in self.plan.tasks
-        )
+        return is_exact(self.filter) and whole_files_match(self.plan)
 
     @property
     def row_ids(self) -> list[str]:
@@ -204,10 +203,8 @@ class RowChangeJob:
     def _overwrite(
         self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
     ) -> OverwriteFiles:
-        # Rows that only move to another file keep their ids and their last change (spec: "Row Lineage").
-        lineage = [ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name] if write.format_version >= 3 else []
-        write = replace(write, row_lineage=bool(lineage))
-        read = ReadContext.for_table(self.run.table.metadata, columns=[*_names(self.schema), *lineage, POSITION_COLUMN])
+        write = replace(write, row_lineage=write.format_version >= 3)
+        read = copy_context(self.run.table.metadata)
         whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
         with self.run.step("rewrite files"):
             rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.files_id)

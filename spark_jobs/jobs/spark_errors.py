@@ -15,7 +15,6 @@ from pyspark.errors import PySparkException
 from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.errors import DataError, IcebergOpsError, TerminalError
-from spark_jobs.runners.changes import typed_error
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*")
 _OF_DATA = (
@@ -43,7 +42,8 @@ def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Iceber
     """The typed error for what Spark raised in ``job``."""
     name = f"{job.job} {job.table}"
     if (raised := _RAISED_IN_TASK.search(str(error))) is not None:
-        return typed_error(getattr(errors, raised[1]).code, f"{name}: {raised[2]}")
+        raised_class: type[IcebergOpsError] = getattr(errors, raised[1])
+        return raised_class(f"{name}: {raised[2]}")
     if not isinstance(error, Py4JJavaError):
         return DataError(f"{name}: {first_line(error)}")
     text = str(error)
