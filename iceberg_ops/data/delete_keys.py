@@ -5,7 +5,7 @@ history, so a delete file written before a column was widened still matches.
 
 The rule upheld: keys take a bounded part of memory, however many there are. A set of more than ``AT_ONCE_BYTES`` is never whole in
 memory: a row is deleted if any part of the set has its key, so the key columns of a data file are read once for every part, and
-what is kept are the positions of the rows found.
+what is kept are the positions of the rows found. Threads that read different sets at once share that bound.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 from iceberg_ops.data.equality_deletes import EqualityKeys, equality_keys
 from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, open_file
+from iceberg_ops.data.key_memory import KeyMemory, LockMaker, Share
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.errors import CorruptTableError
@@ -114,22 +116,55 @@ class _Load:
 
 
 class _Kept:
-    """The sets used last, together not larger than one may be."""
+    """The sets used last, together not larger than one may be. A set is read by one thread while others wait for it; different
+    sets are read at once (see ``key_memory``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: LockMaker = threading.Lock) -> None:
         self._found: OrderedDict[_Key, tuple[EqualityKeys | None, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._make_lock = lock
+        self._lock = lock()
+        """Over what is known; never held while keys are read."""
+        self._turns: dict[_Key, tuple[threading.Lock, int]] = {}
+        self._memory = KeyMemory(lock)
 
     def get(self, key: _Key, load: _Load) -> tuple[EqualityKeys | None, bool]:
         """The keys (None: there are none), and whether that is all of them; False: they are too many."""
+        found = self._known(key)
+        if found is None:
+            with self._turn(key):
+                if (found := self._known(key)) is None:
+                    found = _whole(load, self._memory)
+                    self._keep(key, found)
+        keys, size = found
+        return keys, size >= 0
+
+    def _known(self, key: _Key) -> tuple[EqualityKeys | None, int] | None:
         with self._lock:
-            if key not in self._found:
-                self._found[key] = _whole(load)
-                while len(self._found) > _CACHED or (len(self._found) > 1 and self._bytes() > AT_ONCE_BYTES):
-                    self._found.popitem(last=False)
-            self._found.move_to_end(key)
-            keys, size = self._found[key]
-            return keys, size >= 0
+            if key in self._found:
+                self._found.move_to_end(key)
+            return self._found.get(key)
+
+    def _keep(self, key: _Key, found: tuple[EqualityKeys | None, int]) -> None:
+        with self._lock:
+            self._found[key] = found
+            while len(self._found) > _CACHED or (len(self._found) > 1 and self._bytes() > AT_ONCE_BYTES):
+                self._found.popitem(last=False)
+
+    @contextmanager
+    def _turn(self, key: _Key) -> Iterator[None]:
+        """Hold the lock of one set; it is there as long as somebody holds it or waits for it."""
+        with self._lock:
+            lock, users = self._turns.get(key) or (self._make_lock(), 0)
+            self._turns[key] = lock, users + 1
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                users = self._turns[key][1] - 1
+                self._turns[key] = lock, users
+                if not users:
+                    del self._turns[key]
 
     def _bytes(self) -> int:
         return sum(max(0, size) for _, size in self._found.values())
@@ -138,15 +173,30 @@ class _Kept:
 _KEPT = _Kept()
 
 
-def _whole(load: _Load) -> tuple[EqualityKeys | None, int]:
+def _whole(load: _Load, memory: KeyMemory) -> tuple[EqualityKeys | None, int]:
     """The keys and their Arrow bytes; -1 bytes: they are more than may be in memory."""
+    with memory.beside() as share:
+        found = _read(load, share)
+    if found is None:
+        with memory.alone() as share:
+            found = _read(load, share)
+    assert found is not None  # alone, nothing is held but the set's own bytes
+    return found
+
+
+def _read(load: _Load, share: Share) -> tuple[EqualityKeys | None, int] | None:
+    """As ``_whole``; None: others hold so much that this is not to be known now."""
     held: list[list[pa.Array]] = []
     size = 0
     for batch in _batches(load):
         held.append(batch)
-        size += _size(batch)
+        more = _size(batch)
+        size += more
+        fits = share.take(more, AT_ONCE_BYTES)
         if size > AT_ONCE_BYTES:
             return None, -1
+        if not fits:
+            return None
     return equality_keys(load.ids, held), size
 
 

@@ -67,10 +67,8 @@ def laws(rng: random.Random, clock: Clock, store: Callable[[], FileIO]) -> Itera
 
 
 def _kept_keys() -> delete_keys._Kept:
-    """Keys of this world's deletes only, and a lock over reading that is waited for in steps: writers share one thread."""
-    kept = delete_keys._Kept()
-    kept._lock = SteppedLock()  # type: ignore[assignment]
-    return kept
+    """Keys of this world's deletes only, and locks over reading that are waited for in steps: writers share one thread."""
+    return delete_keys._Kept(SteppedLock)  # type: ignore[arg-type]
 
 
 class Inline(Executor):
@@ -92,13 +90,19 @@ class SteppedLock:
     def __init__(self) -> None:
         self.held = False
 
-    def __enter__(self) -> None:
+    def acquire(self) -> None:
         while self.held:
             boundary("lock")
         self.held = True
 
-    def __exit__(self, *_: object) -> None:
+    def release(self) -> None:
         self.held = False
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def no_sleep(_: float) -> None:
