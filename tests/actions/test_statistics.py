@@ -16,7 +16,7 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSpec
+from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSpec
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
@@ -24,7 +24,7 @@ from iceberg_ops.data.delete_files import write_equality_deletes
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
-from iceberg_ops.errors import NoSuchSnapshotError, SchemaError
+from iceberg_ops.errors import CommitFailedError, NoSuchSnapshotError, NoSuchTableError, SchemaError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.serde.puffin import read_footer
@@ -34,6 +34,7 @@ from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY, bucket
 from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField, StructType
 from iceberg_ops.table.table import Table
+from tests.catalog.wrappers import FailsNTimes
 
 SCHEMA = Schema.of(
     NestedField(1, "id", LONG, required=True),
@@ -87,11 +88,13 @@ class Place:
         written = write_row_deletes(table.io, context, [(t, np.array(positions)) for t in tasks], operation_id=f"op{self.count}")
         commit(self.catalog, table, RowDelta(added_deletes=written.added, removed_deletes=written.replaced, isolation=None))
 
-    def run(self, action: str, dry_run: bool = False, run_key: str | None = None, **options: str) -> ActionReport:
+    def run(
+        self, action: str, dry_run: bool = False, run_key: str | None = None, catalog: Any = None, **options: str
+    ) -> ActionReport:
         named = {k.replace("_", "-"): v for k, v in options.items()}
         config = CatalogConfig(name="c", type="sql")
         job = JobSpec(job=action, table="c.db.t", catalog=config, options=named, dry_run=dry_run, run_key=run_key)
-        return run_job(job, catalog=self.catalog)
+        return run_job(job, catalog=catalog or self.catalog)
 
     def partition_stats(self) -> list[dict[str, Any]]:
         (file,) = self.table.metadata.partition_statistics
@@ -151,6 +154,19 @@ def test_a_dry_run_and_an_empty_table_write_nothing(place: Place, action: str) -
     place.append(0, 6)
     assert place.run(action, dry_run=True).status == "planned"
     assert place.table.metadata.statistics == place.table.metadata.partition_statistics == ()
+
+
+@pytest.mark.parametrize("error", [CommitFailedError, NoSuchTableError])
+@pytest.mark.parametrize("action", ["compute_table_stats", "compute_partition_stats"])
+def test_statistics_that_could_not_be_committed_are_not_left_behind(place: Place, action: str, error: type[Exception]) -> None:
+    place.create(BY_KIND)
+    place.append(0, 6)
+    commit(place.catalog, place.table, UpdateProperties(updates={"commit.retry.num-retries": "0"}))
+    folder = Path(place.table.location.removeprefix("file:")) / "metadata"
+    before = {p.name for p in folder.rglob("*") if p.is_file() and p.suffix != ".json"}
+    with pytest.raises(error):
+        place.run(action, catalog=FailsNTimes(place.catalog, 99, error))
+    assert {p.name for p in folder.rglob("*") if p.is_file() and p.suffix != ".json"} == before
 
 
 @pytest.mark.parametrize("version", [2, 3])
