@@ -36,18 +36,29 @@ def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourceP
     Raises UnsupportedError that names what does not fit, DataError for a file that can not be read.
     """
     with _opened(path) as file:
-        footer, columns, leaves = file.metadata, file.schema_arrow, file.schema
+        footer, columns = file.metadata, file.schema_arrow
     if sorted(columns.names) != sorted(fields):
         raise UnsupportedError(f"source {path}: its columns are {', '.join(columns.names)}, not {', '.join(fields)}")
-    if not _calendar_is_kept(footer):
-        raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
     for column in columns:
-        if not _fits(column.type, fields[column.name].type):
+        if not fits(column.type, fields[column.name].type):
             raise UnsupportedError(f"source {path}: column {column.name} is {column.type}, not {fields[column.name].type}")
-    if any(leaves.column(n).physical_type == "INT96" for n in range(len(leaves))):
-        raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
     if (null := _perhaps_null(columns, footer, fields)) is not None:
         raise UnsupportedError(f"source {path}: required column {null} holds nulls, or does not tell")
+    return _parts(path, footer)
+
+
+def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
+    """A local Parquet file's columns, whatever a table's are, and its parts. Raises as ``parts_that_fit``."""
+    with _opened(path) as file:
+        footer, columns = file.metadata, file.schema_arrow
+    return columns, _parts(path, footer)
+
+
+def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
+    if not _calendar_is_kept(footer):
+        raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
+    if any(footer.schema.column(n).physical_type == "INT96" for n in range(footer.num_columns)):
+        raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
     parts = parts_of(path, footer)
     if parts is None:
         raise UnsupportedError(f"source {path}: offsets do not tell its row groups apart")
@@ -70,18 +81,18 @@ def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
     return major.isdigit() and int(major) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
 
 
-def _fits(stored: pa.DataType, wanted: IcebergType) -> bool:
+def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
     """Whether the writer turns what Arrow reads into the very values Spark would: the same type, a container of it, or a wider."""
     if isinstance(stored, pa.DictionaryType):
         stored = stored.value_type
     if isinstance(wanted, StructType):
         if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
             return False
-        return all(_fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
+        return all(fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
     if isinstance(wanted, ListType):
-        return pa.types.is_list(stored) and _fits(stored.value_type, wanted.element.type)
+        return pa.types.is_list(stored) and fits(stored.value_type, wanted.element.type)
     if isinstance(wanted, MapType):
-        return pa.types.is_map(stored) and _fits(stored.key_type, wanted.key.type) and _fits(stored.item_type, wanted.value.type)
+        return pa.types.is_map(stored) and fits(stored.key_type, wanted.key.type) and fits(stored.item_type, wanted.value.type)
     if child_arrow_fields(stored):
         return False
     return _fits_plain(stored, wanted)

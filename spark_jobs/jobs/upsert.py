@@ -4,8 +4,7 @@ Per source row one equality delete and (unless it only deletes) one new row, in 
 so the new rows stand; what others commit meanwhile is older or newer as a whole, which is why nothing is validated: the last commit
 of a key wins, as with Iceberg's Flink writer. Readers pay for such deletes until ``convert_equality_deletes`` or a rewrite.
 
-A key must find its older rows by the delete's partition: every partition field's source is a key column, or the table has an
-unpartitioned spec, whose deletes apply everywhere.
+Which columns are the key, and in which partition specs its deletes are written, is ``actions.upsert_plan``'s.
 """
 
 from __future__ import annotations
@@ -14,15 +13,13 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.delete_files import delete_format
-from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
-from iceberg_ops.spec.manifests import ManifestContent
-from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
-from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.errors import OptionError, SchemaError
+from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.bad_records import bad_column
 from spark_jobs.jobs.ingest import check_source
@@ -31,7 +28,6 @@ from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
-from spark_jobs.runners.upsert_keys import KeyPlan
 
 _DELETES, _ORDER, _OF_KEY, _RANK = "_deletes", "_order", "_of_key", "_rank"
 
@@ -48,7 +44,7 @@ def run(run: JobRun) -> ActionReport:
     delete_format(context)
     keys = key_columns(run.table.schema, options.upsert_keys)
     with run.step("plan"):
-        plan = KeyPlan(tuple(f.field_id for f in keys), _specs(run, keys))
+        plan = key_plan(run.table, run.head, keys)
         check_source(run, require_success_file=options.require_success_file)
         rows = _latest(run, options, keys)
     with run.step("write"):
@@ -73,47 +69,6 @@ def run(run: JobRun) -> ActionReport:
         starting_snapshot_id=run.head.snapshot_id if run.head else None,
     )
     return commit_staged(run, operation, (*changes.files, *changes.equality_deletes))
-
-
-def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
-    """The top-level columns that tell rows apart: ``names``, or the identifier fields.
-
-    Raises OptionError where there are none, SchemaError for one that can not be a key.
-    """
-    found = []
-    for name in names or [schema.names_by_id[i] for i in schema.identifier_field_ids]:
-        f = schema.find(name, case_sensitive=False)
-        if f is None:
-            raise SchemaError(f"upsert-keys: {name!r} is not a column of the table")
-        if schema.parents[f.field_id] is not None or f.type.is_nested or f.type in (FLOAT, DOUBLE):
-            raise SchemaError(f"upsert-keys: {name!r} of type {f.type} can not be a key: it must be a top-level, exact value")
-        found.append(f)
-    if not found:
-        raise OptionError("upsert needs upsert-keys: the table has no identifier fields")
-    return found
-
-
-def _specs(run: JobRun, keys: list[NestedField]) -> tuple[int, ...]:
-    """Specs in which the keys' deletes are written so that they apply to every older row."""
-    metadata = run.table.metadata
-    if metadata.format_version < 2:
-        raise UnsupportedError("not supported: upsert into a v1 table, because v1 has no row-level deletes: upgrade it to v2")
-    manifests = manifests_of(run.table, run.head) if run.head else []
-    used = {m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA} | {metadata.default_spec_id}
-    specs = [metadata.specs_by_id[i] for i in sorted(used)]
-    everywhere = [s for s in specs if all(f.transform.is_void for f in s.fields)]
-    if everywhere:
-        return (everywhere[0].spec_id,)
-    key_ids = {f.field_id for f in keys}
-    for spec in specs:
-        for f in spec.fields:
-            if not f.transform.is_void and not set(f.source_ids) <= key_ids:
-                name = metadata.schema.names_by_id.get(f.source_id, str(f.source_id))
-                raise OptionError(
-                    f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
-                    "which is no key: an older row of the key may lie in a partition that its delete does not reach"
-                )
-    return tuple(s.spec_id for s in specs)
 
 
 def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> DataFrame:

@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from iceberg_ops import errors
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.parquet_options import EncodingHints
+from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
@@ -44,7 +45,6 @@ from spark_jobs.runners.row_ids import RowIds
 from spark_jobs.runners.spark_schema import from_spark
 from spark_jobs.runners.staged_leftovers import delete_leftovers, job_group, may_have_lost_attempts
 from spark_jobs.runners.task_process import begin_task
-from spark_jobs.runners.upsert_keys import KeyPlan, UpsertKeys
 
 CHANGE_COLUMN = "_change"
 KEEP, DELETE, UPDATE, INSERT = 0, 1, 2, 3

@@ -32,7 +32,7 @@ class KeyPlan:
 
 
 class UpsertKeys:
-    """One task attempt's equality deletes."""
+    """The equality deletes of one task attempt, or of one process."""
 
     def __init__(self, plan: KeyPlan, context: WriteContext, io: FileIO, operation_id: str, task_id: str) -> None:
         self._plan, self._io, self._operation_id, self._task_id = plan, io, operation_id, task_id

@@ -1,0 +1,62 @@
+"""What an upsert's equality deletes are: the key columns, and the partition specs they are written in.
+
+A key must find its older rows by the delete's partition: every partition field's source is a key column, or the table has an
+unpartitioned spec, whose deletes apply everywhere. Used by every lane; reading the source and writing is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iceberg_ops.data.upsert_keys import KeyPlan
+from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
+from iceberg_ops.spec.manifests import ManifestContent
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
+from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.table import Table
+
+
+def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
+    """The top-level columns that tell rows apart: ``names``, or the identifier fields.
+
+    Raises OptionError where there are none, SchemaError for one that can not be a key.
+    """
+    found = []
+    for name in names or [schema.names_by_id[i] for i in schema.identifier_field_ids]:
+        f = schema.find(name, case_sensitive=False)
+        if f is None:
+            raise SchemaError(f"upsert-keys: {name!r} is not a column of the table")
+        if schema.parents[f.field_id] is not None or f.type.is_nested or f.type in (FLOAT, DOUBLE):
+            raise SchemaError(f"upsert-keys: {name!r} of type {f.type} can not be a key: it must be a top-level, exact value")
+        found.append(f)
+    if not found:
+        raise OptionError("upsert needs upsert-keys: the table has no identifier fields")
+    return found
+
+
+def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -> KeyPlan:
+    """``keys``, and the specs in which their deletes apply to every older row of ``head``.
+
+    Raises UnsupportedError for a v1 table, OptionError for a partition field that does not come from a key.
+    """
+    metadata = table.metadata
+    field_ids = tuple(f.field_id for f in keys)
+    if metadata.format_version < 2:
+        raise UnsupportedError("not supported: upsert into a v1 table, because v1 has no row-level deletes: upgrade it to v2")
+    manifests = manifests_of(table, head) if head else []
+    used = {m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA} | {metadata.default_spec_id}
+    specs = [metadata.specs_by_id[i] for i in sorted(used)]
+    everywhere = [s for s in specs if all(f.transform.is_void for f in s.fields)]
+    if everywhere:
+        return KeyPlan(field_ids, (everywhere[0].spec_id,))
+    for spec in specs:
+        for f in spec.fields:
+            if not f.transform.is_void and not set(f.source_ids) <= set(field_ids):
+                name = metadata.schema.names_by_id.get(f.source_id, str(f.source_id))
+                raise OptionError(
+                    f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
+                    "which is no key: an older row of the key may lie in a partition that its delete does not reach"
+                )
+    return KeyPlan(field_ids, tuple(s.spec_id for s in specs))
