@@ -6,6 +6,7 @@ the only deletes. Source: spec, "Partition Statistics File" (STAT-04..06).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from iceberg_ops.data.writer import identity_of
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import FileContent
-from iceberg_ops.spec.manifests import ManifestEntry
+from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile
@@ -84,7 +85,7 @@ def compute_partition_stats(run: Run) -> None:
     if snapshot is None:
         return
     with run.step("plan") as detail:
-        counts = partition_counts(table, snapshot)
+        counts = _counts(run, snapshot)
         detail.append(f"{len(counts)} partitions")
     run.outcome.metrics["partitions-count"] = len(counts)
     run.outcome.status = "planned"
@@ -99,6 +100,12 @@ def compute_partition_stats(run: Run) -> None:
         run.outcome.files.append(file.statistics_path)
 
 
+def _counts(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
+    manifests = manifests_of(run.table, snapshot)
+    meter = run.meter("reading", len(manifests), sum(m.manifest_length for m in manifests), unit="manifests")
+    return partition_counts(run.table, manifests, told=lambda m: meter.advance(1, m.manifest_length))
+
+
 def partition_union(metadata: TableMetadata) -> StructType:
     """All partition fields the table ever had, by field id."""
     found: dict[int, NestedField] = {}
@@ -108,11 +115,14 @@ def partition_union(metadata: TableMetadata) -> StructType:
     return StructType(tuple(found[i] for i in sorted(found)))
 
 
-def partition_counts(table: Table, snapshot: Snapshot) -> list[PartitionCounts]:
-    """One entry per partition with live files, in the file's order: by partition, nulls first."""
+def partition_counts(
+    table: Table, manifests: Iterable[ManifestFile], told: Callable[[ManifestFile], object] = lambda _: None
+) -> list[PartitionCounts]:
+    """One entry per partition with live files, in the file's order: by partition, nulls first. ``told`` gets each manifest that
+    has been read."""
     union = [f.field_id for f in partition_union(table.metadata).fields]
     found: dict[tuple[Any, ...], PartitionCounts] = {}
-    for m in manifests_of(table, snapshot):
+    for m in manifests:
         spec = table.metadata.specs_by_id[m.partition_spec_id]
         for entry in entries_of(table, m, live_only=True):
             values = dict(zip((f.field_id for f in spec.fields), entry.data_file.partition, strict=True))
@@ -122,6 +132,7 @@ def partition_counts(table: Table, snapshot: Snapshot) -> list[PartitionCounts]:
             counts.spec_id = max(counts.spec_id, spec.spec_id)
             counts.add(entry)
             _date(counts, table.metadata, entry)
+        told(m)
     return sorted(found.values(), key=lambda c: [(v is not None, order_key(v) if v is not None else 0) for v in c.partition])
 
 

@@ -38,6 +38,7 @@ def rewrite_manifests(run: Run) -> None:
         run_key=run.run_key,
         starting_snapshot_id=None if plan.snapshot is None else plan.snapshot.snapshot_id,
         summary=run.summary,
+        begin=lambda what, unit, count, bytes_: run.meter(what, count, bytes_, unit=unit).advance,
     )
     with run.step("commit") as detail:
         committed = commit(run.catalog, run.table, operation)

@@ -8,7 +8,7 @@ kept in memory too, because their sequence numbers are not assigned before the c
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from iceberg_ops.config.properties import MANIFEST_COMPRESSION, MANIFEST_TARGET_SIZE_BYTES
 from iceberg_ops.errors import ValidationError
@@ -50,9 +50,15 @@ class ManifestFolder:
         return manifest
 
     def write_rolling(
-        self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]
+        self,
+        table: Table,
+        spec_id: int,
+        content: ManifestContent,
+        entries: Iterable[ManifestEntry],
+        told: Callable[[ManifestFile], object] = lambda _: None,
     ) -> list[ManifestFile]:
-        """Manifests of about ``commit.manifest.target-size-bytes`` that hold the entries in order; none for none."""
+        """Manifests of about ``commit.manifest.target-size-bytes`` that hold the entries in order; none for none. ``told`` gets
+        each once it is written."""
         target = MANIFEST_TARGET_SIZE_BYTES.of(table.properties)
         done: list[ManifestFile] = []
         encoder, held = self.encoder(table.metadata, spec_id, content), list[ManifestEntry]()
@@ -61,9 +67,11 @@ class ManifestFolder:
             held.append(entry)
             if encoder.size >= target:
                 done.append(self._finish(table, encoder, held))
+                told(done[-1])
                 encoder, held = self.encoder(table.metadata, spec_id, content), []
         if held:
             done.append(self._finish(table, encoder, held))
+            told(done[-1])
         return done
 
     def write_one(self, table: Table, spec_id: int, content: ManifestContent, entries: Iterable[ManifestEntry]) -> ManifestFile:

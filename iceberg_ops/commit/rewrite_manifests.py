@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.history import History, base_of
-from iceberg_ops.commit.manifest_writing import existing
+from iceberg_ops.commit.manifest_writing import ManifestFolder, existing
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, Made, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
@@ -22,6 +22,9 @@ from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.snapshots import SnapshotOperation
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
+
+Begin = Callable[[str, str, int, int], Callable[[int, int], object]]
+"""Told what is begun, its unit, how many there are and their bytes; gives what is to be told of every part that is done."""
 
 
 @dataclass(slots=True)
@@ -40,13 +43,15 @@ class RewrittenManifests:
 class RewriteManifests(SnapshotOperationFields):
     """``spec_id`` None: the table's default spec. ``manifest_paths`` None: all manifests of that spec. ``sort_by``: names of
     partition fields (all of them, in order, where empty). ``content`` None: data and delete manifests, each by itself.
-    ``rewrite_if`` chooses among the manifests that the rest chose (Java: rewriteIf), on every attempt anew."""
+    ``rewrite_if`` chooses among the manifests that the rest chose (Java: rewriteIf), on every attempt anew. ``begin`` is told of
+    manifests read and entries written, of each attempt that does so."""
 
     spec_id: int | None = None
     manifest_paths: tuple[str, ...] | None = None
     sort_by: tuple[str, ...] = ()
     content: ManifestContent | None = None
     rewrite_if: Callable[[ManifestFile], bool] | None = None
+    begin: Begin | None = None
     name: str = "rewrite_manifests"
 
     def prepare(self, table: Table) -> RewrittenManifests:  # type: ignore[override]
@@ -102,11 +107,25 @@ class RewriteManifests(SnapshotOperationFields):
         known = prepared.done.get(content)
         if known is None or known[0] != key:
             folder = prepared.draft.folder
-            entries = [e for m in chosen for e in folder.entries(table, m) if e.is_live]
-            ordered = sorted(entries, key=self._sort_key(spec))
-            known = (key, folder.write_rolling(table, spec.spec_id, content, (existing(e) for e in ordered)))
+            ordered = sorted(self._live_entries(folder, table, chosen), key=self._sort_key(spec))
+            written = self._begin("writing", "entries", len(ordered), 0)
+            new = folder.write_rolling(
+                table, spec.spec_id, content, (existing(e) for e in ordered), told=lambda m: written(_live(m), 0)
+            )
+            known = (key, new)
             prepared.done[content] = known
         return known[1]
+
+    def _live_entries(self, folder: ManifestFolder, table: Table, chosen: Sequence[ManifestFile]) -> list[ManifestEntry]:
+        read = self._begin("reading", "manifests", len(chosen), sum(m.manifest_length for m in chosen))
+        entries: list[ManifestEntry] = []
+        for m in chosen:
+            entries += [e for e in folder.entries(table, m) if e.is_live]
+            read(1, m.manifest_length)
+        return entries
+
+    def _begin(self, what: str, unit: str, count: int, bytes_: int) -> Callable[[int, int], object]:
+        return (lambda _count, _bytes: None) if self.begin is None else self.begin(what, unit, count, bytes_)
 
     def _sort_key(self, spec: PartitionSpec) -> _Key:
         names = [f.name for f in spec.fields]

@@ -9,13 +9,15 @@ from itertools import pairwise
 
 import pytest
 
-from iceberg_ops.actions import delete_runs
+from iceberg_ops.actions import delete_runs, progress
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.progress import LOG_SECONDS, Meter
 from iceberg_ops.actions.runner import Progress
 from iceberg_ops.errors import CommitFailedError, CorruptTableError
 from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.spec.manifests import ManifestContent
+from iceberg_ops.table.manifests import manifests_of
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.actions.test_housekeeping import later, plant
 
@@ -90,6 +92,39 @@ def test_groups_are_worked_in_the_order_asked_for(order: str, expected: list[int
     done = [0, *(p.works_done for p in seen if p.what == "rewriting")]
     assert [b - a for a, b in pairwise(done)] == expected
     assert (seen[-1].works, seen[-1].bytes_done) == (6, seen[-1].bytes)
+
+
+def manifest_work(action: str, options: dict[str, str]) -> tuple[Lake, list[Progress]]:
+    """Six appends and a delete, and what ``action`` then tells."""
+    lake = with_equality_deletes()
+    seen: list[Progress] = []
+    report = run_job(lake.job(action, **options), catalog=lake.catalog, progress=seen.append)
+    assert report.status == "committed"
+    return lake, seen
+
+
+def test_manifests_that_are_rewritten_are_counted_as_they_are_read_and_entries_as_they_are_written() -> None:
+    before = with_equality_deletes()
+    found = manifests_of(before.table, before.table.metadata.current_snapshot)
+    deletes = [m for m in found if m.content is ManifestContent.DELETES]  # the one manifest of data files stays
+    _, seen = manifest_work("rewrite_manifests", {})
+    reading = [p for p in seen if p.what == "reading"]
+    assert [(p.works_done, p.works, p.unit) for p in reading] == [(i + 1, len(deletes), "manifests") for i in range(len(deletes))]
+    assert reading[-1].bytes_done == reading[-1].bytes == pytest.approx(sum(m.manifest_length for m in deletes), rel=0.01)
+    assert [(p.works_done, p.works, p.unit) for p in seen if p.what == "writing"] == [(6, 6, "entries")]
+
+
+def test_manifests_that_statistics_are_made_of_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "LOG_SECONDS", 0.0)
+    with caplog.at_level(logging.INFO, "iceberg_ops"):
+        lake, seen = manifest_work("compute_partition_stats", {})
+    manifests = manifests_of(lake.table, lake.table.metadata.current_snapshot)
+    assert [(p.what, p.works_done, p.works) for p in seen] == [("reading", i + 1, len(manifests)) for i in range(len(manifests))]
+    assert seen[-1].bytes_done == seen[-1].bytes == sum(m.manifest_length for m in manifests)
+    said = [text for text in caplog.messages if "reading" in text]
+    assert said[0].startswith(f"compute_partition_stats test.ns.t: reading 1 of {len(manifests)} manifests, ")
 
 
 class Deleting(MemoryFileIO):

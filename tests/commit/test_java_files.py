@@ -7,6 +7,7 @@ Which Java case each belongs to stands in docs/conformance-commits.md.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -311,9 +312,20 @@ def test_manifests_written_anew_are_as_large_as_asked_for(version: int) -> None:
         files = tuple(data_file(f"s3://bucket/long/path/{n}/{i}", partition=(f"r{i}",)) for i in range(2000))
         table = commit(catalog, table, AppendFiles(added=files, merge=False)).table
     table = commit(catalog, table, UpdateProperties(updates={"commit.manifest.target-size-bytes": "20000"})).table
-    table = commit(catalog, table, RewriteManifests()).table
+    before = [m.manifest_length for m in manifests_of(table, table.metadata.current_snapshot)]
+    told: dict[tuple[str, str, int, int], list[tuple[int, int]]] = {}
+
+    def begin_counting(*work: Any) -> Callable[[int, int], None]:
+        done = told.setdefault(work, [])
+        return lambda count, bytes_: done.append((count, bytes_))
+
+    table = commit(catalog, table, RewriteManifests(begin=begin_counting)).table
     sizes = [m.manifest_length for m in manifests_of(table, table.metadata.current_snapshot)]
     assert len(sizes) == 2
+    reading, writing = told.values()
+    assert list(told) == [("reading", "manifests", 4, sum(before)), ("writing", "entries", 8000, 0)]
+    assert reading == [(1, size) for size in before]
+    assert (len(writing), sum(count for count, _ in writing)) == (2, 8000)
     assert max(sizes) < 40_000
     assert len(live_paths(table)) == 8000
 
