@@ -16,6 +16,8 @@ from iceberg_ops.expressions.predicates import Expression, is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 
+_OPTIONS_OF_SPARK = frozenset({"distribution-mode", "write-tasks", "merge-schema", "bad-records", "quarantine-path"})
+
 
 class RowFields(TypedDict):
     """What every operation of a row job is made with."""
@@ -40,6 +42,12 @@ def exact_where(run: Run, text: str) -> Expression:
     if not is_exact(where):
         raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")
     return where
+
+
+def only_local_options(run: Run) -> None:
+    """Raise UnsupportedError for an option that says how Spark is to do it, or what it is to do with rows that do not fit."""
+    if surplus := sorted(run.job.options.keys() & _OPTIONS_OF_SPARK):
+        raise UnsupportedError(f"not supported: {run.job.job} with {surplus[0]} on lane local: run it with --lane spark")
 
 
 def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:

@@ -30,6 +30,7 @@ from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
+from iceberg_ops.table.table import Table
 
 SORT_MEMORY = 256 << 20
 """Arrow bytes that are sorted at once; more is spilled."""
@@ -75,18 +76,23 @@ def _rows(run: Run, options: WriteOptions, writer: PartitionedWriter) -> Generat
 
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
+    other = source_table(run, source)
+    _fields(source.table or "", [f.name for f in other.schema.fields], run.table.schema)
+    return (batch for batch in scan_batches(other, Scan(snapshot_id=source.snapshot_id, ref=source.ref)))
+
+
+def source_table(run: Run, source: Source) -> Table:
+    """The other Iceberg table that is the source. Raises OptionError where it is the target, and what loading raises."""
     name = source.table or ""
     if name == run.job.table:
         raise OptionError(f"source {name} is the target itself: its rows are there already")
-    other = load_catalog(source.catalog or run.job.catalog).load_table(tuple(name.split(".")[1:]))
-    _fields(name, [f.name for f in other.schema.fields], run.table.schema)
-    return (batch for batch in scan_batches(other, Scan(snapshot_id=source.snapshot_id, ref=source.ref)))
+    return load_catalog(source.catalog or run.job.catalog).load_table(tuple(name.split(".")[1:]))
 
 
 def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart]:
     parts: list[SourcePart] = []
     for path in source.paths:
-        for location in sorted(_data_files(path, run.table.location, require_success_file=options.require_success_file)):
+        for location in sorted(data_files(path, run.table.location, require_success_file=options.require_success_file)):
             fields = _fields(location, column_names(location), run.table.schema)
             try:
                 parts += parts_that_fit(location, fields)
@@ -109,7 +115,9 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
     return found
 
 
-def _data_files(path: str, table_location: str, *, require_success_file: bool) -> Iterator[str]:
+def data_files(path: str, table_location: str, *, require_success_file: bool) -> Iterator[str]:
+    """The files of rows at a source path. Raises DataError where there are none or some are missing, UnsupportedError for values in
+    folder names."""
     root = location_identity(path)
     own = location_identity(table_location).rstrip("/") + "/"
     if (root.rstrip("/") + "/").startswith(own):

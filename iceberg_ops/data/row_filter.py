@@ -10,12 +10,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import array_of, values_of
 from iceberg_ops.data.partition_values import distinct, transformed
+from iceberg_ops.data.sort_keys import column_of
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.leaf_tests import value_test
 from iceberg_ops.expressions.predicates import (
@@ -30,7 +33,9 @@ from iceberg_ops.expressions.predicates import (
     Op,
     Or,
     Predicate,
+    field_ids,
 )
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import DOUBLE, FLOAT, DecimalType, IcebergType
@@ -41,6 +46,12 @@ Columns = Mapping[int, pa.Array]
 def matching(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
     """Which rows an expression keeps: true where it is true, false where it is false or unknown."""
     return evaluate(expression, columns, rows).fill_null(False)
+
+
+def rows_where(expression: Expression, batch: pa.RecordBatch, schema: Schema) -> npt.NDArray[np.bool_]:
+    """``matching`` for a canonical batch of ``schema``, to which the expression is bound."""
+    columns = {i: column_of(batch, schema, i)[0] for i in field_ids(expression)}
+    return np.asarray(matching(expression, columns, batch.num_rows))
 
 
 def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
