@@ -78,7 +78,7 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
     """Read and write one group. Raises CorruptTableError, VerificationError."""
     table = run.table
     chosen = {delete_key(d) for d in group.deletes}
-    context = ReadContext.for_table(table.metadata, columns=[POS.name])
+    context = ReadContext.for_table(table.metadata, columns=[POS])
     found = []
     for task in group.tasks:
         only = replace(task, deletes=tuple(d for d in task.deletes if delete_key(d) in chosen))

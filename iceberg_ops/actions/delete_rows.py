@@ -201,7 +201,7 @@ def _count(matched: _Matched) -> int:
 
 def _matched(table: Table, tasks: list[FileScanTask]) -> _Matched:
     """Positions of the live rows for which each task's residual is true; tasks without any left out."""
-    context = ReadContext.for_table(table.metadata, columns=[POS.name])
+    context = ReadContext.for_table(table.metadata, columns=[POS])
     found = []
     for task in tasks:
         positions = [np.asarray(batch.column(0), np.int64) for batch in read_task(task, context, table.io)]

@@ -108,7 +108,7 @@ def _parts(change: ChangelogTask, context: ReadContext, io: FileIO) -> Iterator[
         yield _Part(INSERT if change.kind is ChangeKind.ADDED_FILE else DELETE, *about, change.task)
         return
     whole = [replace(t, residual=ALWAYS_TRUE) for t in (change.task, with_deletes_after(change))]
-    before, after = (dead_positions(t, context.select([POS.name]), io) for t in whole)
+    before, after = (dead_positions(t, context.select([POS]), io) for t in whole)
     for kind, positions in ((DELETE, np.setdiff1d(after, before)), (INSERT, np.setdiff1d(before, after))):
         if len(positions):  # rows come back where a snapshot took deletes away
             yield _Part(kind, *about, replace(change.task, deletes=()), positions)

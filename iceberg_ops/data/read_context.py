@@ -39,7 +39,7 @@ class ReadContext:
 
     @classmethod
     def for_table(
-        cls, metadata: TableMetadata, *, schema: Schema | None = None, columns: Sequence[str] | None = None
+        cls, metadata: TableMetadata, *, schema: Schema | None = None, columns: Sequence[str | NestedField] | None = None
     ) -> ReadContext:
         """Read ``columns`` (None: all) under ``schema`` (None: the current one). Raises SchemaError for an unknown column."""
         schema = schema or metadata.schema
@@ -52,9 +52,10 @@ class ReadContext:
         )
         return context if columns is None else context.select(columns)
 
-    def select(self, columns: Sequence[str]) -> ReadContext:
-        """The same with other columns, by top-level or metadata column name, without regard to case. Raises SchemaError."""
-        chosen = tuple(self._column(c) for c in columns)
+    def select(self, columns: Sequence[str | NestedField]) -> ReadContext:
+        """The same with other columns, by top-level or metadata column name, without regard to case. A table may have a column of
+        a metadata column's name, which then is meant; the metadata column itself is said by its field. Raises SchemaError."""
+        chosen = tuple(c if isinstance(c, NestedField) else self._column(c) for c in columns)
         if twice := [f.name for i, f in enumerate(chosen) if f in chosen[:i]]:
             raise SchemaError(f"column {twice[0]!r} is chosen twice: a column can be shown once")
         return replace(self, projected=Schema(StructType(chosen), self.table_schema.schema_id))

@@ -37,7 +37,7 @@ Positions = npt.NDArray[np.int64]
 
 def rows_not_copied(work: GroupWork, io: FileIO) -> list[tuple[DataFile, Positions]]:
     """The work's input files in the order they were read, each with the positions that deletes had removed (ascending)."""
-    context = ReadContext.from_json(work.read).select([POS.name])
+    context = ReadContext.from_json(work.read).select([POS])
     return [(task.data_file, dead_positions(task, context, io)) for task in map(task_from_json, work.tasks)]
 
 

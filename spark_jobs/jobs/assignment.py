@@ -19,6 +19,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.spark_schema import spark_schema
 
 _UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
@@ -48,7 +49,7 @@ def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
     for f, target in zip(schema.fields, spark_schema(schema).fields, strict=True):
         name = given.get(f.name.lower())
         if name is not None:
-            found.append(AssignedColumn(f, *_fitted(f.name, f, rows[f"`{name}`"], rows.schema[name].dataType, target.dataType)))
+            found.append(AssignedColumn(f, *_fitted(f.name, f, rows[quoted(name)], rows.schema[name].dataType, target.dataType)))
         elif f.write_default is not MISSING:
             continue
         elif f.required:

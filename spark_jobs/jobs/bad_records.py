@@ -1,8 +1,8 @@
 """Rows that do not fit the table, told while they are read: text that does not parse, a value out of range, NULL where one is
 required, at any level.
 
-Each such row carries ``_bad``, a struct of file, row number (Parquet only), reason and the record itself; rows that fit have NULL
-there. What becomes of them is the writer's business (``runners.bad_rows``): the job fails before any commit, or they go to the
+Each such row carries ``BAD_COLUMN``, a struct of file, row number (Parquet only), reason and the record itself; rows that fit have
+NULL there. What becomes of them is the writer's business (``runners.bad_rows``): the job fails before any commit, or they go to the
 quarantine. Where nothing can be wrong there is no such column, and nothing is paid.
 """
 
@@ -17,13 +17,14 @@ from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN
 from spark_jobs.runners.bad_rows import BAD_COLUMN
+from spark_jobs.runners.column_names import quoted
 
 FILE_FORMATS = ("parquet", "csv", "json")
 
 
 def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFrame:
-    """``rows`` in the table's columns, with ``_bad`` where a row could be. Raises SchemaError for columns that do not fit, whatever
-    is in them."""
+    """``rows`` in the table's columns, with ``BAD_COLUMN`` where a row could be. Raises SchemaError for columns that do not fit,
+    whatever is in them."""
     assigned = assign_by_name(rows.drop(CORRUPT_RECORD_COLUMN), schema)
     reasons = [column.wrong for column in assigned if column.wrong is not None]
     bad = bad_column(rows, rows.columns, reasons, source_format)
@@ -31,17 +32,21 @@ def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFra
 
 
 def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column], source_format: str) -> Column | None:
-    """``_bad`` by the first of ``reasons`` that is there, text that did not parse before all; None where nothing can be wrong."""
+    """``BAD_COLUMN`` by the first of ``reasons`` that is there, text that did not parse before all; None: nothing can be wrong."""
     corrupt = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else None
     if corrupt is not None:
         reasons = [F.when(corrupt.isNotNull(), F.lit("does not parse as the table's columns")), *reasons]
     if not reasons:
         return None
     reason = F.coalesce(*reasons)
-    record = F.to_json(F.struct(*[rows[f"`{name}`"] for name in shown if name != CORRUPT_RECORD_COLUMN]))
+    record = F.to_json(F.struct(*[rows[quoted(name)] for name in shown if name != CORRUPT_RECORD_COLUMN]))
     bad = F.struct(
-        (F.col("_metadata.file_path") if source_format in FILE_FORMATS else F.lit(None).cast("string")).alias("file"),
-        (F.col("_metadata.row_index") if source_format == "parquet" else F.lit(None).cast("long")).alias("row"),
+        (
+            rows.metadataColumn("_metadata").getField("file_path") if source_format in FILE_FORMATS else F.lit(None).cast("string")
+        ).alias("file"),
+        (rows.metadataColumn("_metadata").getField("row_index") if source_format == "parquet" else F.lit(None).cast("long")).alias(
+            "row"
+        ),
         reason.alias("reason"),
         (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
     )

@@ -18,6 +18,7 @@ from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import IcebergType
 from iceberg_ops.table.table import Table
+from spark_jobs.runners.column_names import quoted
 
 
 def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
@@ -77,11 +78,8 @@ def sort_columns(schema: Schema, order: SortOrder) -> list[Column]:
 
 
 def _column(schema: Schema, field_id: int) -> Column:
-    column = None
-    for name in schema.names_by_id[field_id].split("."):
-        column = F.col(f"`{name}`") if column is None else column.getField(name)
-    assert column is not None
-    return column
+    name, parent = schema.fields_by_id[field_id].name, schema.parents[field_id]
+    return F.col(quoted(name)) if parent is None else _column(schema, parent).getField(name)
 
 
 def _transformed(column: Column, transform: Transform, source: IcebergType) -> Column:

@@ -11,6 +11,7 @@ from spark_jobs.jobs.row_change import RowChangeJob
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.statement import run_statement
+from spark_jobs.runners.column_names import quoted
 
 
 def run(run: JobRun) -> ActionReport:
@@ -25,6 +26,6 @@ def run(run: JobRun) -> ActionReport:
 def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
     target = work.rows_to_write()
-    tables = SqlTables(run, target.select(*[f"`{f.name}`" for f in work.schema.fields]))
+    tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
     rows = merged_rows(target, source_rows(run, tables), change, work.schema, tables)
     return work.apply(rows, writes_rows=True, check_cardinality=needs_cardinality_check(change))

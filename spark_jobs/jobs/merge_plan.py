@@ -20,14 +20,15 @@ from spark_jobs.jobs.assignment import check_assignable
 from spark_jobs.jobs.conditions import condition, expression
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
+from spark_jobs.runners.column_names import OWN, quoted
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, ROW_ID_COLUMN
 from spark_jobs.runners.spark_schema import spark_schema
 
 _CHANGES = {"update": UPDATE, "delete": DELETE, "insert": INSERT}
-_CLAUSE = "_clause"
+_CLAUSE = f"{OWN}clause"
 _BROADCAST_BYTES = 64 * 1024 * 1024
 """Largest source that is broadcast to thin the target out: some ten times that in memory, on the driver and in each executor."""
-_TARGET, _SOURCE = "_in_target", "_in_source"
+_TARGET, _SOURCE = f"{OWN}in_target", f"{OWN}in_source"
 
 
 def check_clauses(change: RowChange | None) -> RowChange:
@@ -49,9 +50,9 @@ def needs_cardinality_check(change: RowChange) -> bool:
 
 
 def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
-    """Pairs with ``_file``, ``_pos``, ``_change`` and the table's columns as they will be; pairs that need nothing are left out.
+    """Pairs with ``_file``, ``_pos``, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
 
-    ``target`` has ``_file``, ``_pos``, the table's columns and perhaps ``_kept_row_id``, which is passed on; ``tables`` are what
+    ``target`` has ``_file``, ``_pos``, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
     subqueries of assignments may name (ON and conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
     """
     left = target.withColumn(_TARGET, F.lit(True)).alias("target")
@@ -132,8 +133,8 @@ def _clause_values(
         given = {name.lower(): name for name in source.columns}
         if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
             raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
-        return {f.name: F.col(f"source.`{given[f.name.lower()]}`") for f in schema.fields}
-    base = {f.name: F.col(f"target.`{f.name}`") for f in schema.fields} if clause.action == "update" else {}
+        return {f.name: F.col(f"source.{quoted(given[f.name.lower()])}") for f in schema.fields}
+    base = {f.name: F.col(f"target.{quoted(f.name)}") for f in schema.fields} if clause.action == "update" else {}
     if clause.action == "insert":
         refuse_hidden_defaults(schema, clause.assignments)
     return {**base, **set_values(joined, schema, clause.assignments, tables, "target.")}
@@ -165,13 +166,19 @@ def set_values(
             raise OptionError(
                 f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})"
             )
-        full = schema.names_by_id[found.field_id]
-        root, _, rest = full.partition(".")
+        root, *inside = _path_to(schema, found.field_id)
         value = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
-        if not rest:
+        if not inside:
             if root in values:
                 raise OptionError(f"SET assigns {root!r} twice")
             values[root] = value
         else:
-            values[root] = values.get(root, F.col(f"{prefix}`{root}`")).withField(rest, value)
+            values[root] = values.get(root, F.col(prefix + quoted(root))).withField(".".join(map(quoted, inside)), value)
     return values
+
+
+def _path_to(schema: Schema, field_id: int) -> tuple[str, ...]:
+    """Names from the top-level column down to a field."""
+    parent = schema.parents[field_id]
+    above = () if parent is None else _path_to(schema, parent)
+    return (*above, schema.fields_by_id[field_id].name)

@@ -39,6 +39,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import Changes, write_changes
+from spark_jobs.runners.column_names import refuse_reserved_names
 from spark_jobs.runners.copy_on_write import rewrite_without
 from spark_jobs.runners.matched_places import MOST_ROWS, matched_places
 from spark_jobs.runners.reading import POSITION_COLUMN, ROW_ID_COLUMN, live_rows, task_places
@@ -52,6 +53,7 @@ class RowChangeJob:
         self.run = run
         self.options = WriteOptions.parse(run.job.job, run.job.options, run.table)
         self.tables = SqlTables(run)
+        refuse_reserved_names(run.table.schema)
         self.filter = pruning_filter(where, run.table.schema, subqueries=True)
         self.isolation = self.options.isolation or isolation.of(run.table.properties)
         change = run.job.change

@@ -23,9 +23,10 @@ from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.table_rows import table_rows
+from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.spark_schema import spark_schema
 
-CORRUPT_RECORD_COLUMN = "_corrupt_record"
+CORRUPT_RECORD_COLUMN = f"{OWN}corrupt_record"
 TEXT_FORMATS = ("csv", "json")
 
 
@@ -46,7 +47,8 @@ def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema 
     try:
         if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
             return _typed_text(session, source, schema)
-        options = {"mode": "FAILFAST", **source.options} if source.format in TEXT_FORMATS else source.options
+        told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
+        options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
         return session.read.format(source.format).options(**options).load(source.paths)
     except AnalysisException as e:
         raise DataError(f"source {', '.join(source.paths)}: {first_line(e)}") from e
@@ -59,7 +61,10 @@ def _is_untyped(options: Mapping[str, str]) -> bool:
 
 def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFrame:
     """CSV columns are the header's, without one the table's in order; JSON columns are those found in the records."""
-    seen = session.read.format(source.format).options(**source.options).load(source.paths).schema
+    # A name that the caller chose for what does not parse would hide it from the job.
+    given = {k: v for k, v in source.options.items() if k.lower() != "columnnameofcorruptrecord"}
+    given["columnNameOfCorruptRecord"] = CORRUPT_RECORD_COLUMN
+    seen = session.read.format(source.format).options(**given).load(source.paths).schema
     found = [f for f in seen.fields if f.name != CORRUPT_RECORD_COLUMN]
     header = {k.lower(): v for k, v in source.options.items()}.get("header", "false").lower() == "true"
     if source.format == "csv" and not header:
@@ -72,7 +77,7 @@ def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFr
     wanted = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
     types = [spark.StructField(f.name, _readable(source.format, wanted.get(f.name.lower(), f.dataType), f), True) for f in found]
     shape = spark.StructType([*types, spark.StructField(CORRUPT_RECORD_COLUMN, spark.StringType(), True)])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN, **source.options}
+    options = {"mode": "PERMISSIVE", **given}
     if header:
         # Files of one source may order their columns differently; a name at another place must not be read as the first file's.
         options.setdefault("enforceSchema", "false")

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.table.table import Table
+from spark_jobs.runners.column_names import refuse_reserved_names
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows
 
 
@@ -14,5 +15,6 @@ def table_rows(session: SparkSession, table: Table, scan: Scan) -> DataFrame:
     """Live rows of a snapshot, in the schema that it is read with. Raises RefError, UnsupportedError."""
     planned = plan(table, scan)
     schema = planned.schema
+    refuse_reserved_names(schema)
     context = ReadContext.for_table(table.metadata, schema=schema, columns=[*[f.name for f in schema.fields], POSITION_COLUMN])
     return live_rows(session, planned.tasks, context, table.io.properties).drop(FILE_COLUMN, POSITION_COLUMN)

@@ -17,6 +17,7 @@ from spark_jobs.jobs.row_change import RowChangeJob
 from spark_jobs.jobs.sql_tables import TARGET
 from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, UPDATE
+from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 
 
@@ -34,7 +35,7 @@ def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
     matched = rows.filter(condition(rows, run.job.where, "WHERE", work.tables)) if run.job.where else rows
     matched = matched.alias(TARGET)
     assigned = set_values(matched, work.schema, changed_columns, work.tables, evaluated_once=True)
-    values = {f.name: F.col(f"`{f.name}`") for f in work.schema.fields} | assigned
+    values = {f.name: F.col(quoted(f.name)) for f in work.schema.fields} | assigned
     changed = matched.select(
         FILE_COLUMN,
         POSITION_COLUMN,

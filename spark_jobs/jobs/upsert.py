@@ -28,8 +28,9 @@ from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
+from spark_jobs.runners.column_names import OWN, quoted
 
-_DELETES, _ORDER, _OF_KEY, _RANK = "_deletes", "_order", "_of_key", "_rank"
+_DELETES, _ORDER, _OF_KEY, _RANK = (f"{OWN}{name}" for name in ("deletes", "order", "of_key", "rank"))
 
 
 def run(run: JobRun) -> ActionReport:
@@ -79,13 +80,13 @@ def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> Data
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")
     try:
         deletes = F.coalesce(F.expr(options.delete_when), F.lit(False)) if options.delete_when else F.lit(False)
-        order = F.col(f"`{options.order_by}`") if options.order_by else F.lit(0)
+        order = F.col(quoted(options.order_by)) if options.order_by else F.lit(0)
         marked = rows.withColumns({_DELETES: deletes, _ORDER: order})
     except (AnalysisException, ParseException) as e:
         asked = [f"{k} = {v!r}" for k, v in run.job.options.items() if k in ("delete-when", "order-by")]
         raise OptionError(f"upsert: {', '.join(asked)}: {first_line(e)}") from e
     names = [_source_name(marked, f.name) for f in keys]
-    by_key = Window.partitionBy(*names)
+    by_key = Window.partitionBy(*[quoted(n) for n in names])
     # rank: rows with the same greatest value are all first, and then more than one is left.
     first = marked.withColumn(_RANK, F.rank().over(by_key.orderBy(F.col(_ORDER).desc_nulls_last()))).where(F.col(_RANK) == 1)
     counted = first.withColumn(_OF_KEY, F.count(F.lit(1)).over(by_key))
@@ -94,7 +95,7 @@ def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> Data
 
 def _checked(run: JobRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
     ordered = f"with the same greatest {options.order_by!r}" if options.order_by else "(order-by says which one counts)"
-    key = F.concat_ws(", ", *[F.coalesce(F.col(f"`{n}`").cast("string"), F.lit("NULL")) for n in names])
+    key = F.concat_ws(", ", *[F.coalesce(F.col(quoted(n)).cast("string"), F.lit("NULL")) for n in names])
     twice = F.when(F.col(_OF_KEY) > 1, F.concat(F.col(_OF_KEY), F.lit(" source rows of key ("), key, F.lit(f") {ordered}")))
     own = (_DELETES, _ORDER, _OF_KEY, _RANK, *options.source_only_columns)
     source = rows.drop(*own)

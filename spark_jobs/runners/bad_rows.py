@@ -1,4 +1,4 @@
-"""What becomes of rows that do not fit (``_bad``): the first one fails the task, or all go to a file of the quarantine.
+"""What becomes of rows that do not fit (``BAD_COLUMN``): the first one fails the task, or all go to a file of the quarantine.
 
 A quarantine file is JSON lines: file, row, reason and record of each. It is the task attempt's own, under the operation's id, so
 that a repeated attempt writes another one and a failed job's are found and deleted.
@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.file_io import FileIO
+from spark_jobs.runners.column_names import OWN
 
-BAD_COLUMN = "_bad"
+BAD_COLUMN = f"{OWN}bad"
 _SHOWN = 300
 
 

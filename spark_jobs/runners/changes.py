@@ -1,9 +1,9 @@
 """Writing what a row operation changes: new rows into data files, changed positions into bitmaps, in one pass on the executors.
 
-Each input row carries ``_change``, what is to become of it, beside its place (``_file``, ``_pos``) and the table's columns:
+Each input row carries ``CHANGE_COLUMN``, what is to become of it, beside its place (``_file``, ``_pos``) and the table's columns:
 
 =========  ========================  ==================
-_change    position is deleted       row is written
+change     position is deleted       row is written
 =========  ========================  ==================
 KEEP       no (only checked)         no
 DELETE     yes                       no
@@ -11,9 +11,9 @@ UPDATE     yes                       yes
 INSERT     no                        yes
 =========  ========================  ==================
 
-A row that does not fit the table (``_bad``) is none of these: see ``bad_rows``. With ``equality`` every row that is written or
-deleted is also a key of an equality delete: see ``upsert_keys``. A task answers with rows, not exceptions, so that the driver can
-raise the typed error and clean up what the other tasks staged.
+A row that does not fit the table (``BAD_COLUMN``) is none of these: see ``bad_rows``. With ``equality`` every row that is written
+or deleted is also a key of an equality delete: see ``upsert_keys``. A task answers with rows, not exceptions, so that the driver
+can raise the typed error and clean up what the other tasks staged.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_t
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.runners.bad_rows import BAD_COLUMN, BadRows
+from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.row_ids import RowIds
 from spark_jobs.runners.spark_schema import from_spark
 from spark_jobs.runners.staged_leftovers import delete_leftovers, job_group, may_have_lost_attempts
 from spark_jobs.runners.task_process import begin_task
 
-CHANGE_COLUMN = "_change"
+CHANGE_COLUMN = f"{OWN}change"
 KEEP, DELETE, UPDATE, INSERT = 0, 1, 2, 3
 
 _ANSWER = "kind string, place string, payload binary, counted long"
@@ -103,14 +104,16 @@ def write_changes(
 ) -> Changes:
     """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
 
-    A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``_kept_row_id``; ``first_row_ids`` are
+    A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``ROW_ID_COLUMN``; ``first_row_ids`` are
     the files' by ``_file``.
 
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
     count (retries, speculation) are deleted in any case.
     """
     task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality, first_row_ids)
-    return gathered_changes(rows.sparkSession, task, lambda: rows.mapInArrow(_writer(task), _ANSWER).collect())
+    # By number: PySpark would take the dot in a name for a field of a struct.
+    numbered = rows.toDF(*[str(i) for i in range(len(rows.columns))])
+    return gathered_changes(rows.sparkSession, task, lambda: numbered.mapInArrow(_writer(task, rows.columns), _ANSWER).collect())
 
 
 def gathered_changes(session: SparkSession, task: Task, run: Callable[[], Sequence[Answer]]) -> Changes:
@@ -182,11 +185,11 @@ class Task:
     first_row_ids: Mapping[str, int] | None = None
 
 
-def _writer(told: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _writer(told: Task, names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         def add_all(changes: TaskChanges) -> None:
             for batch in batches:
-                changes.add(batch)
+                changes.add(batch.rename_columns(names))
 
         yield _answer_batch(task_answers(told, add_all))
 

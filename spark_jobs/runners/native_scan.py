@@ -31,6 +31,7 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING, DecimalType, NestedField, StructType
+from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.spark_schema import arrow_type, spark_schema
 
 _SAFE_PATH = re.compile(r"/(?:[A-Za-z0-9._=-]+/)*[A-Za-z0-9][A-Za-z0-9._=-]*")
@@ -71,10 +72,10 @@ def native_rows(
     with _listed_here(session):
         rows = session.read.schema(by_id).options(**options, ignoreMissingFiles="false").parquet(*paths)
     return rows.select(
-        F.col("_metadata.file_path").alias(file),
-        F.col("_metadata.row_index").alias(position),
+        rows.metadataColumn("_metadata").getField("file_path").alias(file),
+        rows.metadataColumn("_metadata").getField("row_index").alias(position),
         *[F.col(f.name).alias(row_id) for f in lineage],
-        *[F.col(f"`{f.name}`") for f in context.data_fields],
+        *[F.col(quoted(f.name)) for f in context.data_fields],
     )
 
 

@@ -5,8 +5,8 @@ Spark partition holds the JSON of a few scan tasks; ``iceberg_ops.data`` reads t
 every file format and every kind of delete are right by construction.
 
 Two columns say where a row lives: ``_file`` (text that ``task_places`` leads back to a task: its index in the plan, or the path
-where Spark read the file) and ``_pos`` (row position in its data file). A third, ``_kept_row_id``, is there where row ids are asked
-for (see ``row_ids``).
+where Spark read the file) and ``_pos`` (row position in its data file). A third, ``ROW_ID_COLUMN``, is there where row ids are
+asked for (see ``row_ids``).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import StructType
+from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.native_scan import native_paths, native_rows, place_of
 from spark_jobs.runners.spark_schema import spark_schema, to_spark
 from spark_jobs.runners.task_bins import spread
@@ -35,7 +36,7 @@ from spark_jobs.session import task_slots
 
 FILE_COLUMN = "_file"
 POSITION_COLUMN = "_pos"
-ROW_ID_COLUMN = "_kept_row_id"
+ROW_ID_COLUMN = f"{OWN}row_id"
 _TASK_BYTES = 128 * 1024 * 1024
 
 
@@ -47,7 +48,7 @@ def live_rows(
 ) -> DataFrame:
     """The rows of ``tasks`` in the data columns of ``context``, led by ``_file`` (text) and ``_pos`` (long).
 
-    ``context`` must ask the reader for ``_pos`` beside them; where it asks for ``_row_id`` as well, ``_kept_row_id`` comes third.
+    ``context`` must ask the reader for ``_pos`` beside them; where it asks for ``_row_id`` as well, ``ROW_ID_COLUMN`` comes third.
     Rows that a task's residual rules out may or may not be among them.
     """
     native = native_paths(tasks, context, load_file_io(io_properties))

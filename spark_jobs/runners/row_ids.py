@@ -1,7 +1,7 @@
 """Row ids of rows that a statement changes in a v3 table: kept, while their last change becomes the new snapshot's (spec: "Row
 Lineage"; as Iceberg Java's Spark runtime does).
 
-Between reading and writing a row carries ``_kept_row_id``, the id that its file holds for it. Most files hold none, ids are then
+Between reading and writing a row carries ``ROW_ID_COLUMN``, the id that its file holds for it. Most files hold none, ids are then
 inherited: the file's first row id plus the row's position. Our reader fills those in; where Spark's own reader read the file, the
 writer does, from the first row ids of the files. A row that is new has neither, and is numbered by the commit.
 """
@@ -25,8 +25,8 @@ class RowIds:
         self._first = pa.array(list(first.values()), pa.int64())
 
     def lineage_of(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """``_row_id`` and ``_last_updated_sequence_number`` of rows that carry ``_file``, ``_pos`` and ``_kept_row_id``. The second
-        is null throughout: it is inherited from the commit."""
+        """``_row_id`` and ``_last_updated_sequence_number`` of rows that carry ``_file``, ``_pos`` and ``ROW_ID_COLUMN``. The
+        second is null throughout: it is inherited from the commit."""
         first = self._first.take(pc.index_in(rows.column(FILE_COLUMN), value_set=self._files))
         inherited = pc.add(first, rows.column(POSITION_COLUMN))
         return [pc.coalesce(rows.column(ROW_ID_COLUMN), inherited), pa.nulls(rows.num_rows, pa.int64())]
