@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
+from iceberg_ops.actions.changed_rows import Mode
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_rows import DeleteRows, Mode
+from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.row_commits import exact_where, row_fields
 from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.operation import Isolation

@@ -9,39 +9,31 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypedDict
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_count
+from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Committed, Isolation
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.commit.statement import evaluate_until_committed
-from iceberg_ops.data.copy_without import CopyCounts, check_counts, copy_context, copy_without
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
-from iceberg_ops.errors import UnsupportedError, VerificationError
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.table import Table
-
-Mode = Literal["merge-on-read", "copy-on-write"]
-_Matched = list[tuple[FileScanTask, npt.NDArray[np.int64]]]
-"""Tasks with the positions of their matching rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,97 +88,50 @@ class DeleteRows:
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
             return DeletedRows(committed=done, rows=0, evaluations=number)
-        context = WriteContext.for_table(table.metadata)
-        if self.mode == "merge-on-read":
-            check_row_deletes(context)
-        else:
-            context.check_format()
         found = plan(table, Scan(ref=None if self.branch == MAIN_BRANCH else self.branch, where=where))
+        changed = ChangedRows(
+            table=table,
+            found=found,
+            context=WriteContext.for_table(table.metadata),
+            mode=self.mode,
+            isolation=self.isolation,
+            conflict_filter=where,
+            operation_id=f"{self.operation_id}-{number}",
+            granularity=self.granularity,
+            fields=self._fields,
+        )
+        changed.check_formats(writes_rows=False)
         if found.tasks and whole_files_match(found):
-            done = commit_staged(catalog, table, DeleteFiles(filter=where, **self._fields(found)), ())
+            start = None if found.snapshot is None else found.snapshot.snapshot_id
+            dropping = DeleteFiles(filter=where, starting_snapshot_id=start, **self._fields)
+            done = commit_staged(catalog, table, dropping, ())
             return DeletedRows(committed=done, rows=0, evaluations=number, dropped_files=len(found.tasks))
         matched = _matched(table, found.tasks)
         if not matched:
             return DeletedRows(committed=None, rows=0, evaluations=number)
-        if self.mode == "merge-on-read":
-            return self._mark(catalog, table, found, where, matched, number)
-        return self._copy(catalog, table, found, where, matched, number)
+        return self._commit(catalog, changed, matched, number)
 
-    def _mark(
-        self, catalog: Catalog, table: Table, found: ScanPlan, where: Expression, matched: _Matched, number: int
-    ) -> DeletedRows:
-        """Merge-on-read: position deletes or deletion vectors."""
-        deletes = write_row_deletes(
-            table.io,
-            WriteContext.for_table(table.metadata),
-            matched,
-            operation_id=f"{self.operation_id}-{number}",
-            granularity=self.granularity,
-        )
-        operation = RowDelta(
-            added_deletes=deletes.added,
-            removed_deletes=deletes.replaced,
-            referenced_data_files=tuple(task.file_path for task, _ in matched),
-            conflict_filter=where,
-            isolation=self.isolation,
-            merges_vectors=True,
-            **self._fields(found),
-        )
-        done = commit_staged(catalog, table, operation, [f.file_path for f in deletes.added])
-        return DeletedRows(committed=done, rows=_count(matched), evaluations=number, added_deletes=len(deletes.added))
-
-    def _copy(
-        self, catalog: Catalog, table: Table, found: ScanPlan, where: Expression, matched: _Matched, number: int
-    ) -> DeletedRows:
-        """Copy-on-write: the touched files anew. Raises VerificationError where rows do not add up."""
-        context = replace(WriteContext.for_table(table.metadata), row_lineage=table.metadata.format_version >= 3)
-        writer = PartitionedWriter(context, table.io, operation_id=f"{self.operation_id}-{number}")
-        counts = CopyCounts()
+    def _commit(self, catalog: Catalog, changed: ChangedRows, matched: Matched, number: int) -> DeletedRows:
+        staged: list[DataFile] = []
         try:
-            whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in matched]
-            copy_without(whole, copy_context(table.metadata), table.io, writer, counts)
-            added = tuple(writer.close())
+            operation = changed.operation(matched, staged)
         except BaseException:
-            writer.abort()
+            changed.table.io.delete_many([f.file_path for f in staged])
             raise
-        staged = [f.file_path for f in added]
-        try:
-            check_counts(counts, asked=_count(matched), written=sum(f.record_count for f in added))
-        except VerificationError:
-            table.io.delete_many(staged)
-            raise
-        operation = OverwriteFiles(
-            added=added,
-            removed=tuple(task.data_file for task, _ in matched),
-            conflict_filter=where,
-            isolation=self.isolation,
-            **self._fields(found),
-        )
-        done = commit_staged(catalog, table, operation, staged)
+        done = commit_staged(catalog, changed.table, operation, [f.file_path for f in staged])
+        copied = self.mode == "copy-on-write"
         return DeletedRows(
             committed=done,
-            rows=_count(matched),
+            rows=row_count(matched),
             evaluations=number,
-            rewritten_files=len(matched),
-            added_files=len(added),
+            rewritten_files=len(matched) if copied else 0,
+            added_files=len(staged) if copied else 0,
+            added_deletes=0 if copied else len(staged),
         )
 
-    def _fields(self, found: ScanPlan) -> _Fields:
-        return _Fields(
-            branch=self.branch,
-            run_key=self.run_key,
-            summary=dict(self.summary),
-            staged=self.staged,
-            starting_snapshot_id=None if found.snapshot is None else found.snapshot.snapshot_id,
-        )
-
-
-class _Fields(TypedDict):
-    branch: str
-    run_key: str | None
-    summary: dict[str, str]
-    staged: bool
-    starting_snapshot_id: int | None
+    @property
+    def _fields(self) -> RowFields:
+        return RowFields(branch=self.branch, run_key=self.run_key, summary=dict(self.summary), staged=self.staged)
 
 
 def whole_files_match(found: ScanPlan) -> bool:
@@ -195,11 +140,7 @@ def whole_files_match(found: ScanPlan) -> bool:
     return all(t.residual == ALWAYS_TRUE or metrics_all_match(found.filter, t.data_file) for t in found.tasks)
 
 
-def _count(matched: _Matched) -> int:
-    return sum(len(positions) for _, positions in matched)
-
-
-def _matched(table: Table, tasks: list[FileScanTask]) -> _Matched:
+def _matched(table: Table, tasks: list[FileScanTask]) -> Matched:
     """Positions of the live rows for which each task's residual is true; tasks without any left out."""
     context = ReadContext.for_table(table.metadata, columns=[POS])
     found = []

@@ -34,19 +34,20 @@ class CopyCounts:
 
 
 def copy_context(metadata: TableMetadata) -> ReadContext:
-    """Every column and the positions; in v3 also the row ids and last changes, which rows that only move keep."""
-    lineage = [ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name] if metadata.format_version >= 3 else []
-    return ReadContext.for_table(metadata, columns=[*(f.name for f in metadata.schema.fields), *lineage, POS.name])
+    """Every column and, last, the positions; in v3 also the row ids and last changes, which rows that only move keep."""
+    lineage = [ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER] if metadata.format_version >= 3 else []
+    return ReadContext.for_table(metadata, columns=[*(f.name for f in metadata.schema.fields), *lineage, POS])
 
 
 def copy_without(
     files: Iterable[tuple[FileScanTask, Positions]], read: ReadContext, io: FileIO, writer: PartitionedWriter, counts: CopyCounts
 ) -> None:
-    """Write the live rows of each task but for its positions. ``read`` has the positions as a column (``copy_context``)."""
+    """Write the live rows of each task but for its positions. ``read`` has the positions as its last column (``copy_context``)."""
     for task, gone in files:
         for batch in read_task(task, read, io):
-            keep = ~np.isin(batch.column(POS.name).to_numpy(zero_copy_only=False), gone, assume_unique=True)
-            kept = batch.filter(pa.array(keep)).drop_columns([POS.name])
+            at = batch.num_columns - 1
+            keep = ~np.isin(batch.column(at).to_numpy(zero_copy_only=False), gone, assume_unique=True)
+            kept = batch.select(list(range(at))).filter(pa.array(keep))
             counts.read += batch.num_rows
             counts.dropped += batch.num_rows - kept.num_rows
             if kept.num_rows:
