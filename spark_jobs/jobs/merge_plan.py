@@ -18,6 +18,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING
 from spark_jobs.jobs.assignment import check_assignable
 from spark_jobs.jobs.conditions import condition, expression
+from spark_jobs.jobs.nested_assignment import Path, with_fields
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
 from spark_jobs.runners.column_names import OWN, quoted
@@ -157,9 +158,9 @@ def set_values(
     *,
     evaluated_once: bool = False,
 ) -> dict[str, Column]:
-    """SET's expressions by top-level column; ``a.b`` replaces a field inside struct ``a``; ``tables`` and ``evaluated_once`` as in
+    """SET's expressions by top-level column; ``a.b`` sets a field inside struct ``a``; ``tables`` and ``evaluated_once`` as in
     ``expression``. Raises WhereError, OptionError."""
-    values: dict[str, Column] = {}
+    values: dict[str, dict[Path, Column]] = {}
     for name, text in assigned.items():
         found = schema.find(name, case_sensitive=False)
         if found is None:
@@ -167,14 +168,15 @@ def set_values(
                 f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})"
             )
         root, *inside = _path_to(schema, found.field_id)
-        value = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
-        if not inside:
-            if root in values:
-                raise OptionError(f"SET assigns {root!r} twice")
-            values[root] = value
-        else:
-            values[root] = values.get(root, F.col(prefix + quoted(root))).withField(".".join(map(quoted, inside)), value)
-    return values
+        parts = values.setdefault(root, {})
+        if tuple(inside) in parts:
+            raise OptionError(f"SET assigns {schema.names_by_id[found.field_id]!r} twice")
+        parts[tuple(inside)] = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
+    return {
+        f.name: with_fields(f.name, F.col(prefix + quoted(f.name)), f.type, values[f.name])
+        for f in schema.fields
+        if f.name in values
+    }
 
 
 def _path_to(schema: Schema, field_id: int) -> tuple[str, ...]:
