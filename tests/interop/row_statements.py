@@ -15,18 +15,21 @@ from typing import Any, Literal
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField
+from iceberg_ops.spec.schema_evolution import SchemaEvolution
+from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, FLOAT, INT, LONG, MISSING, STRING, DecimalType, NestedField, StructType
 
-SCHEMA = Schema.of(
+OLD_SCHEMA = Schema.of(
     NestedField(1, "id", LONG, True),
     NestedField(2, "k", INT),
-    NestedField(3, "city", STRING),
+    NestedField(3, "town", STRING),
     NestedField(4, "day", DATE),
-    NestedField(5, "amount", DOUBLE),
+    NestedField(5, "amount", FLOAT),
     NestedField(6, "price", DecimalType(9, 2)),
     NestedField(7, "flag", BOOLEAN),
+    NestedField(8, "place", StructType((NestedField(9, "x", INT), NestedField(10, "name", STRING)))),
 )
-COLUMNS = tuple(f.name for f in SCHEMA.fields)
+"""Of the oldest files: ``evolved`` makes it the schema that statements name."""
+COLUMNS = ("id", "k", "city", "day", "amount", "price", "flag", "place", "grade")
 
 VALUES: Mapping[str, Sequence[Any]] = {
     "k": (None, -1, 0, 1, 2, 3, 7),
@@ -35,10 +38,27 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "amount": (None, float("nan"), -0.0, 0.0, float("inf"), -1.5, 2.5, 6.25, 100.0),
     "price": (None, Decimal("0.00"), Decimal("-3.25"), Decimal("1.50"), Decimal("9999999.99"), Decimal("12.00")),
     "flag": (None, True, False),
+    "place": (None, (None, None, None), (1, "Oslo", None), (2, "O'Hare", 3), (3, None, 1)),
+    "grade": (None, 0, 5, 9),
 }
 
-# In each text {p} is the side a column is of: nothing, "target." or "source.". Comparisons of a double with zero have no bare
-# column: Iceberg Java prunes files, and drops whole ones, as if -0.0 were less than 0.0, which it is not in SQL.
+
+def evolved(change: SchemaEvolution, version: int) -> SchemaEvolution:
+    """A column renamed, one promoted, one added (from v3 on with a default of the rows that are there), and one inside a struct."""
+    change = change.rename_column("town", "city").update_type("amount", DOUBLE)
+    change = change.add_column("grade", INT, default=5 if version >= 3 else MISSING)
+    return change.add_column("level", INT, parent="place")
+
+
+def old_row(row: Sequence[Any]) -> tuple[Any, ...]:
+    """What of a row ``OLD_SCHEMA`` holds."""
+    *values, place, _ = row
+    return (*values, place and place[:2])
+
+
+# In each text {p} is the side a column is of: nothing, "target." or "source.". Iceberg Java prunes files, and drops whole ones, as
+# if -0.0 were less than 0.0 and NaN greater than nothing, neither of which is so in SQL: a bare double is compared with no zero,
+# and with < and > only beside a condition that says what is to become of NaN (also under NOT).
 CONDITIONS = (
     "{p}id % 3 = {n}", "{p}id BETWEEN {m} AND {m} + 9", "{p}id IN ({m}, {m} + 1, 2)", "{p}id NOT IN (1, {m})",
     "{p}k > {n}", "{p}k <= {n}", "{p}k IS NULL", "{p}k <=> NULL", "NOT ({p}k > {n})", "{p}k = NULL", "{p}k IN ({n}, NULL)",
@@ -49,15 +69,22 @@ CONDITIONS = (
     "{p}city LIKE '_ome'", "{p}city RLIKE '^Z.r'", "{p}city <=> NULL",
     "{p}day < DATE '2024-01-31'", "{p}day = DATE '2024-02-29'", "{p}day >= '2024-01-31'", "year({p}day) = 2024", "{p}day IS NULL",
     "{p}day BETWEEN DATE '2024-01-01' AND DATE '2024-01-31'", "{p}day <> DATE '1969-12-31'", "month({p}day) IN (1, 12)",
-    "{p}amount > 5", "{p}amount + 0.0 >= 0.0", "{p}amount + 0.0 = 0.0",
+    "{p}amount > 5 AND NOT isnan({p}amount)", "{p}amount + 0.0 > 5", "{p}amount + 0.0 >= 0.0", "{p}amount + 0.0 = 0.0",
     "{p}amount + 0.0 = -0.0", "{p}amount + 0.0 < 0", "{p}amount + 0.0 <> 0.0",
-    "isnan({p}amount)", "{p}amount = double('NaN')", "{p}amount <= 2.5", "{p}amount IS NULL", "{p}amount + 0.0 IN (0.0, 2.5)",
-    "{p}amount < double('Infinity')", "NOT ({p}amount > 2)", "{p}amount NOT IN (2.5, -1.5)",
+    "isnan({p}amount)", "{p}amount = double('NaN')", "{p}amount <= 2.5 AND NOT isnan({p}amount)", "{p}amount + 0.0 <= 2.5",
+    "{p}amount IS NULL", "{p}amount + 0.0 IN (0.0, 2.5)",
+    "{p}amount < double('Infinity') AND NOT isnan({p}amount)", "NOT ({p}amount > 2 OR isnan({p}amount))",
+    "{p}amount NOT IN (2.5, -1.5)",
     "{p}amount + 0.0 BETWEEN -0.0 AND 6.25",
-    "{p}amount >= double('Infinity')", "{p}amount < double('NaN')", "{p}amount <> double('NaN')",
+    "{p}amount + 0.0 >= double('Infinity')", "{p}amount < double('NaN')", "{p}amount <> double('NaN')",
     "{p}price > 1", "{p}price = 1.5", "{p}price < 0", "{p}price IN (0, 12.00)", "{p}price >= 1.505", "{p}price IS NULL",
     "{p}price = {p}amount", "{p}price <> 12",
     "{p}flag", "NOT {p}flag", "{p}flag IS NOT TRUE", "{p}flag IS NULL", "{p}flag = false", "{p}flag <=> NULL", "true", "false",
+    "{p}place IS NULL", "{p}place.x > 1", "{p}place.x IS NULL", "{p}place.name = 'Oslo'", "{p}place.name LIKE 'O%'",
+    "NOT ({p}place.x < 3)", "{p}place.x <=> {p}place.level", "{p}place.level IS NULL", "{p}place.level = 3",
+    "{p}place.x IN (1, NULL)",
+    "{p}place.level NOT IN (1, 2)", "{p}grade = 5", "{p}grade IS NULL", "{p}grade > 4", "{p}grade <> 5", "{p}grade IN (0, 5)",
+    "{p}grade <=> {p}k", "NOT ({p}grade BETWEEN 1 AND 5)", "coalesce({p}grade, -1) < 5",
     "NULL", "coalesce({p}flag, {p}k > 0)", "CASE WHEN {p}k > 1 THEN {p}flag ELSE {p}amount > 0 END",
 )  # fmt: skip
 SUBQUERIES = (
@@ -68,7 +95,8 @@ SUBQUERIES = (
     "EXISTS (SELECT 1 FROM {src} WHERE amount > 1000)", "{p}amount > (SELECT avg(amount) FROM {src} WHERE NOT isnan(amount))",
     "{p}k = (SELECT max(k) FROM {src} s WHERE s.id = target.id)", "{p}k < (SELECT k FROM {src} WHERE false)",
     "({p}k, {p}city) IN (SELECT k, city FROM {src})", "{p}amount IN (SELECT amount FROM {src})",
-    "{p}price IN (SELECT k FROM {src})",
+    "{p}price IN (SELECT k FROM {src})", "{p}place.x IN (SELECT place.x FROM {src})", "{p}grade NOT IN (SELECT grade FROM {src})",
+    "{p}grade >= (SELECT max(o.grade) FROM {target} o WHERE o.place.name = target.city)",
     "{p}id > (SELECT min(o.id) FROM {target} o WHERE o.city <=> target.city)", "{p}k NOT IN (SELECT o.k + 1 FROM {target} o)",
     "{p}day <= (SELECT max(o.day) FROM {target} o JOIN {src} s ON o.id = s.id)",
     "{p}id IN (WITH s AS (SELECT * FROM {src}) SELECT a.id FROM s a LEFT ANTI JOIN {target} o ON a.id = o.id + 1)",
@@ -92,20 +120,30 @@ SETS: Mapping[str, Sequence[str]] = {
     "amount": ("{p}amount * 2", "-{p}amount", "{p}price", "{p}k", "double('NaN')", "NULL", "coalesce({p}amount, -0.0)", "1"),
     "price": ("{p}price + 1", "abs({p}price)", "{p}k", "NULL", "{p}price / 3", "7", "CAST({p}k AS DECIMAL(9, 2))", "{p}amount"),
     "flag": ("NOT {p}flag", "{p}k > 2", "{p}city = 'Oslo'", "NULL", "isnan({p}amount)"),
+    "place": ("{p}place", "NULL", "named_struct('x', {p}k, 'name', {p}city, 'level', 1)"),
+    "grade": ("{p}grade + 1", "NULL", "5", "{p}place.level", "coalesce({p}grade, {p}k)"),
+    "place.x": ("{p}k", "{p}place.x + 1", "NULL", "{p}grade"),
+    "place.name": ("{p}city", "upper({p}place.name)", "'here'"),
+    "place.level": ("{p}place.x", "{p}id % 4", "4"),
 }
 ONS = (
     "target.id = source.id", "target.id = source.id AND target.k > 0", "target.id = source.id AND source.flag",
-    "target.id <=> source.id", "source.id + 1 = target.id", "target.id = source.id AND target.day >= DATE '2024-01-31'",
-    "target.id = source.id AND (target.amount > 0 OR target.amount IS NULL)", "target.id = source.id AND target.city = source.city",
+    "target.id <=> source.id", "source.id + 1 = target.id", "target.id = source.id AND target.grade = 5",
+    "target.id = source.id AND target.place.x <=> source.place.x", "target.id = source.id AND target.grade <=> source.grade",
+    "target.id = source.id AND target.day >= DATE '2024-01-31'",
+    "target.id = source.id AND (target.amount + 0.0 > 0 OR target.amount IS NULL)",
+    "target.id = source.id AND target.city = source.city",
 )  # fmt: skip
 LOOSE_ONS = ("target.k = source.k", "target.k <=> source.k", "target.city = source.city AND target.flag <=> source.flag",
-             "target.amount = source.amount", "target.price = source.price AND target.id > source.id")  # fmt: skip
+             "target.amount = source.amount", "target.place.name = source.city",
+             "target.price = source.price AND target.id > source.id")  # fmt: skip
 ONE_ROW_EACH = "row_number() OVER (PARTITION BY {by} ORDER BY id) AS number"
 QUERIES = (
-    "SELECT * FROM src", "SELECT * FROM src WHERE k IN (SELECT k FROM src WHERE amount > 0)",
+    "SELECT * FROM src", "SELECT * FROM src", "SELECT * FROM src WHERE k IN (SELECT k FROM src WHERE amount > 0)",
     "SELECT s.* FROM src s LEFT ANTI JOIN {target} t ON s.id = t.id UNION SELECT * FROM src WHERE id IN (SELECT id FROM {target})",
     "SELECT * FROM src WHERE amount > (SELECT avg(price) FROM src)", "SELECT * FROM src WHERE false",
-    "SELECT id + 7 AS id, k, city, day, amount, price, flag FROM {target} WHERE id < 1000",
+    "SELECT id + 7 AS id, k, city, day, amount, price, flag, place, grade FROM {target} WHERE id < 1000",
+    "SELECT nullif(id, 26) AS id, k, city, day, amount, price, flag, place, grade FROM src",
 )  # fmt: skip
 
 
@@ -209,10 +247,12 @@ class Generator:
 
     def _sets(self, prefixes: Sequence[str], *, insert: bool = False, subqueries: bool = False) -> dict[str, str]:
         names = self.random.sample(COLUMNS[1:], self.random.randint(1, 3))
-        if insert:
-            names = ["id", *names]
+        if insert:  # with the column that may have a write default: jobs want it named
+            names = ["id", *names, *(["grade"] if "grade" not in names else [])]
         elif self.random.random() < 0.1:
             names.append("id")
+        if not insert and "place" in names and self.random.random() < 0.6:
+            names[names.index("place")] = self.random.choice(("place.x", "place.name", "place.level"))
         nested = subqueries and self.random.random() < 0.3
         return {
             name: self._filled(self.random.choice(SCALARS.get(name, SETS[name]) if nested else SETS[name]), prefixes)
@@ -230,13 +270,13 @@ class Generator:
             by = self.random.choice(("k", "city"))
             query, on = (
                 f"SELECT * FROM (SELECT *, {ONE_ROW_EACH.format(by=by)} FROM src) WHERE number = 1",
-                f"target.{by} = source.{by}",
+                f"target.{by} {self.random.choice(('=', '<=>'))} source.{by}",
             )
         clauses = [c for when in ("matched", "not-matched", "not-matched-by-source") for c in self._clauses(when)]
         return Statement("merge", query=query, on=on, clauses=tuple(clauses or self._clauses("matched", 1)))
 
     def _clauses(self, when: Any, at_least: int = 0) -> list[MergeClause]:
-        count = max(at_least, self.random.choice({"matched": (1, 1, 2, 3), "not-matched": (0, 1, 1, 2)}.get(when, (0, 0, 1, 2))))
+        count = max(at_least, self.random.choice({"matched": (1, 2, 2, 3), "not-matched": (0, 1, 1, 2)}.get(when, (0, 0, 1, 2))))
         return [self._one_clause(when, last=i == count - 1) for i in range(count)]
 
     def _one_clause(self, when: Any, *, last: bool) -> MergeClause:

@@ -8,6 +8,7 @@ is given, on every table), ``ICEBERG_OPS_SEED`` where the seeds begin.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from spark_jobs.jobs.dispatch import run
 from spark_jobs.session import spark_session
 from tests.data.files import batch_of
 from tests.interop.lake import JavaError, Lake, same, texts
-from tests.interop.row_statements import SCHEMA, Generator, Statement
+from tests.interop.row_statements import OLD_SCHEMA, Generator, Statement, evolved, old_row
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java, pytest.mark.spark]
 
@@ -50,8 +51,11 @@ TABLES = [
     if ASKED or (v + m + s) % 2 == 0
 ]
 CARDINALITY = "MERGE_CARDINALITY_VIOLATION"
-JAVA_CAN_NOT = "UNSUPPORTED_CORRELATED_SCALAR_SUBQUERY"
-"""What Spark's plan for Java's merge-on-read UPDATE refuses although its SQL allows it (its Expand takes no such SET)."""
+EXPAND = re.compile(r"SUBQUERY_EXPRESSION_CATEGORY\.UNSUPPORTED_\w+_SUBQUERY.*Expand \[", re.DOTALL)
+"""What Spark's plan for Java's merge-on-read UPDATE refuses although its SQL allows it (its Expand takes no such SET). Java is
+asked for it copy-on-write."""
+NULL_PREFIX = 'Cannot invoke "String.startsWith(String)" because the return value of "org.apache.iceberg.expressions.BoundReference'
+"""Where Java's residuals fail: ``LIKE 'O%'`` on an identity partition that is NULL. It is asked again in words it does not push."""
 
 
 @pytest.fixture(scope="module")
@@ -78,16 +82,9 @@ class Twins:
         run(self.session, JobSpec(table=lake.sql_name, catalog=config, **parts))
 
     def run_both(self, statement: Statement) -> str | None:
-        """Run it on both; Java's error, where it is one: then ours is one too, and both tables are as they were. What Java can not
-        run is run on neither."""
+        """Run it on both; Java's error, where it is one: then ours is one too, and both tables are as they were."""
         heads = [lake.table.metadata.current_snapshot_id for lake in (self.ours, self.theirs)]
-        theirs = ours = None
-        try:
-            self.theirs.run_java(statement.sql("{T}"))
-        except JavaError as e:
-            theirs = str(e)
-            if JAVA_CAN_NOT in theirs:
-                return theirs
+        theirs, ours = self._java(statement.sql("{T}")), None
         try:
             self.job(self.ours, **statement.job(self.mode, self.source))
         except IcebergOpsError as e:
@@ -100,6 +97,30 @@ class Twins:
                 assert isinstance(ours, DataError), f"{ours!r}: {statement}"
                 assert "matched by one source row" in str(ours)
         return theirs
+
+    def _java(self, sql: str) -> str | None:
+        """Run it on Java's table; its error. What only Java's plan can not do is asked for in another way."""
+        unpushed = re.sub(r"((?:target\.|source\.)?city) (NOT )?LIKE", r"concat(\1, '') \2LIKE", sql)
+        error = self._refused(sql)
+        if error is not None and EXPAND.search(error):
+            self.theirs.run_java("ALTER TABLE {T} SET TBLPROPERTIES ('write.update.mode' = 'copy-on-write')")
+            error = self._refused(sql)
+            self.theirs.run_java(f"ALTER TABLE {{T}} SET TBLPROPERTIES ('write.update.mode' = '{self.mode}')")
+        return self._refused(unpushed) if error is not None and NULL_PREFIX in error else error
+
+    def _refused(self, sql: str) -> str | None:
+        try:
+            self.theirs.run_java(sql)
+        except JavaError as e:
+            return str(e)
+        return None
+
+    def refill(self, generator: Generator) -> None:
+        """More rows where statements left few: each has something to change."""
+        if len(self.ours.our_rows()) < 12:
+            rows = generator.rows(24, 12)
+            for lake in (self.ours, self.theirs):
+                lake.append(rows)
 
     def agree(self, after: str) -> None:
         """Both tables hold the same rows, whoever reads them."""
@@ -141,17 +162,19 @@ class Lineage:
 
 
 def twins(session: SparkSession, lake: Lake, generator: Generator, folder: Path, version: int, mode: str, spec: str) -> Twins:
-    """Two tables with rows in three files per partition, and deletes of every kind the version has."""
+    """Two tables with rows in three files per partition, one of an older schema, and deletes of every kind the version has."""
     source = str(folder / "source.parquet")
-    pq.write_table(pa.Table.from_batches([batch_of(SCHEMA, generator.rows(16, 24))]), source)
     made = Twins(session, lake, Lake(lake.java, lake.catalog, f"{lake.name}_java"), mode, source)
     for one in (made.ours, made.theirs):
         modes: dict[str, Any] = {f"write_{kind}_mode": mode for kind in ("update", "merge")}
-        one.create(SCHEMA, SPECS[spec][0], version=version, write_delete_mode="merge-on-read", **modes)
+        one.create(OLD_SCHEMA, SPECS[spec][0], version=version, write_delete_mode="merge-on-read", **modes)
     rows = generator.rows(36)
-    for first in (0, 12, 24):
-        for one in (made.ours, made.theirs):
-            one.append(rows[first : first + 12])
+    for one in (made.ours, made.theirs):
+        one.append(old_row(row) for row in rows[:12])
+        one.evolve(lambda change: evolved(change, version))
+        one.append(rows[12:24])
+        one.append(rows[24:])
+    pq.write_table(pa.Table.from_batches([batch_of(made.ours.table.schema, generator.rows(16, 24))]), source)
     gone = f"DELETE FROM {{T}} WHERE id % 7 = {generator.random.randrange(7)}"
     keys = ",".join(("id", SPECS[spec][1])).strip(",")
     query = f"SELECT *, id % 2 = 0 AS gone FROM parquet.`{source}` WHERE id % 4 < 2"
@@ -180,6 +203,7 @@ def test_generated_statements(lake: Lake, session: SparkSession, tmp_path: Path,
         same(made.theirs.our_rows(), made.ours.our_rows(), f"after {statement.sql('t')}")
         if lineage is not None:
             lineage.agree(statement.sql("t"))
+        made.refill(generator)
     made.agree("all statements")
 
 
