@@ -75,9 +75,14 @@ def parse_where(text: str, *, subqueries: bool = False) -> Expression:
     if not subqueries and _has_subquery(tree):
         raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
     try:
-        return _truth(tree, Want.TRUE)
+        return where_of(tree)
     except RecursionError:
         raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
+
+
+def where_of(tree: Node) -> Expression:
+    """The rows for which the parsed condition ``tree`` is true. Raises WhereError."""
+    return _truth(tree, Want.TRUE)
 
 
 def _has_subquery(node: Node) -> bool:

@@ -6,14 +6,13 @@ pruning and conflict checks; what that reader does not understand means "may mat
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.errors import WhereError
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, And, Expression, MayMatch, Not, Or, Predicate, Reference, TransformTerm
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
@@ -25,24 +24,7 @@ def pruning_filter(where: str | None, schema: Schema, *, subqueries: bool = Fals
 
     ``target.city`` is the column ``city``, as Spark resolves it: before a field of a column that is called ``target``.
     """
-    return ALWAYS_TRUE if where is None else _unqualified(parse_where(where, subqueries=subqueries), schema)
-
-
-def _unqualified(found: Expression, schema: Schema) -> Expression:
-    def plain(name: str) -> str:
-        qualifier, _, rest = name.partition(".")
-        return rest if qualifier.lower() == TARGET and schema.find(rest, case_sensitive=False) is not None else name
-
-    if isinstance(found, And | Or):
-        return type(found)(_unqualified(found.left, schema), _unqualified(found.right, schema))
-    if isinstance(found, Not):
-        return Not(_unqualified(found.child, schema))
-    if isinstance(found, Predicate):
-        reference, term = Reference(plain(found.term.name)), found.term
-        return replace(found, term=replace(term, reference=reference) if isinstance(term, TransformTerm) else reference)
-    if isinstance(found, MayMatch):
-        return replace(found, columns=tuple(plain(name) for name in found.columns))
-    return found
+    return ALWAYS_TRUE if where is None else unqualified(parse_where(where, subqueries=subqueries), TARGET, schema)
 
 
 def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = None) -> Column:

@@ -1,0 +1,34 @@
+"""The same expression over columns of other names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from iceberg_ops.expressions.predicates import And, Expression, MayMatch, Not, Or, Predicate, Reference, TransformTerm
+from iceberg_ops.spec.schema import Schema
+
+
+def renamed(found: Expression, name_of: Callable[[str], str]) -> Expression:
+    """``found``, unbound, with every column's dotted name replaced."""
+    if isinstance(found, And | Or):
+        return type(found)(renamed(found.left, name_of), renamed(found.right, name_of))
+    if isinstance(found, Not):
+        return Not(renamed(found.child, name_of))
+    if isinstance(found, Predicate):
+        reference, term = Reference(name_of(found.term.name)), found.term
+        return replace(found, term=replace(term, reference=reference) if isinstance(term, TransformTerm) else reference)
+    if isinstance(found, MayMatch):
+        return replace(found, columns=tuple(name_of(name) for name in found.columns))
+    return found
+
+
+def unqualified(found: Expression, table: str, schema: Schema) -> Expression:
+    """``found`` with ``table.city`` as ``city`` where ``schema`` has that column, as Spark resolves it: before a field of a column
+    that is called like the table."""
+
+    def plain(name: str) -> str:
+        qualifier, _, rest = name.partition(".")
+        return rest if qualifier.lower() == table and schema.find(rest, case_sensitive=False) is not None else name
+
+    return renamed(found, plain)

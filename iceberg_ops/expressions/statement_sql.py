@@ -1,0 +1,77 @@
+"""The SQL of UPDATE and MERGE in pieces: what a column is set to, and conditions cut at their ANDs.
+
+Only the forms that need no engine are recognised: a constant, a column, an equality of two columns. What a name means is for those
+to say who know the tables; anything else is handed back as text that this package does not evaluate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from iceberg_ops.expressions.predicates import Expression
+from iceberg_ops.expressions.where import where_of
+from iceberg_ops.expressions.where_literals import DIALECT, Constant, Node, constant
+from iceberg_ops.expressions.where_parser import parse_condition
+from iceberg_ops.expressions.where_terms import column_text
+
+_CUT_TEXT = frozenset({exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR})
+"""Types whose casts may cut or pad a text: a comparison does not ask, a value does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnText:
+    """A column as it is written, ``parts`` of its dotted name apart."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunct:
+    """One of the conditions that AND joins. ``pair`` are its sides where it is an equality of two columns."""
+
+    text: str
+    where: Expression
+    columns: tuple[ColumnText, ...]
+    pair: tuple[ColumnText, ColumnText] | None
+
+
+def parse_value(text: str) -> Constant | ColumnText | None:
+    """What ``text`` gives for a row: a literal, NULL or a column; None: something else. Raises WhereError for what does not
+    parse."""
+    node = parse_condition(text).unnest()
+    if any(kind.this in _CUT_TEXT for kind in node.find_all(exp.DataType)):
+        return None
+    value = constant(node)
+    return _column(node) if value is None else value
+
+
+def conjuncts(text: str) -> list[Conjunct]:
+    """The conditions of which ``text`` is the conjunction: it is true where all of them are. Raises WhereError."""
+    return [_conjunct(node) for node in _parts(parse_condition(text))]
+
+
+def _parts(node: Node) -> list[Node]:
+    inner = node.unnest()
+    if not isinstance(inner, exp.And):
+        return [inner]
+    return [*_parts(inner.this), *_parts(inner.expression)]
+
+
+def _conjunct(node: Node) -> Conjunct:
+    columns = tuple(dict.fromkeys(ColumnText(tuple(p.name for p in found.parts)) for found in node.find_all(exp.Column)))
+    left, right = (_column(node.this), _column(node.expression)) if isinstance(node, exp.EQ) else (None, None)
+    pair = (left, right) if left is not None and right is not None else None
+    return Conjunct(node.sql(dialect=DIALECT), where_of(node), columns, pair)
+
+
+def _column(node: Node) -> ColumnText | None:
+    inner = node.unnest()
+    if not isinstance(inner, exp.Column) or not column_text(inner):
+        return None
+    return ColumnText(tuple(part.name for part in inner.parts))
