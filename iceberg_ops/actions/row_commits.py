@@ -13,6 +13,7 @@ from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact
+from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 
@@ -37,7 +38,7 @@ def row_fields(run: Run) -> RowFields:
 
 def exact_where(run: Run, text: str) -> Expression:
     """A job's WHERE. Raises WhereError, and UnsupportedError for one that only Spark can evaluate."""
-    where = parse_where(text)
+    where = unqualified(parse_where(text), "target", run.table.schema)
     bind(run.table.schema, where, case_sensitive=False)
     if not is_exact(where):
         raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")

@@ -10,14 +10,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from iceberg_ops.expressions.predicates import Expression
+from iceberg_ops.expressions.predicates import Expression, Literal
 from iceberg_ops.expressions.where import where_of
 from iceberg_ops.expressions.where_literals import DIALECT, Constant, Node, constant
 from iceberg_ops.expressions.where_parser import parse_condition
 from iceberg_ops.expressions.where_terms import column_text
-
-_CUT_TEXT = frozenset({exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR})
-"""Types whose casts may cut or pad a text: a comparison does not ask, a value does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +42,11 @@ def parse_value(text: str) -> Constant | ColumnText | None:
     """What ``text`` gives for a row: a literal, NULL or a column; None: something else. Raises WhereError for what does not
     parse."""
     node = parse_condition(text).unnest()
-    if any(kind.this in _CUT_TEXT for kind in node.find_all(exp.DataType)):
-        return None
+    if any(kind.this is exp.DataType.Type.TEXT for kind in node.find_all(exp.DataType)):
+        return None  # the parser forgets how long a CHAR or VARCHAR is
     value = constant(node)
+    if isinstance(value, Literal) and isinstance(value.value, float) and value.value == 0 and "-" in text:
+        return None  # negative zero is told from zero where it is stored, not where it is compared
     return _column(node) if value is None else value
 
 

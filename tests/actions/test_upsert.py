@@ -138,7 +138,7 @@ def test_null_keys_are_keys_and_the_rows_of_another_table_are_a_source(place: Ro
     schema = Schema.of(NestedField(1, "k", LONG), NestedField(2, "v", STRING))
     place.create(schema)
     place.create(schema, name="other")
-    rows = [{"k": 1, "v": "a"}, {"k": None, "v": "b"}]
+    rows: list[dict[str, Any]] = [{"k": 1, "v": "a"}, {"k": None, "v": "b"}]
     types = pa.schema({"k": pa.int64(), "v": pa.string()})
     place.run("append", name="other", source=place.source(rows, types))
     for _ in range(2):
@@ -150,7 +150,7 @@ def test_null_keys_are_keys_and_the_rows_of_another_table_are_a_source(place: Ro
 
 def test_an_upsert_is_done_once_per_run_key_and_an_empty_source_is_nothing(place: RowsPlace) -> None:
     place.create(SCHEMA)
-    one = {"source": source(place, [row("a", 1)]), "run_key": "k"}
+    one: dict[str, Any] = {"source": source(place, [row("a", 1)]), "run_key": "k"}
     assert [place.run("upsert", **one).status for _ in range(2)] == ["committed", "already-committed"]
     assert place.run("upsert", source=source(place, [])).status == "nothing-to-do"
 

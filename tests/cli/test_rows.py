@@ -148,7 +148,7 @@ def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -
         (["append"], "use iceberg-ops append"),
         (["delete", "--where", "upper(city) = 'ROME'"], "without Spark"),
         (["delete", "--where", "nope = 1"], "no column named 'nope'"),
-        (["update", "--set", "id = 1"], "without Spark"),
+        (["update", "--set", "id = id + 1"], "without Spark"),
         (["publish", "--wap-id", "unknown"], "no staged snapshot with wap.id unknown"),
         (["publish"], "either --wap-id or --snapshot-id"),
     ],
