@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING
 from spark_jobs.jobs.assignment import check_assignable
 from spark_jobs.jobs.conditions import condition, expression
 from spark_jobs.jobs.nested_assignment import Path, with_fields
 from spark_jobs.jobs.sql_tables import SqlTables
+from spark_jobs.jobs.write_defaults import is_default, left_out, write_default
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
 from spark_jobs.runners.column_names import OWN, quoted
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, ROW_ID_COLUMN
@@ -135,18 +135,11 @@ def _clause_values(
         if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
             raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
         return {f.name: F.col(f"source.{quoted(given[f.name.lower()])}") for f in schema.fields}
-    base = {f.name: F.col(f"target.{quoted(f.name)}") for f in schema.fields} if clause.action == "update" else {}
-    if clause.action == "insert":
-        refuse_hidden_defaults(schema, clause.assignments)
+    if clause.action == "update":
+        base = {f.name: F.col(f"target.{quoted(f.name)}") for f in schema.fields}
+    else:
+        base = left_out(schema, clause.assignments)
     return {**base, **set_values(joined, schema, clause.assignments, tables, "target.")}
-
-
-def refuse_hidden_defaults(schema: Schema, given: Mapping[str, str]) -> None:
-    """Raise OptionError where an insert leaves out a column with a write default: it must be named."""
-    named = {name.lower() for name in given}
-    for f in schema.fields:
-        if f.name.lower() not in named and f.write_default is not MISSING and f.write_default is not None:
-            raise OptionError(f"merge: insert leaves out {f.name!r}, which has a write default: assign it")
 
 
 def set_values(
@@ -158,8 +151,8 @@ def set_values(
     *,
     evaluated_once: bool = False,
 ) -> dict[str, Column]:
-    """SET's expressions by top-level column; ``a.b`` sets a field inside struct ``a``; ``tables`` and ``evaluated_once`` as in
-    ``expression``. Raises WhereError, OptionError."""
+    """SET's expressions by top-level column; ``a.b`` sets a field inside struct ``a``; ``DEFAULT`` is the write default; ``tables``
+    and ``evaluated_once`` as in ``expression``. Raises WhereError, OptionError."""
     values: dict[str, dict[Path, Column]] = {}
     for name, text in assigned.items():
         found = schema.find(name, case_sensitive=False)
@@ -171,7 +164,10 @@ def set_values(
         parts = values.setdefault(root, {})
         if tuple(inside) in parts:
             raise OptionError(f"SET assigns {schema.names_by_id[found.field_id]!r} twice")
-        parts[tuple(inside)] = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
+        if is_default(text):
+            parts[tuple(inside)] = write_default(found)
+        else:
+            parts[tuple(inside)] = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
     return {
         f.name: with_fields(f.name, F.col(prefix + quoted(f.name)), f.type, values[f.name])
         for f in schema.fields

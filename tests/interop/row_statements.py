@@ -121,7 +121,7 @@ SETS: Mapping[str, Sequence[str]] = {
     "price": ("{p}price + 1", "abs({p}price)", "{p}k", "NULL", "{p}price / 3", "7", "CAST({p}k AS DECIMAL(9, 2))", "{p}amount"),
     "flag": ("NOT {p}flag", "{p}k > 2", "{p}city = 'Oslo'", "NULL", "isnan({p}amount)"),
     "place": ("{p}place", "NULL", "named_struct('x', {p}k, 'name', {p}city, 'level', 1)"),
-    "grade": ("{p}grade + 1", "NULL", "5", "{p}place.level", "coalesce({p}grade, {p}k)"),
+    "grade": ("{p}grade + 1", "NULL", "DEFAULT", "{p}place.level", "coalesce({p}grade, {p}k)"),
     "place.x": ("{p}k", "{p}place.x + 1", "NULL", "{p}grade"),
     "place.name": ("{p}city", "upper({p}place.name)", "'here'"),
     "place.level": ("{p}place.x", "{p}id % 4", "4"),
@@ -247,8 +247,8 @@ class Generator:
 
     def _sets(self, prefixes: Sequence[str], *, insert: bool = False, subqueries: bool = False) -> dict[str, str]:
         names = self.random.sample(COLUMNS[1:], self.random.randint(1, 3))
-        if insert:  # with the column that may have a write default: jobs want it named
-            names = ["id", *names, *(["grade"] if "grade" not in names else [])]
+        if insert:
+            names = ["id", *names]
         elif self.random.random() < 0.1:
             names.append("id")
         if not insert and "place" in names and self.random.random() < 0.6:

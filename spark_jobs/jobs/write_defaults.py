@@ -1,0 +1,40 @@
+"""Write defaults of columns as Spark columns: what an INSERT that leaves a column out stores, and what ``DEFAULT`` stands for.
+
+A default becomes a literal by way of its JSON single value, whose text Spark casts to the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from iceberg_ops.errors import OptionError
+from iceberg_ops.serde.single_value_json import to_json_value
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import MISSING, NestedField
+from spark_jobs.runners.spark_schema import spark_schema
+
+
+def is_default(text: str) -> bool:
+    """Whether an assignment is the keyword DEFAULT."""
+    return text.strip().upper() == "DEFAULT"
+
+
+def write_default(f: NestedField) -> Column:
+    """The write default of a column, NULL where it has none. Raises OptionError for one of a nested type."""
+    if f.write_default is MISSING or f.write_default is None:
+        return F.lit(None)
+    if f.type.is_nested:
+        raise OptionError(f"the write default of {f.name!r} is of type {f.type}: assign a value")
+    wanted = spark_schema(Schema.of(f))[0].dataType
+    literal = F.lit(to_json_value(f.type, f.write_default))
+    return (F.unhex(literal) if wanted.typeName() == "binary" else literal).cast(wanted)
+
+
+def left_out(schema: Schema, given: Collection[str]) -> dict[str, Column]:
+    """Values of the columns that are not ``given`` (in any case) and have a write default."""
+    named = {name.lower() for name in given}
+    wanted = [f for f in schema.fields if f.name.lower() not in named and f.write_default not in (MISSING, None)]
+    return {f.name: write_default(f) for f in wanted}
