@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as with_fields
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.write_options import WriteOptions, write_context
@@ -25,6 +26,7 @@ from spark_jobs.jobs.direct_source import direct_parts
 from spark_jobs.jobs.distribution import distributed, stays_in_place
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.schema_merge import merged_schema
+from spark_jobs.jobs.source_columns import check_columns_of_files
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.staged_commit import commit_staged
@@ -55,6 +57,12 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
         check_paths(run.session, source.paths, run.table.location, require_success_file=require_success_file)
 
 
+def check_files(run: JobRun, rows: DataFrame) -> None:
+    """Raise DataError for Parquet files of the source that have columns ``rows``, the source as Spark reads it, leave out."""
+    if run.job.source is not None and run.job.source.format == "parquet":
+        check_columns_of_files(rows)
+
+
 def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     """Read the source and write its rows as files of the table, sorted within files by the table's sort order.
 
@@ -69,6 +77,8 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
         checked = checked_rows(rows, schema, form)
         in_place = stays_in_place(run.table, options)
         parts = direct_parts(run.session, run.job.source, rows, schema) if in_place else None
+        if parts is None:
+            check_files(run, rows)
     with run.step("write"):
         context, properties = evolved(write_context(run.table, options, in_table_order=True), schema), run.table.io.properties
         if parts is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from iceberg_ops.config import properties as p
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.config.report import ActionReport
+from spark_jobs.jobs.ingest import check_files
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import check_clauses, merged_rows, needs_cardinality_check
 from spark_jobs.jobs.row_change import RowChangeJob
@@ -27,5 +28,7 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
     target = work.rows_to_write()
     tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
-    rows = merged_rows(target, source_rows(run, tables), change, work.schema, tables)
+    source = source_rows(run, tables)
+    check_files(run, source)
+    rows = merged_rows(target, source, change, work.schema, tables)
     return work.apply(rows, writes_rows=True, check_cardinality=needs_cardinality_check(change))

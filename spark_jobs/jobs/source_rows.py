@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.catalog.load import load_catalog
@@ -19,6 +20,7 @@ from iceberg_ops.errors import DataError, OptionError, SchemaError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import SqlTables
@@ -28,6 +30,7 @@ from spark_jobs.runners.spark_schema import spark_schema
 
 CORRUPT_RECORD_COLUMN = f"{OWN}corrupt_record"
 TEXT_FORMATS = ("csv", "json")
+_NO_COLUMN = f"{OWN}no_column"
 
 
 def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema | None = None) -> DataFrame:
@@ -49,7 +52,10 @@ def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema 
             return _typed_text(session, source, schema)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
-        return session.read.format(source.format).options(**options).load(source.paths)
+        rows = session.read.format(source.format).options(**options).load(source.paths)
+        if source.format not in TEXT_FORMATS and (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+            rows = session.read.format(source.format).schema(typed).options(**options).load(source.paths)
+        return rows
     except AnalysisException as e:
         raise DataError(f"source {', '.join(source.paths)}: {first_line(e)}") from e
 
@@ -76,12 +82,16 @@ def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFr
         found = [spark.StructField(f.name, spark.StringType()) for f in schema.fields]
     wanted = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
     types = [spark.StructField(f.name, _readable(source.format, wanted.get(f.name.lower(), f.dataType), f), True) for f in found]
+    # Spark refuses to read what is wrong with a record and nothing else of it.
+    is_unread = not types
+    types = types or [spark.StructField(_NO_COLUMN, spark.StringType(), True)]
     shape = spark.StructType([*types, spark.StructField(CORRUPT_RECORD_COLUMN, spark.StringType(), True)])
     options = {"mode": "PERMISSIVE", **given}
     if header:
         # Files of one source may order their columns differently; a name at another place must not be read as the first file's.
         options.setdefault("enforceSchema", "false")
-    return session.read.format(source.format).schema(shape).options(**options).load(source.paths)
+    rows = session.read.format(source.format).schema(shape).options(**options).load(source.paths)
+    return rows.select(F.coalesce(CORRUPT_RECORD_COLUMN, _NO_COLUMN).alias(CORRUPT_RECORD_COLUMN)) if is_unread else rows
 
 
 def _readable(form: str, wanted: spark.DataType, seen: spark.StructField) -> spark.DataType:
@@ -102,7 +112,9 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     for name, path in source.views.items():
         check_paths(run.session, [path], run.table.location, require_success_file=False)
         try:
-            run.session.read.parquet(path).createOrReplaceTempView(name)
+            rows = run.session.read.parquet(path)
+            check_columns_of_files(rows)
+            rows.createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
         run.views.append(name)

@@ -22,7 +22,7 @@ from iceberg_ops.errors import OptionError, SchemaError
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.bad_records import bad_column
-from spark_jobs.jobs.ingest import check_source
+from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
 from spark_jobs.jobs.spark_errors import first_line
@@ -75,6 +75,7 @@ def run(run: JobRun) -> ActionReport:
 def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
     """One row per key, in the table's columns, with its change; two that can not be told apart are marked bad."""
     rows = source_rows(run, schema=run.table.schema)
+    check_files(run, rows)
     for name in options.source_only_columns:
         if name not in rows.columns:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")
