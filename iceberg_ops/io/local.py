@@ -157,7 +157,7 @@ class _AtomicOutput(io.BufferedIOBase):
         self._overwrite = overwrite
         self._path = path_of(location)
         folder = os.path.dirname(self._path) or "."
-        self._temporary = os.path.join(folder, temporary_name())
+        self._temporary = os.path.join(folder, temporary_name(self._path))
         with _failures_of(location):
             self._file = _create(self._temporary)
         self._published = False

@@ -10,11 +10,16 @@ import uuid
 
 _PREFIX = ".iceberg-ops-"
 _SUFFIX = ".tmp"
+_LONGEST = 180
+"""Bytes; most file systems take names of 255."""
 
 
-def temporary_name() -> str:
-    """A fresh file name (no folder) that ``is_temporary`` recognises."""
-    return f"{_PREFIX}{uuid.uuid4().hex}{_SUFFIX}"
+def temporary_name(target: str = "") -> str:
+    """A fresh file name (no folder) that ``is_temporary`` recognises. The name of ``target`` is in it, so that whoever looks for the
+    files of an operation finds the unfinished ones, too (not of one so long that a file system might refuse it)."""
+    name = target.rsplit("/", 1)[-1]
+    of = f"-{name}" if name and len(name.encode()) <= _LONGEST else ""
+    return f"{_PREFIX}{uuid.uuid4().hex}{of}{_SUFFIX}"
 
 
 def is_temporary(location: str) -> bool:

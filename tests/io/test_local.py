@@ -105,6 +105,15 @@ def test_what_is_being_written_has_a_name_the_orphan_job_knows(tmp_path: Path) -
     assert is_temporary(temporary_name())
 
 
+@pytest.mark.parametrize(("name", "is_told"), [("00000-1-operation-00001.parquet", True), ("x" * 250, False), ("ž" * 120, False)])
+def test_an_unfinished_file_tells_whose_it_is(tmp_path: Path, name: str, is_told: bool) -> None:
+    output = LocalFileIO().open_output(f"{tmp_path}/{name}")
+    (unfinished,) = tmp_path.iterdir()
+    assert (is_temporary(str(unfinished)), name in unfinished.name) == (True, is_told)
+    output.close()
+    assert [found.name for found in tmp_path.iterdir()] == [name]
+
+
 def test_failures_that_may_pass_are_told_from_those_that_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stale(*_: object) -> None:
         raise OSError(errno.ESTALE, "stale handle")
