@@ -1,7 +1,7 @@
 """Run one maintenance job from its spec to its report: plan, run, verify, commit, clean, report.
 
 ``run_job`` is the one entry of every host: the command line, Airflow's local lane and the Spark job all call it and read nothing
-but the report. Row operations that need Spark (update, merge, upsert) are refused by name here.
+but the report. Row operations run here too, as far as nothing in them is Spark's to evaluate or convert: each refuses that by name.
 
 The rules upheld: a run key that is already in the table ends the job before any work; a dry run goes through a read-only FileIO, so
 that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised.
@@ -21,7 +21,7 @@ from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.run_keys import find_run, made_up_run_key
-from iceberg_ops.config.job_spec import LOCAL_ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
+from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
@@ -145,15 +145,13 @@ def _run(
 
 def _check(job: JobSpec) -> None:
     """Refuse what can be refused without looking at the table. Raises OptionError, UnsupportedError."""
-    if job.job in LOCAL_ROW_OPERATIONS:
+    if job.job in ROW_OPERATIONS:
         if job.dry_run:
             raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
         check_fields(job)
         if job.source is not None and (job.source.format not in ("parquet", "table") or job.source.options):
             raise UnsupportedError(f"not supported: a source of format {job.source.format} without Spark: run it with --lane spark")
         return
-    if job.job not in TABLE_ACTIONS:
-        raise UnsupportedError(f"not supported: {job.job} without Spark, because its SQL is Spark's: run it with --lane spark")
     check_option_names(job.job, job.options)
     if job.where is not None and job.job not in TAKE_WHERE:
         raise OptionError(f"{job.job} takes no where; it was given {job.where!r}")

@@ -123,3 +123,8 @@ class RowStatement:
         except BaseException:
             self._writer.abort()
             raise
+
+
+def in_file(task: FileScanTask, positions: Positions) -> Callable[[int], str]:
+    """Names the rows of a file that stand at ``positions``."""
+    return lambda row: f"the row at position {positions[row]} of {task.file_path}"

@@ -20,7 +20,7 @@ from iceberg_ops.expressions.statement_sql import ColumnText, parse_value
 from iceberg_ops.expressions.store_assignment import stored_value
 from iceberg_ops.expressions.where_literals import Null
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.types import MISSING, NestedField
 
 Side = Literal["target", "source"]
 
@@ -94,6 +94,8 @@ def set_column(schema: Schema, name: str) -> NestedField:
 
 def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
     what = f"SET {f.name} = {text}"
+    if text.strip().upper() == "DEFAULT":
+        return _default(f)
     value = parse_value(text)
     if isinstance(value, Null):
         return SetValue(f)
@@ -125,6 +127,15 @@ def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> Set
 
 
 def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_kept: bool) -> Sequence[SetValue]:
-    """One value for each of the table's columns: where none is given the old one (``otherwise_kept``), or NULL."""
-    kept = [SetValue(f, "target", i) if otherwise_kept else SetValue(f) for i, f in enumerate(schema.fields)]
-    return [values.get(f.name, own) for f, own in zip(schema.fields, kept, strict=True)]
+    """One value for each of the table's columns: where none is given the old one (``otherwise_kept``), or the write default."""
+    kept = [(lambda f, i=i: SetValue(f, "target", i)) if otherwise_kept else _default for i in range(len(schema.fields))]
+    return [values.get(f.name) or own(f) for f, own in zip(schema.fields, kept, strict=True)]
+
+
+def _default(f: NestedField) -> SetValue:
+    """What an insert stores that leaves the column out: its write default, or NULL."""
+    if f.write_default is MISSING or f.write_default is None:
+        return SetValue(f)
+    if f.type.is_nested:
+        raise only_spark(f"the write default of {f.name!r}, of type {f.type},")
+    return SetValue(f, literal=f.write_default)

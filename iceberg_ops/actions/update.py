@@ -8,7 +8,7 @@ import numpy as np
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import exact_where, only_local_options
-from iceberg_ops.actions.row_statement import Positions, RowStatement
+from iceberg_ops.actions.row_statement import Positions, RowStatement, in_file
 from iceberg_ops.actions.set_values import SetValue, Sides, set_values, values_of_row
 from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.statement import evaluate_until_committed
@@ -53,10 +53,6 @@ def _updated(work: RowStatement, task: FileScanTask, values: Sequence[SetValue])
     for rows, positions in work.rows_of(task):
         if not rows.num_rows:
             continue
-
-        def place(row: int, positions: Positions = positions) -> str:
-            return f"the row at position {positions[row]} of {task.file_path}"
-
-        work.write([v.of(rows, None, rows.num_rows) for v in values], rows, place)
+        work.write([v.of(rows, None, rows.num_rows) for v in values], rows, in_file(task, positions))
         gone.append(positions)
     return np.concatenate(gone)

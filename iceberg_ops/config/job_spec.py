@@ -26,8 +26,6 @@ TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "
 TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests", "add_files", "compute_table_stats", "compute_partition_stats"}
 """Maintenance actions that may be limited by a WHERE, and those that work on one branch."""
 ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge", "upsert")
-LOCAL_ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "upsert")
-"""Row operations that lane local can do, where nothing in them is Spark's to evaluate or convert."""
 JOBS = TABLE_ACTIONS + ROW_OPERATIONS
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from iceberg_ops.actions.merge_checks import check_clauses, needs_cardinality_check
 from iceberg_ops.config import properties as p
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.config.report import ActionReport
 from spark_jobs.jobs.ingest import check_files
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.merge_plan import check_clauses, merged_rows, needs_cardinality_check
+from spark_jobs.jobs.merge_plan import merged_rows
 from spark_jobs.jobs.row_change import RowChangeJob
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.sql_tables import SqlTables

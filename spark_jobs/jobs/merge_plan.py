@@ -32,24 +32,6 @@ _BROADCAST_BYTES = 64 * 1024 * 1024
 _TARGET, _SOURCE = f"{OWN}in_target", f"{OWN}in_source"
 
 
-def check_clauses(change: RowChange | None) -> RowChange:
-    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match can not have."""
-    if change is None or not change.on:
-        raise OptionError("merge needs an ON condition")
-    if not change.clauses:
-        raise OptionError("merge needs at least one WHEN clause")
-    for clause in change.clauses:
-        if (clause.action == "insert") != (clause.when == "not-matched"):
-            raise OptionError(f"merge: WHEN {clause.when.upper()} can not {clause.action.upper()}")
-    return change
-
-
-def needs_cardinality_check(change: RowChange) -> bool:
-    """False only where a second match can not matter: no matched clause, or a single unconditional DELETE."""
-    matched = [c for c in change.clauses if c.when == "matched"]
-    return bool(matched) and not (len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None)
-
-
 def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
     """Pairs with ``_file``, ``_pos``, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
 

@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
 from iceberg_ops.actions.delete_rows import whole_files_match
+from iceberg_ops.actions.merge_checks import repeated_matches
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
@@ -133,7 +134,7 @@ class RowChangeJob:
         staged = list(changes.files)
         try:
             if check_cardinality and changes.repeated:
-                raise DataError(self._repeated(changes))
+                raise DataError(repeated_matches(changes.repeated))
             run.metrics.update({"deleted-records": changes.rows_deleted, "added-records": changes.rows_written})
             if not changes.deleted and not changes.files:
                 return run.report("nothing-to-do")
@@ -161,12 +162,6 @@ class RowChangeJob:
             write.check_format()
         if self.mode == "merge-on-read":
             check_row_deletes(write)
-
-    def _repeated(self, changes: Changes) -> str:
-        return (
-            f"merge: {changes.repeated} more source rows match target rows that another source row matches already: "
-            "each target row may be matched by one source row (make the source unique by the ON columns)"
-        )
 
     def _operation(self, changes: Changes, write: WriteContext, staged: list[DataFile]) -> Operation:
         places = task_places(self.tasks, self.run.table.io)
