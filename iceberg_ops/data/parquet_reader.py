@@ -6,11 +6,14 @@ after deletes and filters took rows away is cheaper, and so is comparing a dicti
 microseconds. Local files are memory-mapped, small ones read at once; others are read through the FileIO.
 
 Files that follow each other mostly are alike: a file is opened the way the last one had to be, and again only where that was wrong.
+What a file says about all of its kind (schema-wide notes apart) is worked out once; what its own chunks say is looked at each time.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +36,8 @@ _AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Likeness:
-    """How the last file was read: ``names`` as dictionaries, which gives its schema as ``opened`` instead of ``plain``."""
+    """How the last file was read: ``names`` as dictionaries, which gives its schema as ``opened`` (without notes that are not a
+    column's) instead of ``plain``."""
 
     names: tuple[str, ...]
     opened: pa.Schema
@@ -41,6 +45,8 @@ class _Likeness:
 
 
 _LAST: dict[str, _Likeness] = {}
+_TEXT: dict[str, tuple[pa.Schema, set[int], tuple[tuple[int, str], ...]]] = {}
+"""The text columns told last, and of which schema and leaves."""
 
 
 class ParquetDataFile:
@@ -71,7 +77,7 @@ class ParquetDataFile:
         metadata = self._file.metadata
         groups = groups_that_may_match(metadata, self.columns, row_groups_in(metadata, start, length), where)
         if groups:
-            self._keep_in_dictionaries(dictionary_columns(metadata, leaves, groups), leaves)
+            self._keep_in_dictionaries(metadata, leaves, groups)
         for run in runs(groups):
             yield from self._run(run, leaves, batch_rows)
 
@@ -80,7 +86,7 @@ class ParquetDataFile:
         try:
             if (last := _LAST.get("parquet")) is not None:
                 file = _open(self._source, last.names)
-                if file is not None and file.schema_arrow.equals(last.opened, check_metadata=True):
+                if file is not None and file.schema_arrow.remove_metadata().equals(last.opened, check_metadata=True):
                     self._names = last.names
                     return file, last.plain
             file = _open(self._source, ())
@@ -92,15 +98,24 @@ class ParquetDataFile:
         assert file is not None
         return file, file.schema_arrow
 
-    def _keep_in_dictionaries(self, names: Sequence[str], leaves: set[int]) -> None:
-        """Open the file anew where other columns among the leaves are read as dictionaries."""
-        schema = self._file.schema
-        if set(names) == {name for name in self._names if any(schema.column(n).path == name for n in leaves)}:
+    def _keep_in_dictionaries(self, metadata: pq.FileMetaData, leaves: set[int], groups: Sequence[int]) -> None:
+        """Open the file anew where other columns among the leaves are to be read as dictionaries than are: reading them so keeps
+        the work off their values."""
+        text = self._text_columns(leaves)
+        names = [path for c, path in text if all(stayed_in_dictionary(metadata.row_group(g).column(c)) for g in groups)]
+        if names == [path for _, path in text if path in self._names]:
             return
-        again = _open(self._source, names, self._file.metadata)
+        again = _open(self._source, names, metadata)
         assert again is not None
         self._file, self._names = again, tuple(names)
-        _LAST["parquet"] = _Likeness(self._names, again.schema_arrow, self._plain)
+        _LAST["parquet"] = _Likeness(self._names, again.schema_arrow.remove_metadata(), self._plain)
+
+    def _text_columns(self, leaves: set[int]) -> tuple[tuple[int, str], ...]:
+        """``text_columns``, told once of files that were opened alike."""
+        seen = _TEXT.get("last")
+        if seen is None or seen[0] is not self._plain or seen[1] != leaves:
+            _TEXT["last"] = seen = (self._plain, set(leaves), text_columns(self._file.schema, leaves))
+        return seen[2]
 
     def _run(
         self, groups: Sequence[int], leaves: set[int], batch_rows: int
@@ -128,11 +143,10 @@ def _source(io: FileIO, location: str) -> pa.NativeFile:
     local = io.local_path(location)
     if local is None:
         return pa.PythonFile(io.open_input(location), "r")
-    source = pa.memory_map(local)
-    if source.size() > _AT_ONCE:
-        return source
-    with source:
-        return pa.BufferReader(source.read())
+    with suppress(IsADirectoryError), open(local, "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size <= _AT_ONCE:
+            return pa.BufferReader(file.readall())
+    return pa.memory_map(local)
 
 
 def _open(source: pa.NativeFile, dictionaries: Sequence[str], metadata: Any = None) -> pq.ParquetFile | None:
@@ -166,19 +180,17 @@ def group_offset(group: pq.RowGroupMetaData) -> int:
     return int(dictionary if dictionary is not None and 0 < dictionary < column.data_page_offset else column.data_page_offset)
 
 
-def dictionary_columns(metadata: pq.FileMetaData, leaves: Iterable[int], groups: Sequence[int]) -> list[str]:
-    """Top-level text columns whose every chunk has a dictionary: reading them as dictionaries keeps the work off their values."""
+def text_columns(schema: pq.ParquetSchema, leaves: Iterable[int]) -> tuple[tuple[int, str], ...]:
+    """(leaf, path) of the top-level text columns among the leaves, which Arrow can read as dictionaries."""
     found = []
-    schema = metadata.schema
     for c in sorted(leaves):
         column = schema.column(c)
         if column.physical_type != "BYTE_ARRAY" or column.max_repetition_level or "." in column.path:
             continue
         if str(column.logical_type.type) not in ("STRING", "NONE"):
             continue
-        if all(stayed_in_dictionary(metadata.row_group(g).column(c)) for g in groups):
-            found.append(column.path)
-    return found
+        found.append((c, column.path))
+    return tuple(found)
 
 
 def stayed_in_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:

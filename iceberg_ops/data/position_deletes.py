@@ -36,6 +36,8 @@ def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str)
 
     A deletion vector replaces position delete files (DV-04). Equality deletes are left to ``equality_deletes``.
     """
+    if not deletes:
+        return EMPTY
     vectors = [d for d in deletes if d.is_deletion_vector]
     if len(vectors) > 1:
         raise CorruptTableError(f"data file {file_path} has {len(vectors)} deletion vectors, the spec allows one")
@@ -120,6 +122,8 @@ def _grouped(batch: pa.RecordBatch, identity: Callable[[str], str]) -> Iterator[
 
 def kept(deleted: np.ndarray, position: int, rows: int) -> np.ndarray | None:
     """Which of the ``rows`` rows from ``position`` on are left; None where all are."""
+    if not len(deleted):
+        return None
     low, high = np.searchsorted(deleted, [position, position + rows])
     if low == high:
         return None

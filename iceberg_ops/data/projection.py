@@ -23,16 +23,24 @@ from iceberg_ops.data.variant import read_variant
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.types import MISSING, UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType
 
+_NEEDED: dict[str, tuple[Sequence[NestedField], Sequence[FileColumn], set[int]]] = {}
+"""What was told last: files that follow each other mostly have the same columns."""
+
 
 def needed_leaves(fields: Sequence[NestedField], columns: Sequence[FileColumn]) -> set[int]:
     """Numbers of the file's leaves to read for those fields. Of a struct without any wanted leaf one is read: it tells nulls."""
+    last = _NEEDED.get("last")
+    if last is not None and last[0] is fields and last[1] is columns:
+        return set(last[2])
     wanted: set[int] = set()
     for f in fields:
         column = find_column(columns, f.field_id)
         if column is None or f.type == UNKNOWN:
             continue
         wanted |= _leaves_of(f, column)
-    return wanted
+    if isinstance(fields, tuple) and isinstance(columns, tuple):  # a list may change
+        _NEEDED["last"] = (fields, columns, wanted)
+    return set(wanted)
 
 
 def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:

@@ -16,13 +16,20 @@ from iceberg_ops.errors import CorruptTableError, SchemaError
 from iceberg_ops.serde.name_mapping_json import name_mapping_from_json, name_mapping_of, name_mapping_to_json
 from iceberg_ops.serde.partition_json import spec_from_dict, spec_to_dict
 from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
-from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID, METADATA_COLUMNS, partition_column
+from iceberg_ops.spec.metadata_columns import (
+    HIGHEST_USER_FIELD_ID,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    METADATA_COLUMNS,
+    ROW_ID,
+    partition_column,
+)
 from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
 
+_LINEAGE = (ROW_ID.field_id, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
 _WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
 
 
@@ -75,6 +82,11 @@ class ReadContext:
     def data_fields(self) -> tuple[NestedField, ...]:
         """The projected columns that files hold: not the metadata columns."""
         return tuple(f for f in self.projected.fields if f.field_id <= HIGHEST_USER_FIELD_ID)
+
+    @cached_property
+    def stored_fields(self) -> tuple[NestedField, ...]:
+        """The projected columns that files may hold: ``data_fields`` and row lineage."""
+        return tuple(f for f in self.projected.fields if f.field_id <= HIGHEST_USER_FIELD_ID or f.field_id in _LINEAGE)
 
     @cached_property
     def partition_type(self) -> StructType:

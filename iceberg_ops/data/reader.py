@@ -97,8 +97,8 @@ class _Reading:
         self.lineage = lineage_fields(context.projected)
 
     def leaves(self, opened: OpenFile) -> set[int]:
-        fields = [*self.context.data_fields, *self.paths.values(), *self.lineage]
-        return needed_leaves(fields, opened.columns)
+        stored = self.context.stored_fields
+        return needed_leaves([*stored, *self.paths.values()] if self.paths else stored, opened.columns)
 
     def rows(self, position: int, batch: pa.RecordBatch, columns: Sequence[FileColumn], counts: ReadCounts) -> pa.RecordBatch:
         mask = self._kept(position, batch.num_rows, counts)

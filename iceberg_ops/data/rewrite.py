@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from iceberg_ops.data.key_sample import KeySample, key_sample
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
+from iceberg_ops.data.small_batches import MOST_BYTES, together
 from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import FileNames, PartitionedWriter, RollingWriter
@@ -43,6 +45,8 @@ _AHEAD_BYTES = 8 << 20
 """Input below this many bytes is read by the thread that writes."""
 _WAITING_BYTES = 1 << 27
 """Arrow bytes that may wait for the writer: about a row group, so that the next is read while one is encoded."""
+_PARTS = 32
+"""No batch put together from small files takes more than this part of the memory limit."""
 READ_ROWS = 1 << 18
 """Rows of a batch between reader and writer: large enough that per-batch work vanishes, small enough for wide rows."""
 
@@ -150,7 +154,7 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     tasks = [task_from_json(task) for task in work.tasks]
     tally = Tally(read.projected, bytes_in=sum(task.data_bytes for task in tasks))
     spilled: list[int] = []
-    rows = ordered(work, read.projected, tally.counted(rows_of(tasks, read, io, tally.read)), io, spilled=spilled)
+    rows = ordered(work, read.projected, tally.counted(rows_of(tasks, work, read, io, tally.read)), io, spilled=spilled)
     if tally.bytes_in > _AHEAD_BYTES:
         rows = ahead(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
     writer = writer_of(work, io, tasks)
@@ -179,10 +183,12 @@ def verified(
     return result
 
 
-def rows_of(tasks: Sequence[FileScanTask], read: ReadContext, io: FileIO, counts: ReadCounts) -> Generator[pa.RecordBatch]:
-    """The live rows of the tasks, in order."""
-    for task in tasks:
-        yield from read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts)
+def rows_of(
+    tasks: Sequence[FileScanTask], work: GroupWork, read: ReadContext, io: FileIO, counts: ReadCounts
+) -> Generator[pa.RecordBatch]:
+    """The live rows of the work's tasks, in order; those of small files together, as far as the work's memory limit allows."""
+    files = (read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts) for task in tasks)
+    yield from together(chain.from_iterable(files), min(MOST_BYTES, work.memory_limit_bytes // _PARTS))
 
 
 def writer_of(work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask]) -> RollingWriter | PartitionedWriter:

@@ -156,7 +156,7 @@ def sort_part(text: str) -> str:
     tally = Tally(read.projected)
     tasks = [task_from_json(task) for task in work.tasks]
     runs, rows = [], []
-    for held, _ in in_pieces(tally.counted(rows_of(tasks, read, io, tally.read)), work.memory_limit_bytes):
+    for held, _ in in_pieces(tally.counted(rows_of(tasks, work, read, io, tally.read)), work.memory_limit_bytes):
         whole = in_one(held)
         held.clear()
         location = f"{folder}/{work.operation_id}-{uuid.uuid4()}.arrow"
