@@ -21,7 +21,7 @@ from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportTarget, imported_file
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.io.locations import identity_under
-from iceberg_ops.planning.partition_folders import Folders, check_spec, data_files, partition_of
+from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metrics_config import MetricsConfig
@@ -91,7 +91,7 @@ def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
 
 
 def _selected(folders: Folders, options: AddFilesOptions) -> bool:
-    values = {name.lower(): value for name, value in folders}
+    values = {name.lower(): HIVE_NULL if value is None else value for name, value in folders}
     return all(values.get(name.lower()) == value for name, value in options.partition_filter.items())
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow_schema import type_of_arrow
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
+from iceberg_ops.data.imported_partitions import check_partition_columns
 from iceberg_ops.data.metrics import FileMetrics, Observer, file_metrics, leaves
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.errors import DataError, SchemaError
@@ -73,6 +74,8 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
     found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets)
     _check_nulls(location, target, stored, footer)
+    names = {f.field_id: c.name for f, c in zip(stored.fields, columns, strict=True)}
+    check_partition_columns(io, location, names, target.schema, target.spec, partition)
     trusted = _trusted_bounds(columns, stored, footer, found)
     return DataFile(
         content=FileContent.DATA,

@@ -109,6 +109,21 @@ def test_a_file_is_pruned_by_its_partition_and_its_footer(place: Place) -> None:
     assert [r["id"] for r in place.rows("score = 2.0")] == [21, 22, 23, 24]
 
 
+def test_a_column_that_says_another_partition_than_its_folder_is_refused(place: Place) -> None:
+    place.create(spec=BY_DAY)
+    place.write("day=2026-07-01/a.parquet", [{"id": 1, "day": date(2026, 7, 1)}])
+    place.add()
+    assert [r["day"] for r in place.rows("day = DATE '2026-07-01'")] == [date(2026, 7, 1)]
+    place.write("day=2026-07-02/b.parquet", [{"id": 2, "day": date(2026, 7, 2)}, {"id": 3, "day": date(2026, 7, 1)}])
+    with pytest.raises(DataError, match=r"b\.parquet: column 'day' holds 2026-07-01, its folder says 2026-07-02"):
+        place.add(partition_filter="day=2026-07-02")
+    place.write(
+        "day=__HIVE_DEFAULT_PARTITION__/c.parquet", [{"id": 4, "day": None}], pa.schema({"id": pa.int64(), "day": pa.date32()})
+    )
+    place.add(partition_filter="day=__HIVE_DEFAULT_PARTITION__")
+    assert [r["id"] for r in place.rows("day IS NULL")] == [4]
+
+
 def test_only_one_partition_is_taken_where_asked(place: Place) -> None:
     place.write("day=2024-01-01/a.parquet", [row(1)])
     place.write("day=2024-01-02/a.parquet", [row(2)])
