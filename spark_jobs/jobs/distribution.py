@@ -93,5 +93,6 @@ def _transformed(column: Column, transform: Transform, source: IcebergType) -> C
         if name == "string":
             return F.substring(column, 1, transform.parameter)
         if name in ("int", "long"):
-            return column - F.pmod(column, width)
+            # The least numbers have no multiple of the width below them: they are their own key.
+            return F.coalesce(F.try_subtract(column, F.pmod(column, width)), column)
     return column
