@@ -1,8 +1,8 @@
 """``iceberg-ops plan`` and ``iceberg-ops run``: maintenance from the command line, through the same jobs as every other host.
 
 ``plan`` is the dry run: it exits with 2 when it found work. ``run`` takes an action and a table, or a whole job spec document. Row
-operations (append, overwrite, delete, update, merge, upsert) are Spark's and run on lane spark only; update and merge from
-a job spec, the others from one or from a source given here.
+operations (append, overwrite, delete, update, merge, upsert) run on lane spark unless told otherwise; update and merge from a job
+spec, the others from one or from a source given here.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def run(
     """Run ACTION on TABLE, or the job of --job-spec.
 
     ACTION is rewrite_data_files, rewrite_position_delete_files, convert_equality_deletes, rewrite_manifests, expire_snapshots or
-    remove_orphan_files; add_files, compute_table_stats or compute_partition_stats. With lane spark it may be append, overwrite or
-    upsert with a source (--from, --query, --from-table), or delete; update and merge need a job spec.
+    remove_orphan_files; add_files, compute_table_stats or compute_partition_stats. It may also be append, overwrite or upsert
+    with a source (--from, --query, --from-table), or delete; update and merge need a job spec.
     """
     source = source_of(**given_source)
     if job_spec is not None:
