@@ -168,3 +168,25 @@ def test_bad_input_is_one_line_and_leaves_nothing(cli: Cli, source: Path, tmp_pa
     location = Path(lake().load_table(("ns", "t")).location.removeprefix("file://"))
     assert not [p for p in (location / "data").rglob("*") if p.is_file()]
     assert lake().load_table(("ns", "t")).metadata.snapshots == ()
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_rows_are_updated_merged_and_upserted_without_spark(cli: Cli, source: Path, tmp_path: Path, mode: str) -> None:
+    cli("create", "lake.ns.t", "id bigint NOT NULL, city string", "--property", "format-version=3")
+    append(cli, source)
+    local = ["--lane", "local", "--json"]
+    ran = cli("update", "lake.ns.t", "--set", "city = 'Paris'", "--where", "id > 1 AND city IS NULL", "--mode", mode, *local)
+    assert (ran.code, ran.json["status"]) == (0, "committed"), ran.err
+    assert rows(cli) == {1: "Oslo", 2: "Paris", 3: "Rome"}
+    pq.write_table(pa.table({"id": [1, 2, 9], "city": ["Bern", None, "Lima"]}), tmp_path / "late.parquet")
+    clauses = ["MATCHED AND source.city IS NULL THEN DELETE", "MATCHED THEN UPDATE SET *", "NOT MATCHED THEN INSERT *",
+               "NOT MATCHED BY SOURCE AND target.id = 3 THEN UPDATE SET city = 'Nice'"]  # fmt: skip
+    when = [word for clause in clauses for word in ("--when", clause)]
+    late = ["--from", str(tmp_path / "late.parquet")]
+    ran = cli("merge", "lake.ns.t", *late, "--on", "target.id = source.id", *when, "--mode", mode, *local)
+    assert (ran.code, ran.json["metrics"]["deleted-records"], ran.json["metrics"]["added-records"]) == (0, 3, 3), ran.err
+    assert rows(cli) == {1: "Bern", 3: "Nice", 9: "Lima"}
+    ran = cli("upsert", "lake.ns.t", "--from", str(source), "--keys", "id", "--option", "delete-when=city = 'Rome'", *local)
+    assert (ran.code, ran.json["metrics"]["upserted-keys"]) == (0, 3), ran.err
+    assert rows(cli) == {1: "Oslo", 2: None, 9: "Lima"}
+    assert cli("check", "lake.ns.t", "--deep").code == 0
