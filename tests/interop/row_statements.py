@@ -97,12 +97,15 @@ SUBQUERIES = (
     "{p}k = (SELECT max(k) FROM {src} s WHERE s.id = target.id)", "{p}k < (SELECT k FROM {src} WHERE false)",
     "({p}k, {p}city) IN (SELECT k, city FROM {src})", "{p}amount IN (SELECT amount FROM {src})",
     "{p}price IN (SELECT k FROM {src})", "{p}place.x IN (SELECT place.x FROM {src})", "{p}grade NOT IN (SELECT grade FROM {src})",
-    "{p}grade >= (SELECT max(o.grade) FROM {target} o WHERE o.place.name = target.city)",
+    "{p}grade >= (SELECT max(o.grade + o.place.x) FROM {target} o WHERE o.city = target.city)",
     "{p}id > (SELECT min(o.id) FROM {target} o WHERE o.city <=> target.city)", "{p}k NOT IN (SELECT o.k + 1 FROM {target} o)",
     "{p}day <= (SELECT max(o.day) FROM {target} o JOIN {src} s ON o.id = s.id)",
     "{p}id IN (WITH s AS (SELECT * FROM {src}) SELECT a.id FROM s a LEFT ANTI JOIN {target} o ON a.id = o.id + 1)",
 )  # fmt: skip
-"""Conditions of DELETE and UPDATE; the view ``src`` is a file to a job, ``target`` its own name to Java."""
+"""Conditions of DELETE and UPDATE; the view ``src`` is a file to a job, ``target`` its own name to Java.
+
+Scalars are correlated by bare columns only: for an expression (``o.place.name = target.city``) Spark's plan has the changed table
+twice, and Java then leaves out of both what one of them needs not (rows whose city is NULL), or refuses the plan."""
 SCALARS: Mapping[str, Sequence[str]] = {
     "k": (
         "(SELECT max(k) FROM {src})",
