@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark
 from iceberg_ops.data.arrow_values import repeated
-from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.errors import DataError, OptionError, WhereError
 from iceberg_ops.expressions.predicates import Literal as Constant
 from iceberg_ops.expressions.statement_sql import ColumnText, parse_value
 from iceberg_ops.expressions.store_assignment import stored_value
@@ -27,15 +27,19 @@ Side = Literal["target", "source"]
 
 @dataclass(frozen=True, slots=True)
 class SetValue:
-    """What a column ``field`` gets: the column at ``place`` of a ``side``, or (``side`` None) the ``literal``, None for NULL."""
+    """What a column ``field`` gets: the column at ``place`` of a ``side``, or (``side`` None) the ``literal``, None for NULL.
+    ``wrong``: a literal that does not fit, which is an error as soon as a row is to get it."""
 
     field: NestedField
     side: Side | None = None
     place: int = -1
     literal: Any = None
+    wrong: DataError | None = None
 
     def of(self, target: pa.RecordBatch | None, source: pa.RecordBatch | None, rows: int) -> pa.Array:
-        """Its values for ``rows`` rows that have these columns."""
+        """Its values for ``rows`` rows that have these columns. Raises DataError."""
+        if self.wrong is not None:
+            raise self.wrong
         if self.side is None:
             return repeated(self.field.type, self.literal, rows)
         side = target if self.side == "target" else source
@@ -72,7 +76,7 @@ class Sides:
 
 def set_values(sides: Sides, given: Mapping[str, str]) -> dict[str, SetValue]:
     """``given`` (column -> SQL) by the table's column names. Raises OptionError for a column that is not there or is set twice,
-    UnsupportedError for what only Spark can evaluate or convert, SchemaError, DataError and WhereError."""
+    UnsupportedError for what only Spark can evaluate or convert, SchemaError and WhereError."""
     found: dict[str, SetValue] = {}
     for name, text in given.items():
         f = set_column(sides.target, name)
@@ -100,7 +104,10 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
     if isinstance(value, Null):
         return SetValue(f)
     if isinstance(value, Constant):
-        return SetValue(f, literal=stored_value(f.name, f.type, value))
+        try:
+            return SetValue(f, literal=stored_value(f.name, f.type, value))
+        except DataError as e:
+            return SetValue(f, wrong=e)
     if value is None:
         raise only_spark(what)
     side, parts = sides.side_of(value, what)
