@@ -1,8 +1,9 @@
 """A driver that ``spark-submit`` starts on the test's cluster: python cluster_driver.py FOLDER CASE, answer in FOLDER/answer.json.
 
 The packages come from the archive of ``--py-files``; FOLDER/shared is the storage that executors share with the driver, and the
-catalog is a file of the driver's alone. ``fail`` and ``twin`` wrap the writing task: the first attempt of one partition is killed
-after its files are written, or is so slow that Spark starts it once more. ``fail-direct`` kills one whose rows never were Spark's.
+catalog is a file of the driver's alone. All cases but ``jobs`` wrap the writing task: the first attempt at one partition is killed
+after its files are written (``fail``), or is so slow before (``late``), while (``half``) or after (``twin``) it writes that Spark
+starts it once more. With ``-direct`` the rows never were Spark's.
 """
 
 from __future__ import annotations
@@ -34,27 +35,49 @@ Writer = Callable[[Iterator[Any]], Iterator[Any]]
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "name", STRING))
 
 
-def wrapped(real: Callable[[Any], Writer], case: str) -> Callable[[Any], Writer]:
-    """A runner's ``_writer`` with a first attempt that dies, or dawdles, when it has written its files."""
+def wrapped(real: Callable[..., Writer], case: str, notes: str) -> Callable[..., Writer]:
+    """A runner's ``_writer`` with a first attempt at the first partition that dies, or dawdles before, while or after it writes.
+    Every attempt leaves a note when it begins, with its process, and when it has ended."""
 
-    def make(told: Any) -> Writer:
-        write = real(told)
+    def make(*told: Any) -> Writer:
+        write = real(*told)
 
         def attempt(given: Iterator[Any]) -> Iterator[Any]:
             import os
             import time
+            from pathlib import Path
 
+            from iceberg_ops.io.local import _AtomicOutput
+
+            task = TaskContext.get()
+            assert task is not None
+            name = f"{task.partitionId()}-{task.attemptNumber()}"
+            (Path(notes) / f"{name}.begun").write_text(str(os.getpid()))
+            first = name == "0-0"
+            while first and case.startswith("late") and not (Path(notes) / "job-is-over").exists():
+                time.sleep(0.1)
+            if first and case.startswith("half"):
+                _AtomicOutput.close = lambda _: time.sleep(60)  # what was written has no name yet
             for answer in write(given):
-                task = TaskContext.get()
-                if task is not None and task.partitionId() == 0 and task.attemptNumber() == 0:
-                    if case.startswith("fail"):
-                        os._exit(3)
+                if first and case.startswith("fail"):
+                    os._exit(3)
+                if first and case.startswith("twin"):
                     time.sleep(20)
                 yield answer
+            (Path(notes) / f"{name}.ended").touch()
 
         return attempt
 
     return make
+
+
+def wait_for_attempts(notes: Path) -> None:
+    """Until every attempt has ended, or its process has."""
+    deadline = time.monotonic() + 60
+    for begun in notes.glob("*.begun"):
+        process = Path(f"/proc/{begun.read_text()}")
+        while process.exists() and not begun.with_suffix(".ended").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
 
 
 def where_from(_: Any) -> str:
@@ -95,7 +118,7 @@ class Cluster:
         rows = scan_table(table).to_pylist()
         owned = reachable_files(table, table.metadata.snapshots)
         known = {*owned.data, *owned.deletes}
-        found = {str(p) for p in Path(table.location).glob("data/**/*") if p.is_file() and not p.name.startswith(".")}
+        found = {str(p) for p in Path(table.location).rglob("*") if p.is_file() and p.parent.name != "metadata"}
         return {
             "rows": sorted((r["id"], r["name"]) for r in rows),
             "leaked": sorted(found - known),
@@ -106,12 +129,16 @@ class Cluster:
 def main(folder: Path, case: str) -> dict[str, Any]:
     session = spark_session("cluster test")
     cluster = Cluster(session, folder)
+    notes = folder / "notes"
+    notes.mkdir()
     statuses = []
     if case != "jobs":
-        options = {} if case == "fail-direct" else {"write-tasks": "4"}
-        changes._writer = wrapped(changes._writer, case)
-        source_parts._writer = wrapped(source_parts._writer, case)
+        options = {} if case.endswith("-direct") else {"write-tasks": "4"}
+        changes._writer = wrapped(changes._writer, case, str(notes))
+        source_parts._writer = wrapped(source_parts._writer, case, str(notes))
         statuses.append(cluster.job("append", source=cluster.source("a", range(2000), "a"), options=options))
+        (notes / "job-is-over").touch()
+        wait_for_attempts(notes)
     else:
         statuses += [
             cluster.job("append", source=cluster.source("a", range(1000), "a"), options={"write-tasks": "4"}),
@@ -130,14 +157,11 @@ def main(folder: Path, case: str) -> dict[str, Any]:
         ]
         cluster.plant("data/day=1/old-stray.parquet")
         statuses.append(cluster.job("remove_orphan_files"))
-    started = time.monotonic()
     state = cluster.state()
-    while case == "twin" and state["leaked"] and time.monotonic() - started < 30:
-        time.sleep(0.5)
-        state = cluster.state()
     places = session.sparkContext.parallelize(range(8), 8).map(where_from).collect()
     session.stop()
-    return {"statuses": statuses, "places": sorted(set(places)), **state}
+    attempts = sorted(found.stem for found in notes.glob("*.begun"))
+    return {"statuses": statuses, "places": sorted(set(places)), "attempts": attempts, **state}
 
 
 if __name__ == "__main__":

@@ -35,17 +35,19 @@ class Cluster:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._start("master", "Master", "--port", "0")
         self.url = self._wait("master", MASTER_URL)
-        for name in ("worker-1", "worker-2"):
-            self._start(name, "Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), self.url)
+        # Each on a host of its own: Spark starts no twin of a task on the host that the task runs on.
+        for name, host in (("worker-1", "127.0.0.1"), ("worker-2", "127.0.0.2")):
+            own = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / name), self.url)
+            self._start(name, "Worker", *own, host=host)
             self._wait(name, re.compile("Successfully registered with master"))
 
-    def _start(self, name: str, kind: str, *arguments: str) -> None:
+    def _start(self, name: str, kind: str, *arguments: str, host: str = "127.0.0.1") -> None:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_", "PYTHON"))}
-        environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment |= {"SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": host}
         command = [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{kind.lower()}.{kind}"]
         (self.folder / name).mkdir()
         with (self.folder / f"{name}.log").open("wb") as log:
-            own = ["--host", "127.0.0.1", "--webui-port", "0"]
+            own = ["--host", host, "--webui-port", "0"]
             self._processes.append(
                 subprocess.Popen([*command, *own, *arguments], stdout=log, stderr=log, env=environment, cwd=self.folder / name)
             )
@@ -116,10 +118,12 @@ def test_a_task_that_dies_after_it_wrote_leaves_no_row_twice_and_no_file(cluster
     assert (answer["leaked"], answer["missing"]) == ([], [])
 
 
-def test_a_speculative_twin_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", ["twin", "half", "twin-direct", "half-direct", "late-direct"])
+def test_a_speculative_twin_leaves_no_row_twice_and_no_file(cluster: Cluster, tmp_path: Path, case: str) -> None:
     speculation = ("spark.speculation=true", "spark.speculation.quantile=0.5", "spark.speculation.multiplier=1.1",
-                   "spark.speculation.minTaskRuntime=1ms")  # fmt: skip
-    answer = cluster.run(tmp_path, "twin", *speculation)
+                   "spark.speculation.minTaskRuntime=1ms", "spark.speculation.task.duration.threshold=1s")  # fmt: skip
+    answer = cluster.run(tmp_path, case, *speculation)
+    assert {"0-0", "0-1"} <= set(answer["attempts"]), "the task ran twice"
     assert answer["statuses"] == ["committed"]
     assert answer["rows"] == [[i, "a"] for i in range(2000)]
     assert (answer["leaked"], answer["missing"]) == ([], [])
