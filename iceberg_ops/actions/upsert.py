@@ -31,7 +31,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
+from iceberg_ops.spec.types import DOUBLE, FLOAT, MISSING, NestedField
 
 Mask = npt.NDArray[np.bool_]
 Columns = Sequence[tuple[NestedField, NestedField]]
@@ -101,6 +101,9 @@ def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:
         assert given is not None
         source.check_fit(given, wanted)
         found.append((wanted, given))
+    for f in fields:
+        if f.required and f.write_default is MISSING and all(wanted != f for wanted, _ in found):
+            raise SchemaError(f"required column {f.name!r} is not in the source: {source.name}")
     return found
 
 

@@ -155,6 +155,13 @@ def test_an_upsert_is_done_once_per_run_key_and_an_empty_source_is_nothing(place
     assert place.run("upsert", source=source(place, [])).status == "nothing-to-do"
 
 
+def test_a_required_column_must_be_in_the_source_also_where_rows_only_delete(place: RowsPlace) -> None:
+    place.create(SCHEMA)
+    gone = place.source([{"region": "a", "id": 1}], pa.schema({"region": pa.string(), "id": pa.int64()}))
+    with pytest.raises(SchemaError, match="required column 'name' is not in the source"):
+        place.run("upsert", source=gone, options={"delete-when": "true"})
+
+
 def test_what_others_commit_meanwhile_is_neither_lost_nor_a_conflict(place: RowsPlace) -> None:
     place.create(SCHEMA)
     place.run("upsert", source=source(place, [row("a", 1), row("a", 2)]))
