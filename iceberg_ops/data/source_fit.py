@@ -21,7 +21,9 @@ from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType
 _SPARK_VERSION, _LEGACY_DATES = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
 _FIRST_CORRECTED = 3
 """Spark before this version wrote old dates in another calendar."""
-_PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"})
+_PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "string", "binary"})
+_OF_NO_ENGINE = frozenset({"uuid", "timestamp_ns", "timestamptz_ns"})
+"""Types that Spark has no form for: what fits these is read by Arrow or not at all."""
 
 
 def column_names(path: str) -> list[str]:
@@ -106,12 +108,14 @@ def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
     if isinstance(wanted, FixedType):
         return bool(stored == pa.binary(wanted.length))
     name = getattr(wanted, "name", "")
-    if name not in _PLAIN:
+    if name not in _PLAIN | _OF_NO_ENGINE:
         return False
     if name in ("int", "long"):
         return bool(pa.types.is_signed_integer(stored) and stored.bit_width <= arrow_type(wanted).bit_width)
     if name == "double":
         return bool(stored in (pa.float32(), pa.float64()))
+    if name == "uuid":
+        return bool(stored in (pa.binary(16), pa.uuid()))
     if name == "string":
         return bool(stored in (pa.string(), pa.large_string(), pa.string_view()))
     if name == "binary":

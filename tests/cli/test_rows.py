@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import time
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -190,3 +192,19 @@ def test_rows_are_updated_merged_and_upserted_without_spark(cli: Cli, source: Pa
     assert (ran.code, ran.json["metrics"]["upserted-keys"]) == (0, 3), ran.err
     assert rows(cli) == {1: "Oslo", 2: None, 9: "Lima"}
     assert cli("check", "lake.ns.t", "--deep").code == 0
+
+
+def test_types_that_spark_has_no_form_for_are_appended_without_it(cli: Cli, tmp_path: Path) -> None:
+    assert cli("create", "lake.ns.types", "tm time, u uuid, n timestamp_ns", "--property", "format-version=3").code == 0
+    columns = {
+        "tm": pa.array([time(23, 59, 59, 999999), None], pa.time64("us")),
+        "u": pa.array([UUID(int=5).bytes, None], pa.binary(16)),
+        "n": pa.array([1700000000123456789, None], pa.timestamp("ns")),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "bytes.parquet")
+    pq.write_table(pa.table(columns | {"u": columns["u"].cast(pa.uuid())}), tmp_path / "uuid.parquet")
+    for name in ("bytes", "uuid"):
+        assert cli("append", "lake.ns.types", "--from", str(tmp_path / f"{name}.parquet"), "--lane", "local").code == 0
+    row = {"tm": "23:59:59.999999", "u": "00000000-0000-0000-0000-000000000005", "n": "2023-11-14T22:13:20.123456789"}
+    nothing = dict.fromkeys(row)
+    assert cli("scan", "lake.ns.types").rows == [row, nothing, row, nothing]
