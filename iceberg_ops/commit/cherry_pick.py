@@ -77,10 +77,16 @@ class CherryPick(SnapshotOperationFields):
 
     def _picked(self, table: Table) -> Snapshot:
         if self.wap_id is not None:
-            found = next((s for s in table.metadata.snapshots if s.summary.get(WAP_ID) == self.wap_id), None)
-            if found is None:
+            found = [s for s in table.metadata.snapshots if s.summary.get(WAP_ID) == self.wap_id]
+            if not found:
                 raise NoSuchSnapshotError(f"table {table.name} has no staged snapshot with wap.id {self.wap_id}")
-            return found
+            if len(found) > 1:
+                ids = ", ".join(str(s.snapshot_id) for s in found)
+                raise ValidationError(
+                    f"wap.id {self.wap_id} is that of snapshots {ids}: say which one by its snapshot id",
+                    snapshot_id=found[-1].snapshot_id,
+                )
+            return found[0]
         return table.metadata.snapshot(self.snapshot_id or 0)
 
     def _is_fast_forward(self, table: Table, picked: Snapshot) -> bool:

@@ -60,6 +60,8 @@ def test_a_wap_id_is_published_once_though_two_snapshots_have_it() -> None:
     assert first is not None
     assert second is not None
     table = commit(catalog, table, AppendFiles(added=(data_file("b"),))).table
+    with pytest.raises(ValidationError, match=f"snapshots {first.snapshot_id}, {second.snapshot_id}: say which one"):
+        commit(catalog, table, CherryPick(wap_id="w"))
     done = commit(catalog, table, CherryPick(snapshot_id=first.snapshot_id))
     with pytest.raises(ValidationError, match="wap id that was published already: w"):
         commit(catalog, done.table, CherryPick(snapshot_id=second.snapshot_id))
