@@ -10,6 +10,7 @@ that writing is impossible rather than skipped; a report is written also when th
 from __future__ import annotations
 
 import importlib
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,15 +21,19 @@ from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.remember_run import RememberRun
 from iceberg_ops.commit.run_keys import find_run, made_up_run_key
 from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
-from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.errors import IcebergOpsError, NoSuchSnapshotError, OptionError, UnsupportedError
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.state import table_state
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 
 def wall_clock_ms() -> int:
@@ -138,9 +143,24 @@ def _run(
     )
     try:
         action_of(job.job)(run)
+        _remember(run)
     finally:
         after = record.outcome.table or table
         record.after = table_state(after, after.metadata.branch_head(job.branch))
+
+
+def _remember(run: Run) -> None:
+    """A complete run whose commits all carry keys of their own (partial progress) is known by its own key from now on. What it did
+    is done, so it does not fail where that can not be recorded: a repeated run finds nothing left to do."""
+    outcome, key = run.outcome, run.job.run_key
+    if key is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
+        return
+    if find_run(outcome.table.metadata, key) is not None:
+        return
+    try:
+        outcome.table = commit(run.catalog, outcome.table, RememberRun(key=key, snapshot_id=outcome.snapshot_ids[-1])).table
+    except IcebergOpsError as e:
+        log.warning("%s %s is done, but its run key %s could not be recorded: %s", run.job.job, run.job.table, key, e)
 
 
 def _check(job: JobSpec) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import pytest
 
-from iceberg_ops.actions import delete_runs, progress
+from iceberg_ops.actions import delete_runs, dispatch, progress
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.progress import LOG_SECONDS, Meter
 from iceberg_ops.actions.runner import Progress
+from iceberg_ops.commit.run_keys import LEDGER_PREFIX
 from iceberg_ops.errors import CommitFailedError, CorruptTableError
 from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.memory import MemoryFileIO
@@ -44,6 +45,59 @@ def test_partial_progress_commits_in_batches_of_groups(commits: int, snapshots: 
     assert report.metrics["rewritten-delete-files-count"] == sum(REGIONS.values())
     assert lake.rows() == rows
     assert lake.run("convert_equality_deletes").status == "nothing-to-do"
+
+
+PARTIAL = {"partial-progress.enabled": "true", "partial-progress.max-commits": "3"}
+
+
+def small_files() -> Lake:
+    lake = make_lake(partitioned=True)
+    for i in range(6):
+        lake.append(*(numbered(100 * i + 10 * n, 5, region) for n, region in enumerate(REGIONS)))
+    return lake
+
+
+@pytest.mark.parametrize(
+    ("action", "lake_of"), [("convert_equality_deletes", with_equality_deletes), ("rewrite_data_files", small_files)]
+)
+def test_a_complete_run_of_several_commits_is_known_by_its_own_key(action: str, lake_of: Callable[[], Lake]) -> None:
+    lake = lake_of()
+    job = lake.job(action, run_key="night-1", **PARTIAL)
+    first = run_job(job, catalog=lake.catalog)
+    assert (first.status, len(first.snapshot_ids)) == ("committed", 3)
+    lake.append(numbered(900, 5), numbered(910, 5))  # there would be work again
+    head = lake.table.metadata.current_snapshot_id
+    again = run_job(job, catalog=lake.catalog)
+    assert (again.status, again.snapshot_ids) == ("already-committed", first.snapshot_ids[-1:])
+    assert lake.table.metadata.current_snapshot_id == head
+    assert run_job(lake.job(action, **PARTIAL), catalog=lake.catalog).status != "already-committed"
+    assert not [k for k in lake.table.properties if k.startswith(LEDGER_PREFIX) and not k.endswith("night-1")]
+
+
+def test_a_run_of_several_commits_that_left_something_is_not_known_by_its_key() -> None:
+    lake = with_equality_deletes()
+    broken = next(t for t in lake.tasks() if t.data_file.partition == ("b",)).file_path
+    content = lake.table.io.read(broken)
+    lake.table.io.write(broken, b"broken", overwrite=True)
+    job = lake.job("convert_equality_deletes", run_key="night-1", **PARTIAL)
+    assert run_job(job, catalog=lake.catalog).status == "partially-committed"
+    lake.table.io.write(broken, content, overwrite=True)
+    assert run_job(job, catalog=lake.catalog).status == "committed"
+    assert run_job(job, catalog=lake.catalog).status == "already-committed"
+
+
+def test_a_run_whose_key_can_not_be_recorded_is_done_all_the_same(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> object:
+        raise CommitFailedError("the catalog is busy")
+
+    monkeypatch.setattr(dispatch, "commit", refuse)
+    lake = with_equality_deletes()
+    job = lake.job("convert_equality_deletes", run_key="night-1", **PARTIAL)
+    assert run_job(job, catalog=lake.catalog).status == "committed"
+    assert "run key night-1 could not be recorded: the catalog is busy" in caplog.text
+    assert run_job(job, catalog=lake.catalog).status == "nothing-to-do"
 
 
 def test_one_commit_is_what_happens_otherwise_and_a_failure_leaves_nothing() -> None:

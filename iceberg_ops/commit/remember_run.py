@@ -1,0 +1,28 @@
+"""Entering a run key in the ledger by itself: for a run that made several commits, each under a key of its own, and is complete.
+
+Commits no snapshot and no other change; done again it changes nothing. No counterpart in Iceberg Java, which knows no run keys.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.run_keys import find_run, ledger_updates
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class RememberRun(MetadataOperation):
+    """``key`` is that of the run, ``snapshot_id`` its last snapshot. Keys made up for runs without one are not entered."""
+
+    key: str
+    snapshot_id: int | None = None
+    name: str = "remember_run"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if find_run(table.metadata, self.key) is not None:
+            return StagedCommit()
+        now_ms = time.time_ns() // 1_000_000
+        return staged_updates(table.metadata, *ledger_updates(table.metadata, {self.key: self.snapshot_id}, now_ms=now_ms))
