@@ -98,3 +98,14 @@ def test_files_that_differ_in_notes_alone_are_alike(tmp_path: Path, at: str) -> 
 def test_a_folder_in_place_of_a_file_is_an_error_of_arrow_s(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="is a directory"):
         ParquetDataFile(LocalFileIO(), str(tmp_path), ColumnIds())
+
+
+def test_text_stays_in_its_dictionary_whatever_was_read_of_the_file_before(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    text = [f"v{i % 3}" for i in range(3_000)]
+    pq.write_table(pa.table({"n": range(3_000), "t": text, "u": text}), path)
+    for leaves in ({0}, {1}, {0, 1, 2}, {2}):
+        file = ParquetDataFile(LocalFileIO(), str(path), ColumnIds())
+        (batch,) = (b for _, b, _ in file.batches(leaves, 0, None, 1 << 20))
+        assert [pa.types.is_dictionary(f.type) for f in batch.schema] == [n > 0 for n in sorted(leaves)]
+        file.close()
