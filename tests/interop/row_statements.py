@@ -59,7 +59,8 @@ def old_row(row: Sequence[Any]) -> tuple[Any, ...]:
 # In each text {p} is the side a column is of: nothing, "target." or "source.". Iceberg Java prunes files, and drops whole ones, as
 # if -0.0 were less than 0.0 and NaN greater than nothing, neither of which is so in SQL: a bare double is compared with no zero,
 # and with < and > only beside a condition that says what is to become of NaN (also under NOT). It can not find the expression that
-# Spark makes of ``a + b BETWEEN``: only columns are between something.
+# Spark makes of ``a + b BETWEEN``: only columns are between something. A NULL without a
+# type is no condition in Spark SQL, which Java checks in some statements only.
 CONDITIONS = (
     "{p}id % 3 = {n}", "{p}id BETWEEN {m} AND {m} + 9", "{p}id IN ({m}, {m} + 1, 2)", "{p}id NOT IN (1, {m})",
     "{p}k > {n}", "{p}k <= {n}", "{p}k IS NULL", "{p}k <=> NULL", "NOT ({p}k > {n})", "{p}k = NULL", "{p}k IN ({n}, NULL)",
@@ -86,7 +87,7 @@ CONDITIONS = (
     "{p}place.x IN (1, NULL)",
     "{p}place.level NOT IN (1, 2)", "{p}grade = 5", "{p}grade IS NULL", "{p}grade > 4", "{p}grade <> 5", "{p}grade IN (0, 5)",
     "{p}grade <=> {p}k", "NOT ({p}grade BETWEEN 1 AND 5)", "coalesce({p}grade, -1) < 5",
-    "NULL", "coalesce({p}flag, {p}k > 0)", "CASE WHEN {p}k > 1 THEN {p}flag ELSE {p}amount > 0 END",
+    "CAST(NULL AS BOOLEAN)", "coalesce({p}flag, {p}k > 0)", "CASE WHEN {p}k > 1 THEN {p}flag ELSE {p}amount > 0 END",
 )  # fmt: skip
 SUBQUERIES = (
     "{p}k IN (SELECT k FROM {src})", "{p}k NOT IN (SELECT k FROM {src})", "{p}k NOT IN (SELECT k FROM {src} WHERE k IS NOT NULL)",
