@@ -2,8 +2,8 @@
 
 A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
 in the table's properties, one property per key, so that two commits never overwrite each other's entry; operations that make no
-snapshot enter theirs at once, and so does a complete run whose commits carry keys of their own. The ledger remembers the last 64 keys, however many expire at once. A key that was made up for a run
-without one does not enter it: nobody can come back with it.
+snapshot enter theirs at once, and so does a complete run whose commits carry keys of their own. The ledger remembers the last 64
+keys, however many expire at once. A key that was made up for a run without one does not enter it: nobody can come back with it.
 
 A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
 another key; otherwise a retry that comes late would silently undo the rollback.
