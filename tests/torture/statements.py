@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.config.job_spec import RowChange, Source
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.expressions.predicates import eq
@@ -141,15 +141,82 @@ def merge(world: World, w: Writer) -> None:
 
 def delete_job(world: World, w: Writer) -> None:
     """DELETE FROM as a user runs it: evaluated anew after each conflict, by position or by copying, vectors united with others'."""
-    known = sorted(world.models.get(w.branch, frozenset()))
+    known = rows_known(world, w)
     chosen = world.random.sample(known, min(len(known), world.random.randint(1, 3)))
     if not chosen:
         return
     where = " OR ".join(f"(region = '{r}' AND id = {i} AND data = '{v}')" for r, i, v in chosen)
-    mode = RowChange(mode=world.random.choice(["merge-on-read", "copy-on-write"]))
     w.effect, w.keeps_ids = lambda model: model - set(chosen), True
-    options = {"isolation-level": world.random.choice(ISOLATIONS)}
-    job(world, w, "delete", options, where=where, change=mode, branch=w.branch)
+    job(world, w, "delete", some_isolation(world), where=where, change=some_mode(world), branch=w.branch)
+
+
+def update_job(world: World, w: Writer) -> None:
+    """UPDATE as a user runs it without Spark; whatever version the rows have by then."""
+    known = rows_known(world, w)
+    keys = {r[:2] for r in world.random.sample(known, min(len(known), world.random.randint(1, 3)))}
+    if not keys:
+        return
+    world.made += 1
+    version = 1000 * world.made
+    where = " OR ".join(f"(region = '{region}' AND id = {i})" for region, i in sorted(keys))
+    w.becomes, w.keeps_ids = lambda row: (*row[:2], version) if row[:2] in keys else row, True
+    w.effect = lambda model: frozenset(map(w.becomes, model))
+    job(
+        world,
+        w,
+        "update",
+        some_isolation(world),
+        where=where,
+        change=some_mode(world, set={"data": f"'{version}'"}),
+        branch=w.branch,
+    )
+
+
+def merge_job(world: World, w: Writer) -> None:
+    """MERGE without Spark: rows that are known are changed or deleted, the others come, all as it is at the commit."""
+    known = rows_known(world, w)
+    world.made += 1
+    version, region = 1000 * world.made, world.random.choice(REGIONS)
+    hit = world.random.sample(known, min(len(known), world.random.randint(1, 3)))
+    rows = [*((r[0], r[1], version) for r in hit), (region, world.made * 10, version)]
+    keys, deletes = {r[:2] for r in rows}, world.random.random() < 0.3
+    matched = MergeClause(when="matched", action="delete")
+    if not deletes:
+        matched = MergeClause(when="matched", action="update", assignments={"data": "source.data"})
+    every = {name: f"source.{name}" for name in ("id", "data", "region")}
+    clauses = [matched, MergeClause(when="not-matched", action="insert", assignments=every)]
+    change = some_mode(world, on="target.region = source.region AND target.id = source.id", clauses=clauses)
+
+    def effect(model: Model) -> Model:
+        there = {r[:2] for r in model}
+        return frozenset(r for r in model if r[:2] not in keys) | {r for r in rows if not (deletes and r[:2] in there)}
+
+    w.effect, w.keeps_ids = effect, True
+    w.becomes = lambda row: (*row[:2], version) if row[:2] in keys else row
+    job(world, w, "merge", some_isolation(world), source=source(world, rows), change=change, branch=w.branch)
+
+
+def upsert_job(world: World, w: Writer) -> None:
+    """Rows take the place of those of the same key that are older than the commit, unseen."""
+    known = rows_known(world, w)
+    world.made += 1
+    hit = world.random.sample(known, min(len(known), world.random.randint(0, 2)))
+    rows = [*((r[0], r[1], 1000 * world.made) for r in hit), (world.random.choice(REGIONS), world.made * 10, 0)]
+    keys = {r[:2] for r in rows}
+    w.effect = lambda model: frozenset(r for r in model if r[:2] not in keys) | set(rows)
+    job(world, w, "upsert", {"upsert-keys": "region,id"}, source=source(world, rows), branch=w.branch)
+
+
+def rows_known(world: World, w: Writer) -> list[Row]:
+    return sorted(world.models.get(w.branch, frozenset()))
+
+
+def some_isolation(world: World) -> dict[str, str]:
+    return {"isolation-level": world.random.choice(ISOLATIONS)}
+
+
+def some_mode(world: World, **more: Any) -> RowChange:
+    return RowChange(mode=world.random.choice(["merge-on-read", "copy-on-write"]), **more)
 
 
 def source(world: World, rows: list[Row]) -> Source:
@@ -173,9 +240,8 @@ def overwrite_job(world: World, w: Writer) -> None:
     world.made += 1
     rows = [(region, world.made * 10 + i, 0) for i in range(2)]
     where = f"region = '{region}'" if world.random.random() < 0.5 else None
-    options = {"isolation-level": world.random.choice(ISOLATIONS)}
     w.effect = lambda model: frozenset(r for r in model if r[0] != region) | set(rows)
-    job(world, w, "overwrite", options, where=where, source=source(world, rows), branch=w.branch)
+    job(world, w, "overwrite", some_isolation(world), where=where, source=source(world, rows), branch=w.branch)
 
 
 def parquet_of(rows: list[Row]) -> bytes:
@@ -201,6 +267,9 @@ KINDS: dict[str, tuple[int, Callable[[World, Writer], None]]] = {
     "update": (3, update),
     "merge": (2, merge),
     "delete job": (3, delete_job),
+    "update job": (2, update_job),
+    "merge job": (2, merge_job),
+    "upsert job": (1, upsert_job),
     "append job": (1, append_job),
     "overwrite job": (1, overwrite_job),
     "import": (1, import_files),

@@ -44,6 +44,8 @@ class Writer:
         """The rows of a snapshot it makes that is no branch's head, from those of that snapshot's parent."""
         self.keeps_ids = False
         """Rows that it leaves keep their row ids, as they do where it has no effect."""
+        self.becomes: Callable[[Any], Any] = lambda row: row
+        """What a row that keeps its row id looks like afterwards."""
         self.at = "start"
         self.ended = False
         self.error: BaseException | None = None

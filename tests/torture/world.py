@@ -200,7 +200,7 @@ class World:
             wanted, rows = self.models[name], found.keys()
             assert rows == wanted, f"after {writer and writer.kind} on {name}: lost {wanted - rows}, came back {rows - wanted}"
             if writer is not None and (writer.keeps_ids or writer.effect is None) and name in self.ids:
-                changed = [r for r, i in self.ids[name].items() if i is not None and found.get(r, i) != i]
+                changed = [r for r, i in self.ids[name].items() if i is not None and found.get(writer.becomes(r), i) != i]
                 assert not changed, f"{writer.kind} on {name} gave other row ids to {changed}"
             self.ids[name] = found
         for name in self.models.keys() - heads.keys():
