@@ -172,6 +172,14 @@ def test_conditions_of_on_decide_what_matches(place: RowsPlace) -> None:
     ]  # fmt: skip
 
 
+def test_a_source_row_that_on_rules_out_is_inserted_though_another_matches(place: RowsPlace) -> None:
+    place.create(SCHEMA)
+    fill(place, [row("a", 1), row("a", 2)])
+    changes = source(place, [row("b", 1, n=1), row("b", 2, n=0)])
+    place.merge("merge-on-read", changes, "target.id = source.id AND source.n > 0", when("matched", "delete"), UPSERT[1])
+    assert [(r["region"], r["id"]) for r in place.rows()] == [("a", 2), ("b", 2)]
+
+
 def test_an_empty_table_and_an_empty_source(place: RowsPlace) -> None:
     place.create(SCHEMA)
     for mode in ("merge-on-read", "copy-on-write"):

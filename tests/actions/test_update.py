@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, IcebergOpsError, OptionError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.spec.content_files import FileContent
@@ -264,6 +265,28 @@ def test_a_failure_while_writing_leaves_no_file(place: RowsPlace, monkeypatch: p
         with pytest.raises(OSError, match="disk full"):
             place.update("copy-on-write", {"n": "1"}, "id IN (1, 4)")
         assert place.data_on_disk() == before
+
+
+def test_a_failure_when_files_are_completed_leaves_none_of_them(place: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.create(SCHEMA, BY_CITY)
+    fill(place, 0, 3)
+    fill(place, 3, 3, "Oslo")
+    before, left = place.data_on_disk(), [0]
+    close = ParquetFileWriter.close
+
+    def fails(self: ParquetFileWriter) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError("disk full")
+        return close(self)
+
+    monkeypatch.setattr(ParquetFileWriter, "close", fails)
+    for mode, most in (("copy-on-write", 4), ("merge-on-read", 2)):
+        for written in range(1, most):  # new rows of two partitions, copies of two
+            left[0] = written
+            with pytest.raises(OSError, match="disk full"):
+                place.update(mode, {"n": "1"}, "id IN (1, 4)")
+            assert place.data_on_disk() == before
 
 
 def _change(mode: str) -> Any:
