@@ -20,7 +20,7 @@ from typing import TypeVar
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.config.properties import COMMIT_TOTAL_RETRY_TIME_MS
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -42,20 +42,22 @@ def evaluate_until_committed(
     """What ``evaluate`` gives: it gets the table and the number of the evaluation (from 1), commits, and deletes its files when its
     commit is refused.
 
-    Evaluated again only after a conflict with a commit that came meanwhile, at most MOST_EVALUATIONS times and no more once
-    ``commit.retry.total-timeout-ms`` have passed. Raises the last ValidationError, which then says how often it was tried, and
-    everything else that ``evaluate`` raises at once (an unknown outcome above all).
+    Evaluated again only after a conflict with a commit that came meanwhile, an upgrade of the table among them, at most
+    MOST_EVALUATIONS times and no more once ``commit.retry.total-timeout-ms`` have passed. Raises the last ValidationError, which
+    then says how often it was tried, and everything else that ``evaluate`` raises at once (an unknown outcome above all).
     """
     begun, budget = clock(), COMMIT_TOTAL_RETRY_TIME_MS.of(table.properties) / 1000
     number = 1
     while True:
         try:
             return evaluate(table, number)
-        except ValidationError as e:
+        except (ValidationError, BadInputError) as e:
             now = catalog.load_table(table.identifier[1:])
-            if not _may_help(table, now, branch):
+            if not _upgraded(table, now) and (isinstance(e, BadInputError) or not _may_help(table, now, branch)):
                 raise
             if number >= MOST_EVALUATIONS or clock() - begun >= budget:
+                if isinstance(e, BadInputError):
+                    raise
                 raise _given_up(e, number, clock() - begun) from e
             log.info("%s: evaluated anew, because of a conflict: %s", ".".join(table.identifier), e)
             table, number = now, number + 1
@@ -66,6 +68,13 @@ def _may_help(before: Table, now: Table, branch: str) -> bool:
     was, is_ = base_of(before.metadata, branch), base_of(now.metadata, branch)
     moved = (None if was is None else was.snapshot_id) != (None if is_ is None else is_.snapshot_id)
     return before.metadata.table_uuid == now.metadata.table_uuid and moved
+
+
+def _upgraded(before: Table, now: Table) -> bool:
+    """Whether it is the same table in another format version: what was staged for the one may not be put into the other (position
+    deletes, from v3 on)."""
+    was, is_ = before.metadata, now.metadata
+    return was.table_uuid == is_.table_uuid and was.format_version != is_.format_version
 
 
 def _given_up(e: ValidationError, evaluations: int, seconds: float) -> ValidationError:

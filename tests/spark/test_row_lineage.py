@@ -10,12 +10,15 @@ import pytest
 
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpgradeFormatVersion
-from iceberg_ops.config.job_spec import MergeClause, RowChange
+from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
+from spark_jobs.jobs import merge, update
+from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.runners import reading
+from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -118,3 +121,43 @@ def test_a_v2_table_has_no_lineage_columns(place: Place, mode: str) -> None:
     place.run("update", "t", where="id = 1", change=RowChange(mode=mode, set={"city": "'new'"}))
     for task in plan(place.table("t"), Scan()).tasks:
         assert pq.read_schema(task.file_path.removeprefix("file:")).names == ["id", "city"]
+
+
+STATEMENTS = {"update": update.run, "merge": merge.run}
+
+
+@pytest.mark.parametrize("job", STATEMENTS)
+@pytest.mark.parametrize("ids_are_given", [False, True], ids=["upgraded", "upgraded, and rows have their ids"])
+def test_a_table_that_becomes_v3_right_before_the_swap_has_sane_row_ids(
+    place: Place, mode: Any, job: str, ids_are_given: bool
+) -> None:
+    place.create("t", SCHEMA, format__version="2")
+    for first in (0, 10):
+        place.append("t", rows(first, 10))
+    given: dict[int, tuple[str, int, int]] = {}
+
+    def upgrade() -> None:
+        commit(place.catalog, place.table("t"), UpgradeFormatVersion(format_version=3))
+        if ids_are_given:
+            place.append("t", rows(20, 5))
+            given.update(lineage(place))
+
+    if job == "update":
+        spec = {"where": "pmod(id, 3) = 0 AND id < 20", "change": RowChange(mode=mode, set={"city": "'new'"})}
+    else:
+        spec = {"change": RowChange(mode=mode, on=ON, clauses=UPSERT)}
+        spec["source"] = place.parquet(pa.table({"id": [*range(0, 20, 3), 100], "city": ["new"] * 8}), "merged.parquet")
+    made = JobSpec(job=job, table="test.db.t", catalog=place.config, **spec)
+    run = JobRun(place.session, made, Meddles(place.catalog, upgrade), place.table("t"))
+    with run.lease():
+        assert STATEMENTS[job](run).status == "committed"
+    table = place.table("t")
+    found = lineage(place)
+    assert table.metadata.format_version == 3
+    changed = {i for i in found if (i < 20 and i % 3 == 0) or i == 100}
+    assert {i for i, (city, _, _) in found.items() if city == "new"} == changed
+    assert len(found) == 20 + 5 * ids_are_given + (job == "merge")
+    assert all(0 <= row_id < (table.metadata.next_row_id or 0) for _, row_id, _ in found.values())
+    assert {i: found[i][1] for i in given} == {i: row_id for i, (_, row_id, _) in given.items()}, "ids that were given are kept"
+    assert all(found[i] == given[i] for i in given if i not in changed)
+    assert all(d.data_file.is_deletion_vector for task in plan(table, Scan()).tasks for d in task.deletes)
