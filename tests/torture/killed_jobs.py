@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import structs
 
 from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.expressions.predicates import lt
@@ -75,6 +78,22 @@ def merge_copy_on_write(lake: Lake, name: str) -> None:
     commit(lake.catalog, table, operation)
 
 
+def row_job(name: str, *, options: dict[str, str] | None = None, **more: Any) -> Work:
+    """A row operation of lane local, by position; one that takes rows takes them from a file beside the table."""
+
+    def work(lake: Lake, _: str) -> None:
+        parts = dict(more)
+        if name in ("merge", "upsert"):
+            path = Path(lake.table.location).parent / "changes.parquet"
+            ids, texts, regions = zip(*numbered(3, 4), *numbered(300, 2), strict=True)
+            pq.write_table(pa.table({"id": ids, "data": [f"{t}!" for t in texts], "region": regions}), path)
+            parts["source"] = Source(format="parquet", paths=[str(path)])
+        spec = structs.replace(lake.job(name, **(options or {})), run_key=RUN_KEY, **parts)
+        run_job(spec, catalog=lake.catalog, now=now_ms)
+
+    return work
+
+
 def import_files(lake: Lake, name: str) -> None:
     """The source lies beside the table, and is there before the job begins."""
     source = Path(lake.table.location).parent / "imported"
@@ -101,6 +120,25 @@ JOBS: dict[str, KilledOperation] = {
     "compute_table_stats": KilledOperation(action("compute_table_stats"), 0),
     "compute_partition_stats": KilledOperation(action("compute_partition_stats"), 0),
     "delete statement": KilledOperation(delete_statement),
+    "update": KilledOperation(row_job("update", where="id < 13", change=RowChange(mode="merge-on-read", set={"data": "'x'"}))),
+    "update by copying": KilledOperation(
+        row_job("update", where="id < 13", change=RowChange(mode="copy-on-write", set={"data": "'x'"}))
+    ),
+    "merge": KilledOperation(
+        row_job(
+            "merge",
+            change=RowChange(
+                mode="merge-on-read",
+                on="target.id = source.id",
+                clauses=[
+                    MergeClause(when="matched", action="update"),
+                    MergeClause(when="not-matched", action="insert"),
+                    MergeClause(when="not-matched-by-source", action="delete", condition="target.id > 50"),
+                ],
+            ),
+        )
+    ),
+    "upsert": KilledOperation(row_job("upsert", options={"upsert-keys": "id"})),
     "merge on read": KilledOperation(merge_on_read),
     "merge by copying": KilledOperation(merge_copy_on_write),
 }
