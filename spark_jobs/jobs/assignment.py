@@ -9,7 +9,7 @@ length.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
@@ -156,13 +156,24 @@ def _by_name(names: list[str], what: str) -> dict[str, str]:
     return found
 
 
-def assignments(rows: DataFrame, schema: Schema, values: Mapping[str, Column]) -> list[Column]:
-    """``values`` (by table column name) as columns of the table's types, in the table's order; checked like ``assign_by_name``."""
-    wanted = {f.name: f.dataType for f in spark_schema(schema).fields}
-    resolved = rows.select(*[value.alias(name) for name, value in values.items()]).schema
-    for name in values:
-        check_assignable(name, resolved[name].dataType, wanted[name])
-    return [values[f.name].cast(wanted[f.name]).alias(f.name) for f in schema.fields]
+def assigned_column(f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> AssignedColumn:
+    """A value of SET or INSERT as field ``f`` of the table stores it. Raises SchemaError for a type that does not fit (as
+    ``check_assignable``)."""
+    check_assignable(f.name, type_, wanted)
+    return AssignedColumn(f, *_fitted(f.name, f, given, type_, wanted))
+
+
+def assignments(rows: DataFrame, schema: Schema, assigned: Collection[str]) -> list[AssignedColumn]:
+    """The table's columns, in order, from those of ``rows``, which has them by name; what may be wrong is in the ``assigned``."""
+    types = {f.name: f.dataType for f in rows.schema.fields}
+    found = []
+    for f, wanted in zip(schema.fields, spark_schema(schema).fields, strict=True):
+        given = F.col(quoted(f.name))
+        if f.name in assigned:
+            found.append(assigned_column(f, given, types[f.name], wanted.dataType))
+        else:
+            found.append(AssignedColumn(f, given.cast(wanted.dataType)))
+    return found
 
 
 def check_assignable(column: str, given: spark.DataType, wanted: spark.DataType) -> None:

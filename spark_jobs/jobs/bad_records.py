@@ -51,3 +51,19 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
         (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
     )
     return F.when(reason.isNotNull(), bad).alias(BAD_COLUMN)
+
+
+def bad_change(reasons: Sequence[Column], place: Column, position: Column, record: Column | None = None) -> Column | None:
+    """``BAD_COLUMN`` for rows that a statement makes, None: nothing can be wrong. A row that the table has is told by ``place``
+    (``_file``) and ``position``, one that is new (no place) by ``record``."""
+    if not reasons:
+        return None
+    reason, none = F.coalesce(*reasons), F.lit(None).cast("string")
+    bad = F.struct(
+        none.alias("file"),
+        position.alias("row"),
+        reason.alias("reason"),
+        (none if record is None else F.when(place.isNull(), record)).alias("record"),
+        place.alias("place"),
+    )
+    return F.when(reason.isNotNull(), bad).alias(BAD_COLUMN)

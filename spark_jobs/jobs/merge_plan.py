@@ -7,7 +7,7 @@ clause touches are kept too (Iceberg's Spark runtime checks the same pairs).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.jobs.assignment import check_assignable
+from spark_jobs.jobs.assignment import assigned_column
+from spark_jobs.jobs.bad_records import bad_change
 from spark_jobs.jobs.conditions import condition, expression
 from spark_jobs.jobs.nested_assignment import Path, with_fields
 from spark_jobs.jobs.sql_tables import SqlTables
@@ -93,35 +94,43 @@ def _by_clause(values: list[Column], otherwise: Column) -> Column:
 
 
 def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> list[Column]:
-    types = {f.name: f.dataType for f in spark_schema(schema).fields}
+    """The table's columns as they will be, and ``BAD_COLUMN`` where a value may not fit."""
     values = [_clause_values(joined, source, clause, schema, tables) for clause in change.clauses]
-    out = []
-    for f in schema.fields:
+    out, reasons = [], []
+    for f, wanted in zip(schema.fields, spark_schema(schema).fields, strict=True):
         columns = []
-        for clause_values in values:
-            value = clause_values.get(f.name, F.lit(None))
-            check_assignable(f.name, joined.select(value.alias(f.name)).schema[0].dataType, types[f.name])
-            columns.append(value.cast(types[f.name]))
-        out.append(_by_clause(columns, F.lit(None).cast(types[f.name])).alias(f.name))
-    return out
+        for number, (clause_values, kept) in enumerate(values):
+            value = clause_values.get(f.name)
+            if value is None or f.name in kept:
+                columns.append((F.lit(None) if value is None else value).cast(wanted.dataType))
+                continue
+            type_ = joined.select(value.alias(f.name)).schema[0].dataType
+            column = assigned_column(f, value, type_, wanted.dataType)
+            columns.append(column.value.cast(wanted.dataType))
+            if column.wrong is not None:
+                reasons.append(F.when(F.col(_CLAUSE) == number, column.wrong))
+        out.append(_by_clause(columns, F.lit(None).cast(wanted.dataType)).alias(f.name))
+    record = F.to_json(F.struct(*[F.col(f"source.{quoted(name)}") for name in source.columns]))
+    bad = bad_change(reasons, F.col(f"target.{FILE_COLUMN}"), F.col(f"target.{POSITION_COLUMN}"), record)
+    return out if bad is None else [*out, bad]
 
 
 def _clause_values(
     joined: DataFrame, source: DataFrame, clause: MergeClause, schema: Schema, tables: SqlTables
-) -> Mapping[str, Column]:
-    """Value of each table column under a clause; empty for DELETE."""
+) -> tuple[Mapping[str, Column], Collection[str]]:
+    """Value of each table column under a clause, none for DELETE; and the columns that keep the value they have."""
     if clause.action == "delete":
-        return {}
+        return {}, ()
     if clause.assignments is None:
         given = {name.lower(): name for name in source.columns}
         if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
             raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
-        return {f.name: F.col(f"source.{quoted(given[f.name.lower()])}") for f in schema.fields}
-    if clause.action == "update":
-        base = {f.name: F.col(f"target.{quoted(f.name)}") for f in schema.fields}
-    else:
-        base = left_out(schema, clause.assignments)
-    return {**base, **set_values(joined, schema, clause.assignments, tables, "target.")}
+        return {f.name: F.col(f"source.{quoted(given[f.name.lower()])}") for f in schema.fields}, ()
+    assigned = set_values(joined, schema, clause.assignments, tables, "target.")
+    if clause.action == "insert":
+        return {**left_out(schema, clause.assignments), **assigned}, ()
+    base = {f.name: F.col(f"target.{quoted(f.name)}") for f in schema.fields}
+    return {**base, **assigned}, base.keys() - assigned.keys()
 
 
 def set_values(

@@ -129,7 +129,13 @@ class RowChangeJob:
         with run.step("evaluate"):
             found = None if writes_rows else self._matched(rows)
             changes = found or write_changes(
-                rows, write, io.properties, run.files_id, writes_rows=writes_rows, first_row_ids=self._first_row_ids
+                rows,
+                write,
+                io.properties,
+                run.files_id,
+                writes_rows=writes_rows,
+                first_row_ids=self._first_row_ids,
+                path_of=lambda place: self.plan.tasks[task_places(self.tasks, io)[place]].file_path,
             )
         staged = list(changes.files)
         try:

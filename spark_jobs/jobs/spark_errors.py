@@ -29,14 +29,43 @@ _OF_DATA = (
     "INVALID_",
     "SCALAR_SUBQUERY_TOO_MANY_ROWS",
 )
+_EVALUATED = re.compile(r"\[(ARITHMETIC|CAST_|DIVIDE_BY_ZERO|INTERVAL_|INVALID_ARRAY_INDEX|NUMERIC_|REMAINDER_|USER_RAISED)")
+"""Conditions of evaluating an expression on a row."""
 _RAISED_IN_TASK = re.compile(r"^iceberg_ops\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
+_SQL = re.compile(r"== SQL[^\n]*==\n")
+_ORIGIN = re.compile(r"\n?== (SQL|DataFrame)\b.*", re.DOTALL)
+_PLAIN = re.compile(r"[\w.`]+|'[^']*'")
+"""A column or a literal, which can not fail."""
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: BaseException | str) -> str:
     """What a Spark error says, on one line, without its plan dump."""
     text = str(error).strip() or type(error).__name__
     return " ".join(text.split("\n\n")[0].split("JVM stacktrace")[0].split())[:500]
+
+
+def blamed(job: JobSpec, text: str) -> str:
+    """Which of the expressions of the job ``text`` is about, an error of evaluating rows: the one whose SQL Spark quotes, the only
+    one there is, or those among which it must be. Empty: the job has none that Spark evaluates."""
+    if job.job not in ("delete", "update", "merge"):
+        return ""
+    change, where = job.change, {} if job.where is None else {"WHERE": job.where}
+    clauses = change.clauses if change else []
+    conditions = where | ({"ON": change.on} if change and change.on else {})
+    conditions |= {f"WHEN clause {i + 1}": c.condition for i, c in enumerate(clauses) if c.condition is not None}
+    conditions |= {"source query": job.source.query} if job.source and job.source.query else {}
+    assigned = [*(change.set.items() if change else ()), *(item for c in clauses for item in (c.assignments or {}).items())]
+    found = [*conditions.items(), *((f"SET {name} =", sql) for name, sql in assigned)]
+    found = [(what, sql) for what, sql in dict.fromkeys(found) if not _PLAIN.fullmatch(sql)]
+    quoted = [f"{what} {sql!r}" for what, sql in found if " ".join(sql.split()) in " ".join(_quoted_sql(text).split())]
+    named = quoted or [f"{what} {sql!r}" for what, sql in found]
+    return ("one of " if len(named) > 1 else "") + "; ".join(named)
+
+
+def _quoted_sql(text: str) -> str:
+    """What Spark quotes of the SQL that failed, without its own words."""
+    return "\n".join(part.split("\n\n")[0] for part in _SQL.split(text)[1:])
 
 
 def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> IcebergOpsError:
@@ -46,7 +75,9 @@ def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Iceber
         raised_class: type[IcebergOpsError] = getattr(errors, raised[1])
         return raised_class(f"{name}: {raised[2]}")
     if not isinstance(error, Py4JJavaError):
-        return DataError(f"{name}: {first_line(error)}")
+        expressions = blamed(job, str(error)) if _EVALUATED.match(str(error)) else ""
+        said = _ORIGIN.sub("", str(error)) if expressions else error
+        return DataError(f"{name}: {expressions + ': ' if expressions else ''}{first_line(said)}")
     text = str(error)
     conditions = [m for m in _CONDITION.finditer(text) if m[1].startswith(_OF_DATA)]
     if conditions:

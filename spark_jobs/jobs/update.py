@@ -10,6 +10,7 @@ from iceberg_ops.config import properties as p
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import OptionError
 from spark_jobs.jobs.assignment import assignments
+from spark_jobs.jobs.bad_records import bad_change
 from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import set_values
@@ -36,11 +37,16 @@ def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
     matched = matched.alias(TARGET)
     assigned = set_values(matched, work.schema, changed_columns, work.tables, evaluated_once=True)
     values = {f.name: F.col(quoted(f.name)) for f in work.schema.fields} | assigned
-    changed = matched.select(
+    # Each value is evaluated once, by a projection of its own: it may be one that differs the next time.
+    given = matched.select(FILE_COLUMN, POSITION_COLUMN, *work.row_ids, *[values[f.name].alias(f.name) for f in work.schema.fields])
+    columns = assignments(given, work.schema, assigned)
+    bad = bad_change([c.wrong for c in columns if c.wrong is not None], F.col(FILE_COLUMN), F.col(POSITION_COLUMN))
+    changed = given.select(
         FILE_COLUMN,
         POSITION_COLUMN,
         F.lit(UPDATE).alias(CHANGE_COLUMN),
         *work.row_ids,
-        *assignments(matched, work.schema, values),
+        *[c.value.alias(c.field.name) for c in columns],
+        *([] if bad is None else [bad]),
     )
     return work.apply(changed, writes_rows=True)

@@ -19,6 +19,14 @@ BAD_COLUMN = f"{OWN}bad"
 _SHOWN = 300
 
 
+class BadChangeError(DataError):
+    """A row that a statement would make does not fit. ``place`` is the ``_file`` of the table's row, which the driver can name."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
 class BadRows:
     """One task attempt's bad rows. ``folder`` None: there must be none."""
 
@@ -39,6 +47,8 @@ class BadRows:
         return batch.filter(bad.is_null())
 
     def _divert(self, row: dict[str, Any]) -> None:
+        if self._folder is None and row.get("place") is not None:
+            raise BadChangeError(row["place"], f"row {row['row']}: {row['reason']}")
         if self._folder is None:
             raise DataError(describe(row))
         if self._output is None:

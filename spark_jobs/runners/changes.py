@@ -39,7 +39,7 @@ from iceberg_ops.io.load import load_file_io
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.runners.bad_rows import BAD_COLUMN, BadRows
+from spark_jobs.runners.bad_rows import BAD_COLUMN, BadChangeError, BadRows
 from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.row_ids import RowIds
@@ -101,11 +101,12 @@ def write_changes(
     quarantine: str | None = None,
     equality: KeyPlan | None = None,
     first_row_ids: Mapping[str, int] | None = None,
+    path_of: Callable[[str], str] = str,
 ) -> Changes:
     """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
 
     A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``ROW_ID_COLUMN``; ``first_row_ids`` are
-    the files' by ``_file``.
+    the files' by ``_file``; ``path_of`` gives the path of the file of a ``_file``, for errors.
 
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
     count (retries, speculation) are deleted in any case.
@@ -113,10 +114,14 @@ def write_changes(
     task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality, first_row_ids)
     # By number: PySpark would take the dot in a name for a field of a struct.
     numbered = rows.toDF(*[str(i) for i in range(len(rows.columns))])
-    return gathered_changes(rows.sparkSession, task, lambda: numbered.mapInArrow(_writer(task, rows.columns), _ANSWER).collect())
+    return gathered_changes(
+        rows.sparkSession, task, lambda: numbered.mapInArrow(_writer(task, rows.columns), _ANSWER).collect(), path_of
+    )
 
 
-def gathered_changes(session: SparkSession, task: Task, run: Callable[[], Sequence[Answer]]) -> Changes:
+def gathered_changes(
+    session: SparkSession, task: Task, run: Callable[[], Sequence[Answer]], path_of: Callable[[str], str] = str
+) -> Changes:
     """What the tasks that ``run`` starts answered, with what is promised by ``write_changes`` about errors and files."""
     io, operation_id, quarantine = load_file_io(task.io_properties), task.operation_id, task.quarantine
     data_location = WriteContext.from_json(task.context).data_location
@@ -129,7 +134,7 @@ def gathered_changes(session: SparkSession, task: Task, run: Callable[[], Sequen
     try:
         with job_group(session, operation_id):
             answers = run()
-        changes, failure = _gathered(answers)
+        changes, failure = _gathered(answers, path_of)
         if failure:
             raise typed_error(*failure)
     except Exception:
@@ -140,7 +145,7 @@ def gathered_changes(session: SparkSession, task: Task, run: Callable[[], Sequen
     return changes
 
 
-def _gathered(answers: Sequence[Answer]) -> tuple[Changes, tuple[str, str] | None]:
+def _gathered(answers: Sequence[Answer], path_of: Callable[[str], str]) -> tuple[Changes, tuple[str, str] | None]:
     changes = Changes()
     failure: tuple[str, str] | None = None
     for kind, place, payload, counted in answers:
@@ -153,7 +158,8 @@ def _gathered(answers: Sequence[Answer]) -> tuple[Changes, tuple[str, str] | Non
             changes.quarantined.append(SkippedFile(file_path=location, reason=f"{counted} rows, the first: {first}"))
             changes.rows_quarantined += counted
         elif kind == "error":
-            failure = failure or tuple(json.loads(bytes(payload)))
+            code, message = json.loads(bytes(payload))
+            failure = failure or (code, f"{path_of(place)}, {message}" if place else message)
         else:
             into = changes.deleted if kind == "deleted" else changes.matched
             into[place] = into.get(place, BitMap64()) | BitMap64.deserialize(bytes(payload))
@@ -206,7 +212,8 @@ def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Ans
         return changes.finish()
     except errors.IcebergOpsError as e:
         changes.abort()
-        return [("error", "", json.dumps([e.code, str(e)]).encode(), 0)]
+        place = e.place if isinstance(e, BadChangeError) else ""
+        return [("error", place, json.dumps([e.code, str(e)]).encode(), 0)]
     except BaseException:
         changes.abort()
         raise
