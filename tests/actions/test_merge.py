@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from iceberg_ops.actions import source_in_memory
 from iceberg_ops.config.job_spec import MergeClause, Source
 from iceberg_ops.errors import DataError, IcebergOpsError, OptionError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
@@ -331,6 +332,14 @@ def test_a_source_must_be_there_and_hold_what_star_needs(place: RowsPlace) -> No
     two = Source(format="parquet", paths=[*ids.paths, *source(place, []).paths])
     with pytest.raises(UnsupportedError, match=r"of different columns .*.*--lane spark$"):
         place.merge("copy-on-write", two, ON, *UPSERT)
+
+
+def test_a_source_that_memory_should_not_hold_is_refused(place: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.create(SCHEMA)
+    monkeypatch.setattr(source_in_memory, "MOST_BYTES", 100)
+    with pytest.raises(UnsupportedError, match=r"a source of more than 0 MiB .*: run it with --lane spark$"):
+        place.merge("copy-on-write", source(place, [row("a", i) for i in range(20)]), ON, *UPSERT)
+    assert place.data_on_disk() == set()
 
 
 def test_another_table_is_a_source_at_any_of_its_snapshots(place: RowsPlace) -> None:
