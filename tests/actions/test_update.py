@@ -103,6 +103,15 @@ def test_changed_rows_keep_their_ids_and_are_of_the_new_snapshot(place: RowsPlac
         }
 
 
+@pytest.mark.parametrize(("granularity", "files"), [("file", 2), ("partition", 1)])
+def test_position_deletes_are_for_a_file_or_a_partition(place: RowsPlace, granularity: str, files: int) -> None:
+    place.create(SCHEMA)
+    for first in (0, 10):
+        fill(place, first, 10)
+    report = place.update("merge-on-read", {"n": "9"}, "id IN (3, 14)", options={"delete-granularity": granularity})
+    assert report.metrics["added-delete-files"] == files
+
+
 def test_deletes_that_were_there_stay_and_vectors_are_merged(place: RowsPlace) -> None:
     place.create(SCHEMA, format__version="3")
     fill(place, 0, 10)
