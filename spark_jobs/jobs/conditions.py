@@ -18,6 +18,8 @@ from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
 
+_MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
+
 
 def pruning_filter(where: str | None, schema: Schema, *, subqueries: bool = False) -> Expression:
     """``where`` as an Iceberg expression for planning and conflict checks; always true where there is none.
@@ -42,13 +44,15 @@ def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = 
 
 
 def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, evaluated_once: bool = False) -> Column:
-    """``text`` as a column over ``rows``; raises WhereError like ``condition``. A value that is ``evaluated_once`` for each row may
-    be one that differs the next time (``uuid()``)."""
+    """``text`` as a column over ``rows``, one value for each row of them alone; raises WhereError like ``condition``, and for a
+    generator, an aggregate or a window. A value that is ``evaluated_once`` for each row may be one that differs the next time
+    (``uuid()``)."""
     column, shown = _column(rows, text, what, tables), f"{what} {text!r}"
     try:
         selected = rows.select(column)
     except AnalysisException as e:
         raise WhereError(f"{shown}: {first_line(e)}") from e
+    _require_one_value_per_row(selected, rows, shown)
     if not evaluated_once:
         _require_deterministic(selected, shown)
     return column
@@ -63,6 +67,16 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
         return F.expr(text)
     except (ParseException, AnalysisException) as e:
         raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
+
+
+def _require_one_value_per_row(selected: DataFrame, rows: DataFrame, shown: str) -> None:
+    """Spark would make other rows of these (explode) or look at rows beside them: it puts more than a projection over ``rows``."""
+    below = rows._jdf.queryExecution().analyzed()
+    plan = selected._jdf.queryExecution().analyzed()
+    while not plan.fastEquals(below) and plan.children().size() == 1:
+        if str(plan.nodeName()) in _MORE_THAN_A_ROW:
+            raise WhereError(f"{shown}: generators, aggregates and windows are not allowed here (a subquery may have them)")
+        plan = plan.children().apply(0)
 
 
 def _require_deterministic(rows: DataFrame, shown: str) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
@@ -54,8 +54,12 @@ class SqlTables:
         self.reads_target = False
 
     def in_query(self, text: str) -> str:
-        """``text``, a query, as Spark can run it. Raises ParseException, NoSuchTableError, UnsupportedError, DataError."""
-        return self._replaced(text, _parser(self._run.session).parsePlan(text))
+        """``text``, a query, as Spark can run it. Raises OptionError for a statement that is none (Spark would do it at once),
+        ParseException, NoSuchTableError, UnsupportedError, DataError."""
+        plan = _parser(self._run.session).parsePlan(text)
+        if _is_command(self._run.session, plan):
+            raise OptionError(f"source query is no query, but {plan.nodeName()}: it must be a SELECT, VALUES, TABLE or WITH")
+        return self._replaced(text, plan)
 
     def in_expression(self, text: str) -> str:
         """``text``, an expression, with its subqueries as Spark can run them; raises like ``in_query``."""
@@ -108,6 +112,13 @@ class SqlTables:
             return self._run.catalog
         other = job.source.catalog if job.source else None
         return load_catalog(other) if other is not None and other.name == name else None
+
+
+def _is_command(session: SparkSession, plan: Any) -> bool:
+    java: Any = session._jvm.java.lang.Class  # type: ignore[union-attr]
+    kinds = (f"org.apache.spark.sql.catalyst.plans.logical.{name}" for name in ("Command", "ParsedStatement", "InsertIntoDir"))
+    below = plan.child() if str(plan.nodeName()) == "UnresolvedWith" else plan
+    return any(java.forName(kind).isInstance(below) for kind in kinds)
 
 
 def has_subquery(session: SparkSession, text: str) -> bool:

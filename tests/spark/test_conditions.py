@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.config.job_spec import RowChange, Source
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.errors import OptionError, WhereError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, STRING, NestedField, StructType
@@ -44,3 +45,45 @@ def test_delete_and_update_may_call_the_table_target(place: Place, where: str) -
     assert place.rows("t") == [{"city": "A", "k": 1}, {"city": "b", "k": 2}]
     place.run("delete", "t", where=where)
     assert place.rows("t") == [{"city": "b", "k": 2}]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "value",
+    ["explode(array(1, 2))", "1 + row_number() OVER (ORDER BY k)", "sum(k)", "CAST(max(k) OVER () AS INT)", "posexplode(array(1))"],
+)
+@pytest.mark.parametrize("job", ["update", "merge"])
+def test_a_value_that_is_not_of_one_row_alone_is_refused(place: Place, job: str, value: str) -> None:
+    place.create("t", Schema.of(NestedField(1, "city", STRING), NestedField(2, "k", INT)))
+    rows = Source(format="sql", query="SELECT 'a' AS city, 1 AS k UNION ALL SELECT 'b', 2")
+    place.run("append", "t", source=rows)
+    files, before = place.files_on_disk("t"), place.rows("t")
+    clauses = [MergeClause(when="matched", action="update", assignments={"k": value.replace("k)", "target.k)")})]
+    change = RowChange(set={"k": value}) if job == "update" else RowChange(on="target.city = source.city", clauses=clauses)
+    with pytest.raises(WhereError, match=r"SET k .* not allowed here|SET k .*GENERATOR|SET k .*AGGREGATE|SET k .*GROUP"):
+        place.run(job, "t", source=rows if job == "merge" else None, change=change)
+    assert (place.rows("t"), place.files_on_disk("t")) == (before, files)
+
+
+@pytest.mark.spark
+def test_a_subquery_in_a_value_may_aggregate(place: Place) -> None:
+    place.create("t", Schema.of(NestedField(1, "city", STRING), NestedField(2, "k", INT)))
+    place.run("append", "t", source=Source(format="sql", query="SELECT 'a' AS city, 1 AS k UNION ALL SELECT 'b', 2"))
+    place.run("update", "t", change=RowChange(set={"k": "(SELECT max(k) + CAST(count(*) AS INT) FROM target) + size(array(1, k))"}))
+    assert [r["k"] for r in place.rows("t")] == [6, 6]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE VIEW v AS SELECT 1",
+        "INSERT OVERWRITE DIRECTORY '{}' USING csv SELECT 1",
+        "WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a",
+    ],
+)
+def test_a_source_query_is_a_query(place: Place, text: str) -> None:
+    place.create("t", Schema.of(NestedField(1, "city", STRING)))
+    with pytest.raises(OptionError, match="source query is no query, but"):
+        place.run("append", "t", source=Source(format="sql", query=text.format(place.folder / "out")))
+    assert not (place.folder / "out").exists()
