@@ -70,8 +70,7 @@ def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFr
     # A name that the caller chose for what does not parse would hide it from the job.
     given = {k: v for k, v in source.options.items() if k.lower() != "columnnameofcorruptrecord"}
     given["columnNameOfCorruptRecord"] = CORRUPT_RECORD_COLUMN
-    seen = session.read.format(source.format).options(**given).load(source.paths).schema
-    found = [f for f in seen.fields if f.name != CORRUPT_RECORD_COLUMN]
+    found = [f for f in _seen(session, source, given, schema).fields if f.name != CORRUPT_RECORD_COLUMN]
     header = {k.lower(): v for k, v in source.options.items()}.get("header", "false").lower() == "true"
     if source.format == "csv" and not header:
         if len(found) != len(schema.fields):
@@ -92,6 +91,21 @@ def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFr
         options.setdefault("enforceSchema", "false")
     rows = session.read.format(source.format).schema(shape).options(**options).load(source.paths)
     return rows.select(F.coalesce(CORRUPT_RECORD_COLUMN, _NO_COLUMN).alias(CORRUPT_RECORD_COLUMN)) if is_unread else rows
+
+
+def _seen(session: SparkSession, source: Source, options: Mapping[str, str], schema: Schema) -> spark.StructType:
+    """What Spark finds in the source by itself: JSON is read once for it, of CSV the first line; ``inferSchema`` reads CSV as a
+    whole only where there is a column that the table does not type."""
+
+    def found(options: Mapping[str, str]) -> spark.StructType:
+        return session.read.format(source.format).options(**options).load(source.paths).schema
+
+    without = {key: value for key, value in options.items() if key.lower() != "inferschema"}
+    if source.format != "csv" or len(without) == len(options):
+        return found(options)
+    named, known = found(without), {f.name.lower() for f in schema.fields}
+    by_position = {k.lower(): v for k, v in options.items()}.get("header", "false").lower() != "true"
+    return named if by_position or all(name.lower() in known for name in named.names) else found(options)
 
 
 def _readable(form: str, wanted: spark.DataType, seen: spark.StructField) -> spark.DataType:
