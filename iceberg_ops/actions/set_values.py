@@ -135,8 +135,11 @@ def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> Set
 
 def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_kept: bool) -> Sequence[SetValue]:
     """One value for each of the table's columns: where none is given the old one (``otherwise_kept``), or the write default."""
-    kept = [(lambda f, i=i: SetValue(f, "target", i)) if otherwise_kept else _default for i in range(len(schema.fields))]
-    return [values.get(f.name) or own(f) for f, own in zip(schema.fields, kept, strict=True)]
+    found = []
+    for place, f in enumerate(schema.fields):
+        own = SetValue(f, "target", place) if otherwise_kept else None
+        found.append(values.get(f.name) or own or _default(f))
+    return found
 
 
 def _default(f: NestedField) -> SetValue:
