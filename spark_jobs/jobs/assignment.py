@@ -158,8 +158,10 @@ def _by_name(names: list[str], what: str) -> dict[str, str]:
 
 def assigned_column(f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> AssignedColumn:
     """A value of SET or INSERT as field ``f`` of the table stores it. Raises SchemaError for a type that does not fit (as
-    ``check_assignable``)."""
+    ``check_assignable``). NaN and the infinities are NULL as a decimal, which is what Spark SQL stores."""
     check_assignable(f.name, type_, wanted)
+    if isinstance(type_, spark.FloatType | spark.DoubleType) and isinstance(wanted, spark.DecimalType):
+        given = F.when(~F.isnan(given) & (F.abs(given) < float("inf")), given)
     return AssignedColumn(f, *_fitted(f.name, f, given, type_, wanted))
 
 
