@@ -111,9 +111,9 @@ class Run:
 
     def anew(self, table: Table, number: int) -> Run:
         """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease."""
+        self.outcome.metrics["evaluations-count"] = number
         if number == 1:
             return self
-        self.outcome.metrics["evaluations-count"] = number
         return replace(self, table=table, operation_id=f"{self.operation_id}-{number}")
 
     @property
