@@ -15,8 +15,8 @@ _LONGEST = 180
 
 
 def temporary_name(target: str = "") -> str:
-    """A fresh file name (no folder) that ``is_temporary`` recognises. The name of ``target`` is in it, so that whoever looks for the
-    files of an operation finds the unfinished ones, too (not of one so long that a file system might refuse it)."""
+    """A fresh file name (no folder) that ``is_temporary`` recognises. The name of ``target`` is in it, so that whoever looks for
+    the files of an operation finds the unfinished ones, too (not of one so long that a file system might refuse it)."""
     name = target.rsplit("/", 1)[-1]
     of = f"-{name}" if name and len(name.encode()) <= _LONGEST else ""
     return f"{_PREFIX}{uuid.uuid4().hex}{of}{_SUFFIX}"

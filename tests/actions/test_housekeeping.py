@@ -222,7 +222,7 @@ def test_a_failure_is_written_to_the_report_and_raised(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("action", "more", "error"),
     [
-        ("merge", {}, UnsupportedError),
+        ("merge", {}, OptionError),
         ("expire_snapshots", {"where": "id > 1"}, OptionError),
         ("remove_orphan_files", {"branch": "audit"}, OptionError),
         ("rewrite_data_files", {"targets": "1"}, OptionError),
