@@ -11,7 +11,7 @@ wap-id                     the snapshot is staged under this id and no branch mo
 merge-schema               append, overwrite: the table takes in new columns and wider types, in the same commit (default: false)
 bad-records                append, overwrite: ``fail`` (default), or ``quarantine`` rows that do not fit
 quarantine-path            the folder for them; needed with quarantine
-require-success-file       append, overwrite, upsert: a source folder without ``_SUCCESS`` is half written (default: false)
+require-success-file       append, overwrite, upsert, merge: a source folder without ``_SUCCESS`` is half written (default: false)
 upsert-keys                upsert: the columns that tell rows apart (default: the table's identifier fields)
 order-by                   upsert: of several source rows of one key, the one with the greatest value here counts
 delete-when                upsert: a condition over source columns; rows that meet it only delete their key
@@ -39,7 +39,7 @@ WAP_ID = "wap-id"
 _KNOWN = ("target-file-size-bytes", "distribution-mode", "write-tasks", "isolation-level", "delete-granularity", WAP_ID)
 _INGEST = ("merge-schema", "bad-records", "quarantine-path", "require-success-file")
 _UPSERT = ("upsert-keys", "order-by", "delete-when", "source-only-columns", "require-success-file")
-_ALSO_KNOWN = {"append": _INGEST, "overwrite": _INGEST, "upsert": _UPSERT}
+_ALSO_KNOWN = {"append": _INGEST, "overwrite": _INGEST, "upsert": _UPSERT, "merge": ("require-success-file",)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from iceberg_ops.actions.merge_checks import check_clauses, needs_cardinality_ch
 from iceberg_ops.config import properties as p
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.config.report import ActionReport
-from spark_jobs.jobs.ingest import check_files
+from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import merged_rows
 from spark_jobs.jobs.row_change import RowChangeJob
@@ -29,6 +29,7 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
     target = work.rows_to_write()
     tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
+    check_source(run, require_success_file=work.options.require_success_file)
     source = source_rows(run, tables)
     check_files(run, source)
     rows = merged_rows(target, source, change, work.schema, tables)

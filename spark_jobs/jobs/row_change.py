@@ -210,7 +210,8 @@ class RowChangeJob:
         read = copy_context(self.run.table.metadata)
         whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
         with self.run.step("rewrite files"):
-            rewritten = rewrite_without(self.run.session, whole, read, write, self.run.table.io.properties, self.run.files_id)
+            io_properties = self.run.table.io.properties
+            rewritten = rewrite_without(self.run.session, whole, read, write, io_properties, self.run.files_id, staged)
             staged.extend(rewritten)
         self.run.metrics.update({"rewritten-data-files-count": len(touched), "added-data-files": len(staged)})
         return OverwriteFiles(

@@ -44,7 +44,7 @@ from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.row_ids import RowIds
 from spark_jobs.runners.spark_schema import from_spark
-from spark_jobs.runners.staged_leftovers import delete_leftovers, job_group, may_have_lost_attempts
+from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.task_process import begin_task
 
 CHANGE_COLUMN = f"{OWN}change"
@@ -127,22 +127,13 @@ def gathered_changes(
     data_location = WriteContext.from_json(task.context).data_location
     places = [data_location] + ([f"{quarantine}/{operation_id}"] if quarantine else [])
 
-    def clean(keep: list[str]) -> None:
-        for place in places:
-            delete_leftovers(session, io, place, operation_id, keep)
-
-    try:
-        with job_group(session, operation_id):
-            answers = run()
-        changes, failure = _gathered(answers, path_of)
+    def gather() -> Changes:
+        changes, failure = _gathered(run(), path_of)
         if failure:
             raise typed_error(*failure)
-    except Exception:
-        clean([])
-        raise
-    if may_have_lost_attempts(session, operation_id):
-        clean(changes.staged)
-    return changes
+        return changes
+
+    return without_leftovers(session, io, places, operation_id, gather, lambda changes: changes.staged)
 
 
 def _gathered(answers: Sequence[Answer], path_of: Callable[[str], str]) -> tuple[Changes, tuple[str, str] | None]:

@@ -26,6 +26,7 @@ from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.runners.changes import typed_error
+from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
@@ -38,28 +39,42 @@ def rewrite_without(
     write: WriteContext,
     io_properties: Mapping[str, str],
     operation_id: str,
+    staged: Sequence[DataFile] = (),
 ) -> list[DataFile]:
-    """New files with the rows of ``tasks`` but for the given positions.
+    """New files with the rows of ``tasks`` but for the given positions, beside those that the operation has ``staged``.
 
-    Raises VerificationError when rows kept plus rows dropped do not equal rows read; staged files are deleted first.
+    Raises VerificationError when rows kept plus rows dropped do not equal rows read. On any error, and of attempts that did not
+    count (retries, speculation), what was written here is deleted.
     """
     if not tasks:
         return []
     bins = _bins(tasks, max(1, min(len(tasks), 2 * task_slots(session))))
     run = _rewriter(read.to_json(), write.to_json(), dict(io_properties), operation_id)
-    answers = session.sparkContext.parallelize(bins, len(bins)).mapPartitions(run).collect()
-    files = [data_file_from_dict(f) for answer in answers for f in answer.get("files", ())]
-    try:
+
+    def rewritten() -> list[DataFile]:
+        answers = session.sparkContext.parallelize(bins, len(bins)).mapPartitions(run).collect()
+        files = [data_file_from_dict(f) for answer in answers for f in answer.get("files", ())]
         for answer in answers:
             if "error" in answer:
                 raise typed_error(*answer["error"])
         counts = CopyCounts(sum(a["read"] for a in answers), sum(a["dropped"] for a in answers))
         asked = sum(len(positions) for _, positions in tasks)
         check_counts(counts, asked=asked, written=sum(f.record_count for f in files))
-    except IcebergOpsError:
-        load_file_io(io_properties).delete_many([f.file_path for f in files])
-        raise
-    return files
+        return files
+
+    return without_leftovers(
+        session,
+        load_file_io(io_properties),
+        [write.data_location],
+        operation_id,
+        rewritten,
+        _paths,
+        before=_paths(staged),
+    )
+
+
+def _paths(files: Sequence[DataFile]) -> list[str]:
+    return [f.file_path for f in files]
 
 
 def _bins(tasks: Sequence[tuple[FileScanTask, BitMap64]], count: int) -> list[str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -34,6 +35,37 @@ def job_group(session: SparkSession, name: str, told: Callable[[int, int], None]
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
         context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+T = TypeVar("T")
+
+
+def without_leftovers(
+    session: SparkSession,
+    io: FileIO,
+    locations: Sequence[str],
+    group: str,
+    work: Callable[[], T],
+    staged: Callable[[T], Collection[str]],
+    *,
+    before: Collection[str] = (),
+) -> T:
+    """What ``work`` answers, which runs the group's Spark jobs. Below ``locations`` the files stay that its answer has ``staged``,
+    and those that were there ``before``; when it fails, only these."""
+
+    def clean(keep: Collection[str]) -> None:
+        for location in locations:
+            delete_leftovers(session, io, location, group, [*before, *keep])
+
+    try:
+        with job_group(session, group):
+            answer = work()
+    except Exception:
+        clean(())
+        raise
+    if may_have_lost_attempts(session, group):
+        clean(staged(answer))
+    return answer
 
 
 def may_have_lost_attempts(session: SparkSession, group: str) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.config.job_spec import Source
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.errors import DataError, OptionError, SchemaError
 from iceberg_ops.scan.planning import Scan
@@ -229,6 +229,20 @@ def truncated(place: Place, folder: Path) -> None:
     (folder / "part-1.parquet").write_bytes((folder / "part-0.parquet").read_bytes()[:-9])
 
 
+INTO: dict[str, dict[str, Any]] = {
+    "append": {},
+    "upsert": {"options": {"upsert-keys": "id"}},
+    "merge": {
+        "change": RowChange(
+            mode="copy-on-write",
+            on="target.id = source.id",
+            clauses=[MergeClause(when="matched", action="delete"), MergeClause(when="not-matched", action="insert")],
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("job", INTO)
 @pytest.mark.parametrize(
     ("make", "options", "says"),
     [
@@ -242,24 +256,28 @@ def truncated(place: Place, folder: Path) -> None:
     ids=["empty", "missing", "half-written", "no-success", "corrupt-pages", "truncated"],
 )
 def test_a_source_that_is_not_whole_is_named_and_nothing_is_left(
-    place: Place, make: Any, options: dict[str, str], says: str
+    place: Place, make: Any, options: dict[str, str], says: str, job: str
 ) -> None:
-    place.create("t", SCHEMA, BY_CITY)
+    place.create("t", SCHEMA)
+    place.append("t", arrow(ROWS))
+    before = place.files_on_disk("t")
     folder = place.folder / "in"
     folder.mkdir()
     make(place, folder)
+    more = {**INTO[job], "options": {**options, **INTO[job].get("options", {})}}
     with pytest.raises(DataError, match=says):
-        place.run("append", "t", source=Source(format="parquet", paths=[str(folder)]), options=options)
-    assert not [f for f in place.files_on_disk("t") if f.startswith("data/")]
+        place.run(job, "t", source=Source(format="parquet", paths=[str(folder)]), **more)
+    assert [f for f in place.files_on_disk("t") if f.startswith("data/")] == [f for f in before if f.startswith("data/")]
 
 
-def test_a_source_inside_the_table_or_the_table_itself_is_refused(place: Place) -> None:
+@pytest.mark.parametrize("job", INTO)
+def test_a_source_inside_the_table_or_the_table_itself_is_refused(place: Place, job: str) -> None:
     place.create("t", SCHEMA)
     place.append("t", arrow(ROWS))
     with pytest.raises(DataError, match="inside the table's own location"):
-        place.run("append", "t", source=Source(format="parquet", paths=[f"{place.table('t').location}/data"]))
+        place.run(job, "t", source=Source(format="parquet", paths=[f"{place.table('t').location}/data"]), **INTO[job])
     with pytest.raises(OptionError, match="is the target itself"):
-        place.run("append", "t", source=Source(format="table", table="test.db.t"))
+        place.run(job, "t", source=Source(format="table", table="test.db.t"), **INTO[job])
 
 
 def test_overwrite_of_a_filter_can_widen_the_schema_too(place: Place) -> None:
