@@ -1,8 +1,7 @@
 """Rows of a source, read and written as data files of the table by this process: append and overwrite on lane local.
 
 Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables. What must be converted, computed or
-read as text is Spark's, and the error says so. The rules about paths are those of the Spark job: a path without a data file is an
-error, a ``_temporary`` folder means that a writer is at work or died, and the table's own files are no source.
+read as text is Spark's, and the error says so. The rules about paths are those of the Spark job (``data.source_folder``).
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from iceberg_ops.data.external_sort import sort_batches
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sort_keys import order_keys
 from iceberg_ops.data.source_fit import column_names, parts_that_fit
+from iceberg_ops.data.source_folder import TEMPORARY, check_holds_data, check_is_foreign, data_files_among
 from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
@@ -35,7 +35,6 @@ from iceberg_ops.table.table import Table
 SORT_MEMORY = 256 << 20
 """Arrow bytes that are sorted at once; more is spilled."""
 _LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
-_SUCCESS, _TEMPORARY = "_SUCCESS", "_temporary"
 
 
 def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
@@ -118,29 +117,18 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
 def data_files(path: str, table_location: str, *, require_success_file: bool) -> Iterator[str]:
     """The files of rows at a source path. Raises DataError where there are none or some are missing, UnsupportedError for values in
     folder names."""
-    root = location_identity(path)
-    own = location_identity(table_location).rstrip("/") + "/"
-    if (root.rstrip("/") + "/").startswith(own):
-        raise DataError(
-            f"source {path} lies inside the table's own location {table_location}: its files hold deleted rows too "
-            "(read the table instead: source format table)"
-        )
-    place = Path(root)
+    check_is_foreign(path, table_location)
+    place = Path(location_identity(path))
     if place.is_file():
         yield str(place)
         return
     if not place.is_dir():
         raise DataError(f"source {path}: there is no such path")
-    found = sorted(p.relative_to(place) for p in place.rglob("*") if p.is_file() or p.name == _TEMPORARY)
-    if half := next((p for p in found if _TEMPORARY in p.parts), None):
-        raise DataError(f"source {path} is half written: it holds {half}; its writer is at work, or died")
-    if require_success_file and Path(_SUCCESS) not in found:
-        raise DataError(f"source {path} is half written: it has no {_SUCCESS} (require-success-file = true)")
-    data = [p for p in found if not any(part.startswith(("_", ".")) and "=" not in part for part in p.parts)]
-    if not data:
-        raise DataError(f"source {path} is empty: it holds no data file")
-    if folder := next((part for p in data for part in p.parts[:-1] if "=" in part), None):
+    found = sorted(p.relative_to(place).parts for p in place.rglob("*") if p.is_file() or p.name == TEMPORARY)
+    data = data_files_among(path, found, require_success_file=require_success_file)
+    check_holds_data(path, len(data))
+    if folder := next((part for name in data for part in name[:-1] if "=" in part), None):
         raise UnsupportedError(
             f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
         )
-    yield from (str(place / p) for p in data)
+    yield from (str(place.joinpath(*name)) for name in data)

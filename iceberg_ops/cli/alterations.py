@@ -173,7 +173,8 @@ def _replace_partition(tokens: Tokens, found: Alterations) -> None:
 def _remove(evolution: SpecEvolution, dropped: TransformTerm) -> SpecEvolution:
     """A plain name is a partition field's name first, and only then a column."""
     names = {f.name for f in evolution.spec.fields}
-    if dropped.transform.is_identity and dropped.source in names:
+    is_column = evolution.schema.find(dropped.source, case_sensitive=False) is not None
+    if dropped.transform.is_identity and (dropped.source in names or not is_column):
         return evolution.remove_field(dropped.source)
     return evolution.remove_transform(dropped.source, dropped.transform)
 

@@ -36,13 +36,15 @@ _SQL = re.compile(r"== SQL[^\n]*==\n")
 _ORIGIN = re.compile(r"\n?== (SQL|DataFrame)\b.*", re.DOTALL)
 _PLAIN = re.compile(r"[\w.`]+|'[^']*'")
 """A column or a literal, which can not fail."""
+_BEFORE_PLAN = ";\n"
+"""What stands between an analysis error and the plan that Spark prints after it."""
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
 
 def first_line(error: BaseException | str) -> str:
     """What a Spark error says, on one line, without its plan dump."""
     text = str(error).strip() or type(error).__name__
-    return " ".join(text.split("\n\n")[0].split("JVM stacktrace")[0].split())[:500]
+    return " ".join(text.split("\n\n")[0].split(_BEFORE_PLAN)[0].split("JVM stacktrace")[0].split())[:500]
 
 
 def blamed(job: JobSpec, text: str) -> str:

@@ -119,6 +119,7 @@ def test_evolve_takes_in_the_columns_of_a_file(cli: Cli, tmp_path: Path) -> None
         ("FLIP COLUMN a", "error: BAD_OPTION: 'FLIP COLUMN a' is no step"),
         ("ADD COLUMN z int garbage", "error: BAD_OPTION: 'ADD COLUMN z int garbage': expected nothing more at 'garbage'"),
         ("ADD COLUMN z int DEFAULT 'abc'", "error: BAD_"),
+        ("DROP PARTITION FIELD nope", "error: BAD_SCHEMA: no partition field named 'nope': the fields are "),
         ("SET TBLPROPERTIES ('format-version' = 'x')", "error: BAD_OPTION: format-version 'x': must be a whole number"),
     ],
 )

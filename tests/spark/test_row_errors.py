@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, LONG, STRING, UUID, ListType, NestedField, StructType
-from spark_jobs.jobs.spark_errors import blamed
+from spark_jobs.jobs.spark_errors import blamed, first_line
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -154,3 +154,12 @@ def test_columns_that_a_source_has_no_type_for_are_stored_as_null(place: Place) 
     assert {r["id"]: r["n"] for r in place.rows("t")} == {0: 1, 1: None, 2: 0, 3: 4, 4: 5, 9: None}
     query = f"SELECT id, {columns}, X'ff' AS b, make_ym_interval(1, 2) AS i FROM VALUES (1L), (CAST(NULL AS BIGINT)) AS t(id)"
     refused(place, "^source: column 'id' is required", "merge", source=Source(format="sql", query=query), change=change)
+
+
+def test_an_error_of_a_query_is_said_without_spark_s_plan(place: Place) -> None:
+    filled(place)
+    with pytest.raises(OptionError, match=r"UNRESOLVED_COLUMN.* `nope` ") as failed:
+        place.run("append", "t", source=Source(format="sql", query="SELECT nope FROM VALUES (1L) AS t(id)"))
+    said = str(failed.value)
+    assert ("Project" in said, "\n" in said) == (False, False), said
+    assert first_line("[A] no; line 1 pos 7;\n'Project ['nope]\n+- OneRowRelation\n") == "[A] no; line 1 pos 7"

@@ -1,0 +1,50 @@
+"""Which files below a source path are data, and whether they are all there.
+
+Whoever lists the folder (this process, Spark through Hadoop) hands in names; the rules are the same. A path without a single data
+file is an error (Spark writes at least one for an empty result, too); a ``_temporary`` folder means that a writer is at work or
+died; a missing ``_SUCCESS`` is an error only where it is asked for, because many writers make none. Files and folders whose names
+begin with ``_`` or ``.`` are not data, as in Spark, unless they are values (``_k=1``). A table's own files are no source of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from iceberg_ops.errors import DataError
+from iceberg_ops.io.locations import location_identity
+
+SUCCESS, TEMPORARY = "_SUCCESS", "_temporary"
+
+RelativeName = tuple[str, ...]
+"""A file's name below a folder, in parts."""
+
+
+def check_is_foreign(path: str, table_location: str) -> None:
+    """Raise DataError for a source path inside the table's location."""
+    own = location_identity(table_location).rstrip("/") + "/"
+    if (location_identity(path).rstrip("/") + "/").startswith(own):
+        raise DataError(
+            f"source {path} lies inside the table's own location {table_location}: its files hold deleted rows too "
+            "(read the table instead: source format table, or in a query the view target)"
+        )
+
+
+def data_files_among(path: str, found: Iterable[RelativeName], *, require_success_file: bool) -> list[RelativeName]:
+    """The data files among all files and ``_temporary`` folders ``found`` below source ``path``. Raises DataError for half a
+    source."""
+    data, succeeded = [], False
+    for name in found:
+        if TEMPORARY in name:
+            raise DataError(f"source {path} is half written: it holds {'/'.join(name)}; its writer is at work, or died")
+        succeeded = succeeded or name == (SUCCESS,)
+        if all(not part.startswith(("_", ".")) or "=" in part for part in name):
+            data.append(name)
+    if require_success_file and not succeeded:
+        raise DataError(f"source {path} is half written: it has no {SUCCESS} (require-success-file = true)")
+    return data
+
+
+def check_holds_data(path: str, data_files: int) -> None:
+    """Raise DataError for a source without a data file."""
+    if not data_files:
+        raise DataError(f"source {path} is empty: it holds no data file")

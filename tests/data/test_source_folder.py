@@ -1,0 +1,51 @@
+"""Which files of a source are data, whoever lists them."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_ops.data.source_folder import check_holds_data, check_is_foreign, data_files_among
+from iceberg_ops.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("names", "data"),
+    [
+        (["a.parquet", "k=1/b.parquet"], ["a.parquet", "k=1/b.parquet"]),
+        (["_SUCCESS", "_metadata", ".a.crc", "a.parquet"], ["a.parquet"]),
+        (["_delta_log/0.json", ".hidden/a.parquet"], []),
+        (["_k=1/a.parquet", ".k=1/a.parquet"], ["_k=1/a.parquet", ".k=1/a.parquet"]),
+        ([], []),
+    ],
+)
+def test_hidden_names_are_no_data_but_values_are(names: list[str], data: list[str]) -> None:
+    found = data_files_among("/in", [tuple(name.split("/")) for name in names], require_success_file=False)
+    assert ["/".join(name) for name in found] == data
+
+
+@pytest.mark.parametrize("name", ["_temporary", "_temporary/0/a.parquet", "k=1/_temporary"])
+def test_a_temporary_folder_at_any_depth_is_half_a_source(name: str) -> None:
+    with pytest.raises(DataError, match=f"/in is half written: it holds {name}; its writer is at work, or died"):
+        data_files_among("/in", [("a.parquet",), tuple(name.split("/"))], require_success_file=False)
+
+
+def test_success_is_asked_for_at_the_top_only() -> None:
+    assert data_files_among("/in", [("_SUCCESS",), ("a",)], require_success_file=True) == [("a",)]
+    with pytest.raises(DataError, match="it has no _SUCCESS"):
+        data_files_among("/in", [("k=1", "_SUCCESS"), ("a",)], require_success_file=True)
+
+
+def test_nothing_is_no_source() -> None:
+    check_holds_data("/in", 1)
+    with pytest.raises(DataError, match="/in is empty"):
+        check_holds_data("/in", 0)
+
+
+@pytest.mark.parametrize("path", ["/wh/t", "/wh/t/", "file:/wh/t/data", "file:///wh/t/data/a.parquet"])
+def test_the_tables_own_files_are_no_source(path: str) -> None:
+    with pytest.raises(DataError, match="inside the table's own location"):
+        check_is_foreign(path, "file:///wh/t")
+
+
+def test_a_neighbour_whose_name_begins_alike_is_one() -> None:
+    check_is_foreign("/wh/t2/data", "file:///wh/t/")
