@@ -67,8 +67,9 @@ class History:
         )
 
     def no_other_line(self) -> None:
-        """Prevents removing deletes that count again: one that applied to nothing where the operation started may apply to files
-        that a rollback brought back. Raises ValidationError where the start is not in the branch's history."""
+        """Prevents going on where a rollback took the branch to another line: a statement did not see the rows that came back, and
+        a delete that applied to nothing where the operation started may count again. Raises ValidationError where the start is not
+        in the branch's history."""
         if self._starting_snapshot_id is not None:
             self.snapshots  # noqa: B018 - raises
 

@@ -46,6 +46,7 @@ class OverwriteFiles(SnapshotOperationFields):
             validation.no_foreign_rows(self._rows(table, self.overwrite_filter or ALWAYS_FALSE), self.added)
         if self.isolation is None:
             return
+        history.no_other_line()
         if self.isolation == "serializable":
             validation.no_unseen_rows(history, self._rows(table, self._data_conflict_filter()))
         if self.overwrite_filter is not None:

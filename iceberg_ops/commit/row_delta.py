@@ -70,6 +70,9 @@ class RowDelta(SnapshotOperationFields):
         validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
         if self.isolation is None:
             return
+        history.no_other_line()
+        if self.added_data and self.referenced_data_files:
+            validation.no_other_row_ids(table, history, (*self.removed_data, *self.added_deletes), self.referenced_data_files)
         if self.isolation == "serializable":
             validation.no_unseen_rows(history, rows)
         if self.is_update:

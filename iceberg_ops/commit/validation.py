@@ -144,16 +144,17 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
         raise conflict(message, snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
-def no_other_row_ids(table: Table, history: History, replaced: Sequence[DataFile]) -> None:
-    """Prevents giving rows new ids: the files that are replaced had none when they were read, because the table was not v3 then,
-    and a commit that came meanwhile gave their rows ids, which the new files do not hold (Java has no such check)."""
+def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile], paths: Sequence[str] = ()) -> None:
+    """Prevents giving rows new ids: they had none when they were read, because the table was not v3 then, and a commit that came
+    meanwhile gave them ids, which the new files do not hold (Java has no such check). ``removed`` are the files, or deletes, by
+    which the old rows go; ``paths`` the data files these are of, where they are deletes."""
     start = history.start
-    if not replaced or table.metadata.format_version < 3 or start is None or start.first_row_id is not None:
+    if not removed or table.metadata.format_version < 3 or start is None or start.first_row_id is not None:
         return
     if (snapshot := next((s for s in history.snapshots if s.first_row_id is not None), None)) is not None:
-        first, paths = replaced[0], tuple(f.file_path for f in replaced)
-        message = f"Cannot commit, rows got their ids after they were read for a rewrite: {first.file_path}"
-        raise conflict(message, snapshot, first, paths)
+        found = tuple(paths) or tuple(f.file_path for f in removed)
+        message = f"Cannot commit, rows got their ids after they were read to be written again: {found[0]}"
+        raise conflict(message, snapshot, removed[0], found)
 
 
 def new_deletes_for(

@@ -239,6 +239,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta: a vector on v2", vector("a"), (), "Must not use DVs for position deletes in V2", V2),
     Scenario("delta: deletes on v1", equality(), (), "Deletes are not supported in V1", (1,)),
     Scenario("delta: equality deletes by a dropped column", equality(), (lambda s: UpdateSchema(schema=Schema.of(*SCHEMA.fields[1:])),), "Cannot commit e: its equality field 1", V2),
+    Scenario("delta, update: rows got their ids meanwhile", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), (*UPGRADE, append(LATE_US)), OTHER_IDS, V2),
+    Scenario("delta, update: the table became v3, and nothing has ids yet", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), UPGRADE, None, V2),
+    Scenario("delta, update: rows had their ids before it started", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), (*UPGRADE, append(LATE_US)), None, V2, since_others=True),
+    Scenario("delta, rows only: the start is not an ancestor", lambda s: RowDelta(added_data=(NEW,), isolation="snapshot", starting_snapshot_id=7), (), "Cannot determine history", ALL),
+    Scenario("delta, rows only, nothing validated: the start is not an ancestor", lambda s: RowDelta(added_data=(NEW,), isolation=None, starting_snapshot_id=7), (), None, ALL),
     # near misses of row deltas
     Scenario("delta, delete: its file's partition was replaced", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (replace_partitions(isolation=None),), MISSING, V2),
     Scenario("delta, delete: its file was replaced before it started", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), PLAIN_REWRITE, None, V2, since_others=True),
@@ -250,6 +255,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta: a vector in another partition, with a filter", vector("a", "mine", conflict_filter=IN_EU), (vector("b", partition=US),), None, V3),
     Scenario("delta: a filter by a column in another case", delta(added_data=(NEW,), conflict_filter=eq("REGION", "eu"), case_sensitive=True), (append(LATE),), "no column named 'REGION'", ALL),
     Scenario("delta: a filter by a column whatever its case", delta(added_data=(NEW,), conflict_filter=eq("REGION", "us")), (append(LATE),), None, ALL),
+    Scenario("overwrite files, rows only: the start is not an ancestor", lambda s: OverwriteFiles(added=(NEW,), isolation="snapshot", starting_snapshot_id=7), (), "Cannot determine history", ALL),
     # near misses of overwrites and rewrites
     Scenario("overwrite files, nothing validated: appends do not matter", overwrite(removed=(A,), added=(NEW,), isolation=None), (append(LATE),), None, ALL),
     Scenario("overwrite files: another file was deleted", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (remove("b"),), None, ALL),

@@ -29,6 +29,7 @@ OPERATIONS, JAVA_REFS, SCENARIOS = (
 )  # fmt: skip
 HELD = {
     "carry_over:commit_carrying_over:0": "commit/test_checks.py::test_deletes_that_can_not_be_written_are_a_conflict",
+    "cherry_pick:CherryPick._picked:0": "commit/test_checks.py::test_a_wap_id_is_published_once_though_two_snapshots_have_it",
     "cherry_pick:CherryPick.stage:0": f"{JAVA_REFS}::test_it_is_refused",
     "cherry_pick:no_double_publish:0": SCENARIOS,
     "cherry_pick:no_double_publish:1": "commit/test_checks.py::test_a_snapshot_without_a_wap_id_is_picked_once",
