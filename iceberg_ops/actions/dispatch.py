@@ -142,7 +142,7 @@ def _run(
         progress=progress,
     )
     try:
-        action_of(job.job)(run)
+        action_of("plan_rows" if job.dry_run and job.job in ROW_OPERATIONS else job.job)(run)
         _remember(run)
     finally:
         after = record.outcome.table or table
@@ -166,10 +166,8 @@ def _remember(run: Run) -> None:
 def _check(job: JobSpec) -> None:
     """Refuse what can be refused without looking at the table. Raises OptionError, UnsupportedError."""
     if job.job in ROW_OPERATIONS:
-        if job.dry_run:
-            raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
         check_fields(job)
-        if job.source is not None and (job.source.format not in ("parquet", "table") or job.source.options):
+        if not job.dry_run and job.source is not None and (job.source.format not in ("parquet", "table") or job.source.options):
             raise UnsupportedError(f"not supported: a source of format {job.source.format} without Spark: run it with --lane spark")
         return
     check_option_names(job.job, job.options)

@@ -21,7 +21,7 @@ from iceberg_ops.data.external_sort import sort_batches
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sort_keys import order_keys
 from iceberg_ops.data.source_fit import column_names, parts_that_fit
-from iceberg_ops.data.source_folder import TEMPORARY, check_holds_data, check_is_foreign, data_files_among
+from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_data, check_is_foreign, data_files_among
 from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
@@ -117,18 +117,23 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
 def data_files(path: str, table_location: str, *, require_success_file: bool) -> Iterator[str]:
     """The files of rows at a source path. Raises DataError where there are none or some are missing, UnsupportedError for values in
     folder names."""
-    check_is_foreign(path, table_location)
-    place = Path(location_identity(path))
-    if place.is_file():
-        yield str(place)
-        return
-    if not place.is_dir():
-        raise DataError(f"source {path}: there is no such path")
-    found = sorted(p.relative_to(place).parts for p in place.rglob("*") if p.is_file() or p.name == TEMPORARY)
-    data = data_files_among(path, found, require_success_file=require_success_file)
-    check_holds_data(path, len(data))
+    place, data = named_data_files(path, table_location, require_success_file=require_success_file)
     if folder := next((part for name in data for part in name[:-1] if "=" in part), None):
         raise UnsupportedError(
             f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
         )
     yield from (str(place.joinpath(*name)) for name in data)
+
+
+def named_data_files(path: str, table_location: str, *, require_success_file: bool) -> tuple[Path, list[RelativeName]]:
+    """The folder, and the names below it, of a source path on this machine. Raises DataError as ``data.source_folder`` says."""
+    check_is_foreign(path, table_location)
+    place = Path(location_identity(path))
+    if place.is_file():
+        return place.parent, [(place.name,)]
+    if not place.is_dir():
+        raise DataError(f"source {path}: there is no such path")
+    found = sorted(p.relative_to(place).parts for p in place.rglob("*") if p.is_file() or p.name == TEMPORARY)
+    data = data_files_among(path, found, require_success_file=require_success_file)
+    check_holds_data(path, len(data))
+    return place, data

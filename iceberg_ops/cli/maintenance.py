@@ -177,7 +177,8 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
 
     if job.lane == "auto" and job.job not in ROW_OPERATIONS:
         job = _in_lane(job)
-    if job.lane == "spark" or (job.lane == "auto" and job.job in ROW_OPERATIONS):
+    rows_on_spark = job.job in ROW_OPERATIONS and job.lane in ("auto", "spark") and not job.dry_run
+    if rows_on_spark or (job.lane == "spark" and job.job not in ROW_OPERATIONS):
         return _run_on_spark(job, as_json)
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.actions.local_runner import LocalRunner

@@ -27,6 +27,7 @@ def _job_options(command: F) -> F:
             click.option("--branch", default="main", show_default=True, help="The branch to work on."),
             click.option("--wap-id", metavar="ID", help="Stage the snapshot under this id; iceberg-ops publish makes it current."),
             click.option("--run-key", metavar="KEY", help="Names this piece of work: run again, it is done once."),
+            click.option("--dry-run", is_flag=True, help="Say which files it would look at; read no row, write nothing."),
             click.option("--lane", type=click.Choice(["auto", "local", "spark"]), default="auto", help="Where it is done."),
             click.option("--report", metavar="PATH", help="Write the report there too."),
             click.argument("target", metavar="TABLE"),
@@ -115,7 +116,7 @@ def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change:
         if "wap-id" in options:
             raise OptionError("give --wap-id or --option wap-id, not both")
         options["wap-id"] = wap_id
-    more = {name: given.pop(name) for name in ("branch", "run_key", "lane", "report")}
+    more = {name: given.pop(name) for name in ("branch", "run_key", "lane", "report", "dry_run")}
     source = source_of(**given) if given else None
     if change:
         more["change"] = RowChange(**change)

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
@@ -79,8 +80,8 @@ def _failure(job: JobSpec, error: IcebergOpsError, started: datetime) -> ActionR
 
 
 def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
-    if job.dry_run:
-        raise OptionError(f"{job.job} has no dry run: only maintenance actions can be planned without being run")
+    if job.dry_run:  # looks at no row, so nothing of it is Spark's
+        return run_job(_with_source_catalog(job))
     check_fields(job)
     run = JobRun.start(session, _with_source_catalog(job))
     if (earlier := run.already_committed()) is not None:

@@ -119,6 +119,17 @@ def test_rows_replace_partitions_or_what_a_filter_selects(cli: Cli, table: str, 
     assert rows(cli) == {2: None, 8: "Oslo", 9: "Rome"}
 
 
+@pytest.mark.parametrize("lane", ["auto", "local", "spark"])
+def test_a_dry_run_says_what_would_be_looked_at_in_any_lane(cli: Cli, table: str, source: Path, lane: str) -> None:
+    append(cli, source)
+    ran = cli("delete", "lake.ns.t", "--where", "city = 'Rome'", "--dry-run", "--lane", lane, "--json")
+    assert ran.code == 2, ran.err
+    assert (ran.json["dry-run"], ran.json["metrics"]["planned-data-files-count"]) == (True, 1)
+    assert cli("delete", "lake.ns.t", "--where", "id > 99", "--dry-run", "--lane", lane).code == 0
+    assert cli("update", "lake.ns.t", "--set", "city = upper(city)", "--dry-run", "--lane", lane).code == 2
+    assert rows(cli) == ALL
+
+
 def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -> None:
     staged = append(cli, source, "--wap-id", "w7")
     assert rows(cli) == {}

@@ -222,3 +222,15 @@ def test_rows_that_copy_on_write_only_moves_keep_their_row_ids(place: Place) -> 
     after = row_ids(place)
     assert {i: ids for i, ids in after.items() if i != 3} == {i: ids for i, ids in before.items() if i not in (3, 4)}
     assert len({row_id for row_id, _ in after.values()}) == len(ROWS) - 1
+
+
+def test_a_dry_run_plans_and_leaves_everything_as_it_is(filled: Place) -> None:
+    rows, files = filled.rows("t"), filled.files_on_disk("t")
+    for job, parts in {
+        "delete": {"where": "id > 3 AND length(city) > 1"},
+        "update": {"change": RowChange(set={"amount": "amount + 1"})},
+        "append": {"source": Source(format="sql", query="SELECT 99L AS id")},
+    }.items():
+        report = filled.run(job, "t", dry_run=True, **parts)
+        assert (report.dry_run, report.status, report.snapshot_ids) == (True, "planned", [])
+    assert (filled.rows("t"), filled.files_on_disk("t")) == (rows, files)

@@ -1,0 +1,127 @@
+"""The dry run of a row operation: which files it would look at, and whether it is well said. No row is read, nothing is written.
+
+It is the same in every lane, and needs no engine: conditions choose files as they do in the job itself (what only Spark understands
+limits nothing), so the counts are upper bounds. What only rows or Spark's analysis can tell (a value that does not fit, two source
+rows for one target row, an expression's type) is told by the run.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.delete_rows import whole_files_match
+from iceberg_ops.actions.merge_checks import check_clauses
+from iceberg_ops.actions.source_files import named_data_files, source_table
+from iceberg_ops.actions.upsert_plan import key_columns, key_plan
+from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.config.job_spec import RowChange
+from iceberg_ops.data.delete_files import delete_format
+from iceberg_ops.errors import OptionError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
+from iceberg_ops.expressions.renaming import unqualified
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.scan.planning import Scan, ScanPlan, plan
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import MAIN_BRANCH
+
+_TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
+_GLOB = frozenset("*?[]{}")
+
+
+def plan_rows(run: Run) -> None:
+    """Fill ``run.outcome``: counts of source and data files, and the data files' names.
+
+    Raises OptionError, WhereError, SchemaError, UnsupportedError for a format that is not written, DataError for a source path that
+    is missing, empty or half written.
+    """
+    job, table = run.job, run.table
+    options = WriteOptions.parse(job.job, job.options, table)
+    context = write_context(table, options)
+    if job.job != "delete":
+        context.check_format()
+    _check(run, options)
+    has_source = job.job in _TAKE_ROWS
+    with run.step("plan") as detail:
+        if has_source:
+            run.outcome.metrics |= _source(run, options)
+        found = _found(run)
+        if found is not None:
+            _count(run, found)
+            detail.append(f"{len(found.tasks)} data files")
+    if has_source or (found is not None and found.tasks):
+        run.outcome.status = "planned"
+
+
+def _check(run: Run, options: WriteOptions) -> None:
+    """What the operation says, as far as the table's schema can tell."""
+    job, schema = run.job, run.table.schema
+    if job.job in _TAKE_ROWS and job.source is None:
+        raise OptionError(f"{job.job} needs a source")
+    if job.job == "merge":
+        for clause in check_clauses(job.change).clauses:
+            _check_columns(schema, list(clause.assignments or ()))
+    if job.job == "update":
+        change = job.change or RowChange()
+        if not change.set:
+            raise OptionError("update needs at least one SET column")
+        _check_columns(schema, list(change.set))
+    if job.job == "upsert":
+        delete_format(write_context(run.table, options))
+        key_plan(run.table, run.table.metadata.branch_head(job.branch), key_columns(schema, options.upsert_keys))
+
+
+def _check_columns(schema: Schema, names: list[str]) -> None:
+    for name in names:
+        if schema.find(name, case_sensitive=False) is None:
+            columns = ", ".join(f.name for f in schema.fields)
+            raise OptionError(f"SET names {name!r}, which is not a column of the table ({columns})")
+
+
+def _found(run: Run) -> ScanPlan | None:
+    """The data files that may change; None where that is not for the table as it is to say."""
+    job = run.job
+    if job.job in ("append", "upsert") or (job.job == "overwrite" and job.where is None):
+        return None
+    where: Expression = ALWAYS_TRUE
+    if job.where is not None:
+        where = unqualified(parse_where(job.where, subqueries=job.job != "overwrite"), "target", run.table.schema)
+    return plan(run.table, Scan(ref=None if job.branch == MAIN_BRANCH else job.branch, where=where))
+
+
+def _count(run: Run, found: ScanPlan) -> None:
+    metrics, files = run.outcome.metrics, [task.data_file for task in found.tasks]
+    metrics |= {
+        "planned-data-files-count": len(files),
+        "planned-bytes-count": sum(f.file_size_in_bytes for f in files),
+        "planned-records-count": sum(f.record_count for f in files),
+        "planned-delete-files-count": len({d.data_file.file_path for task in found.tasks for d in task.deletes}),
+    }
+    if run.job.job == "delete" and files and is_exact(found.filter) and whole_files_match(found):
+        metrics["metadata-only"] = 1
+    run.outcome.list_files(f.file_path for f in files)
+
+
+def _source(run: Run, options: WriteOptions) -> dict[str, int]:
+    """Counts of what is to be read, as far as they can be had without reading; of a query, and of paths that are patterns or lie in
+    another store, which only Spark knows, there are none."""
+    source = run.job.source
+    assert source is not None
+    if source.format == "table":
+        scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+        files = [task.data_file for task in plan(source_table(run, source), scan).tasks]
+        return {
+            "planned-source-files-count": len(files),
+            "planned-source-bytes-count": sum(f.file_size_in_bytes for f in files),
+            "planned-source-records-count": sum(f.record_count for f in files),
+        }
+    if source.format != "sql" and not source.paths:
+        raise OptionError(f"source of format {source.format} names no paths")
+    counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
+    for path in source.paths:
+        if urlsplit(path).scheme not in ("", "file") or _GLOB & set(path):
+            return {}
+        place, names = named_data_files(path, run.table.location, require_success_file=options.require_success_file)
+        counts["planned-source-files-count"] += len(names)
+        counts["planned-source-bytes-count"] += sum(place.joinpath(*name).stat().st_size for name in names)
+    return counts if source.paths else {}
