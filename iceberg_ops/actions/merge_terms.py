@@ -21,7 +21,7 @@ from iceberg_ops.errors import OptionError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact
 from iceberg_ops.expressions.renaming import unqualified
-from iceberg_ops.expressions.statement_sql import ColumnText, Conjunct, conjuncts
+from iceberg_ops.expressions.where_pieces import ColumnText, Conjunct, conjuncts
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DecimalType, NestedField
 

@@ -7,7 +7,7 @@ import pytest
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.predicates import Literal, is_exact
 from iceberg_ops.expressions.renaming import unqualified
-from iceberg_ops.expressions.statement_sql import ColumnText, conjuncts, parse_value
+from iceberg_ops.expressions.where_pieces import ColumnText, conjuncts, parse_value
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.expressions.where_literals import NULL
 from iceberg_ops.spec.schema import Schema
