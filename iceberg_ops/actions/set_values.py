@@ -16,9 +16,9 @@ from iceberg_ops.actions.source_in_memory import SourceRows, only_spark
 from iceberg_ops.data.arrow_values import repeated
 from iceberg_ops.errors import DataError, OptionError, WhereError
 from iceberg_ops.expressions.predicates import Literal as Constant
-from iceberg_ops.expressions.where_pieces import ColumnText, parse_value
 from iceberg_ops.expressions.store_assignment import stored_value
 from iceberg_ops.expressions.where_literals import Null
+from iceberg_ops.expressions.where_pieces import ColumnText, parse_value
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING, NestedField
 

@@ -7,9 +7,9 @@ import pytest
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.predicates import Literal, is_exact
 from iceberg_ops.expressions.renaming import unqualified
-from iceberg_ops.expressions.where_pieces import ColumnText, conjuncts, parse_value
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.expressions.where_literals import NULL
+from iceberg_ops.expressions.where_pieces import ColumnText, conjuncts, parse_value
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, LONG, STRING, NestedField, StructType
 
