@@ -79,6 +79,8 @@ class RewriteCommits:
         """Groups that were given up because of a conflict."""
         self.tries = 0
         self.replaced: set[str] = set()
+        """Data files that earlier commits of this run replaced, in the snapshots ``own``."""
+        self.own: list[int] = []
         self.sequence_number = plan.snapshot.sequence_number if keep_sequence_number and plan.snapshot is not None else None
 
     def commit(self, groups: Sequence[RewrittenGroup], run_key: str) -> bool:
@@ -126,6 +128,7 @@ class RewriteCommits:
             starting_snapshot_id=None if self.plan.snapshot is None else self.plan.snapshot.snapshot_id,
             data_sequence_number=self.sequence_number,
             summary=self.run.summary,
+            builds_on=tuple(self.own),
         )
         self.tries += 1
         waited = wait_for_a_quiet_moment(self.run.catalog, self.run.table, self.run.job.branch)
@@ -139,6 +142,8 @@ class RewriteCommits:
         )
         self.replaced.update(file.file_path for file in removed)
         self.settled_deletes |= deletes.keys()
+        if found.committed.snapshot is not None:
+            self.own.append(found.committed.snapshot.snapshot_id)
         self._record(found, groups, deletes)
 
     def _deletes(self, groups: Sequence[RewrittenGroup]) -> dict[tuple[str, int | None], DataFile]:

@@ -33,6 +33,8 @@ class RewriteFiles(SnapshotOperationFields):
     delete_sequence_number: int | None = None
     carried_deletes: tuple[DataFile, ...] = ()
     """Deletes that came meanwhile, carried over to the added data files; they get the commit's own sequence number."""
+    builds_on: tuple[int, ...] = ()
+    """Snapshots in which files were replaced that ``removed_deletes`` apply to besides ``removed_data``."""
     name: str = "rewrite_data_files"
 
     def __post_init__(self) -> None:
@@ -50,6 +52,7 @@ class RewriteFiles(SnapshotOperationFields):
             validation.no_other_row_ids(table, history, self.removed_data)
         if self.removed_deletes:
             history.no_other_line()
+            validation.no_deletes_that_count_again(table, self.branch, self.builds_on, self.removed_deletes)
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
         # The last one: what it refuses can be carried over, if nothing else is wrong (``carry_over``).

@@ -21,6 +21,7 @@ from iceberg_ops.commit.history import (
     REPLACES,
     History,
     ManifestTest,
+    base_of,
     conflict,
 )
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
@@ -155,6 +156,16 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
         found = tuple(paths) or tuple(f.file_path for f in removed)
         message = f"Cannot commit, rows got their ids after they were read to be written again: {found[0]}"
         raise conflict(message, snapshot, removed[0], found)
+
+
+def no_deletes_that_count_again(table: Table, branch: str, builds_on: Sequence[int], removed: Sequence[DataFile]) -> None:
+    """Prevents rows that come back: ``removed`` deletes were to go because earlier commits, ``builds_on``, had replaced the other
+    files they apply to, and a rollback brought these back (Java has no such check)."""
+    head = base_of(table.metadata, branch)
+    line = {s.snapshot_id for s in table.metadata.ancestors(None if head is None else head.snapshot_id)}
+    if (lost := next((i for i in builds_on if i not in line), None)) is not None:
+        message = f"Cannot commit, what was replaced was rolled back, and needs deletes again: {removed[0].file_path}"
+        raise conflict(message, table.metadata.snapshots_by_id.get(lost), removed[0], tuple(f.file_path for f in removed))
 
 
 def new_deletes_for(

@@ -12,7 +12,7 @@ from iceberg_ops.actions.local_runner import LocalRunner, attempt
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.commit.refs import RollBack, SetRef
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reader import scan_table
@@ -28,6 +28,7 @@ from iceberg_ops.errors import (
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.table.reachable import reachable_files
 from tests.actions.lake import Lake, make_lake, numbered
+from tests.catalog.wrappers import Meddles
 
 
 def small_files(lake: Lake, *, files: int = 6, region: str = "a", start: int = 0) -> None:
@@ -362,6 +363,22 @@ def test_partial_progress_makes_at_most_the_commits_it_may() -> None:
     report = lake.run("rewrite_data_files", **options)
     assert (report.status, len(report.snapshot_ids), len(lake.tasks())) == ("committed", 2, 5)
     assert len(lake.rows()) == 3000
+
+
+def test_deletes_stay_where_an_earlier_part_was_rolled_back() -> None:
+    """A delete file of two data files was to go with the second; meanwhile the first is back."""
+    lake = make_lake(version=2)
+    lake.append(numbered(0, 10), numbered(100, 10))
+    one, two = lake.tasks()
+    lake.delete_positions((one, [0]), (two, [0]))
+    start, rows = lake.table.metadata.current_snapshot_id or 0, lake.rows()
+    back = RollBack(snapshot_id=start)
+    catalog = Meddles(lake.catalog, lambda: None, lambda: commit(lake.catalog, lake.table, back))
+    options = {"partial-progress.enabled": "true", "partial-progress.max-commits": "2"}
+    report = lake.run("rewrite_data_files", catalog=catalog, rewrite_all=True, max_file_group_input_files=1, **options)
+    assert (len(report.snapshot_ids), catalog.others) == (2, [])
+    assert lake.rows() == rows
+    assert len(rows) == 18
 
 
 def test_dangling_deletes_go_on_request_even_without_other_work() -> None:

@@ -180,6 +180,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         "Invalid REPLACE operation: 11 added records > 10 replaced records",
         ALL,
     ),
+    Scenario(
+        "rewrite: its deletes were to go because of a commit that was rolled back",
+        lambda s: RewriteFiles(
+            removed_data=(A,), added_data=(LATE,), removed_deletes=(position_deletes("p", "a", partition=EU),), builds_on=(7,), starting_snapshot_id=s
+        ),
+        (),
+        "Cannot commit, what was replaced was rolled back",
+        V2,
+    ),
     Scenario("rewrite: rows got their ids meanwhile", rewrite(A), (*UPGRADE, append(LATE_US)), OTHER_IDS, (1, 2)),
     Scenario("rewrite: the table became v3, and nothing has ids yet", rewrite(A), UPGRADE, None, (1, 2)),
     Scenario("rewrite: rows had their ids before it started", rewrite(A), (*UPGRADE, append(LATE_US)), None, (1, 2), since_others=True),
