@@ -175,10 +175,12 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
     """Run the job in its lane, print the report, return the exit code."""
     from iceberg_ops.config.job_spec import ROW_OPERATIONS
 
-    if job.lane == "auto" and job.job not in ROW_OPERATIONS:
-        job = _in_lane(job)
-    rows_on_spark = job.job in ROW_OPERATIONS and job.lane in ("auto", "spark") and not job.dry_run
-    if rows_on_spark or (job.lane == "spark" and job.job not in ROW_OPERATIONS):
+    if job.job in ROW_OPERATIONS:
+        on_spark = job.lane != "local" and not job.dry_run
+    else:
+        job = _in_lane(job) if job.lane == "auto" else job
+        on_spark = job.lane == "spark"
+    if on_spark:
         return _run_on_spark(job, as_json)
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.actions.local_runner import LocalRunner

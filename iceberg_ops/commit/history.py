@@ -7,7 +7,7 @@ ValidationError (Java: "Cannot determine history").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from iceberg_ops.errors import IcebergOpsError, ValidationError
@@ -72,6 +72,14 @@ class History:
         in the branch's history."""
         if self._starting_snapshot_id is not None:
             self.snapshots  # noqa: B018 - raises
+
+    def lost(self, snapshot_ids: Sequence[int]) -> int | None:
+        """One of these snapshots of the branch that is not in its history any more; None: all of them are."""
+        if not snapshot_ids:
+            return None
+        head = base_of(self._table.metadata, self._branch)
+        line = {s.snapshot_id for s in self._table.metadata.ancestors(None if head is None else head.snapshot_id)}
+        return next((i for i in snapshot_ids if i not in line), None)
 
     @property
     def start(self) -> Snapshot | None:

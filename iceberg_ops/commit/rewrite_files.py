@@ -52,7 +52,7 @@ class RewriteFiles(SnapshotOperationFields):
             validation.no_other_row_ids(table, history, self.removed_data)
         if self.removed_deletes:
             history.no_other_line()
-            validation.no_deletes_that_count_again(table, self.branch, self.builds_on, self.removed_deletes)
+            validation.no_deletes_that_count_again(table, history, self.builds_on, self.removed_deletes)
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
         # The last one: what it refuses can be carried over, if nothing else is wrong (``carry_over``).

@@ -21,7 +21,6 @@ from iceberg_ops.commit.history import (
     REPLACES,
     History,
     ManifestTest,
-    base_of,
     conflict,
 )
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
@@ -158,12 +157,10 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
         raise conflict(message, snapshot, removed[0], found)
 
 
-def no_deletes_that_count_again(table: Table, branch: str, builds_on: Sequence[int], removed: Sequence[DataFile]) -> None:
+def no_deletes_that_count_again(table: Table, history: History, builds_on: Sequence[int], removed: Sequence[DataFile]) -> None:
     """Prevents rows that come back: ``removed`` deletes were to go because earlier commits, ``builds_on``, had replaced the other
     files they apply to, and a rollback brought these back (Java has no such check)."""
-    head = base_of(table.metadata, branch)
-    line = {s.snapshot_id for s in table.metadata.ancestors(None if head is None else head.snapshot_id)}
-    if (lost := next((i for i in builds_on if i not in line), None)) is not None:
+    if (lost := history.lost(builds_on)) is not None:
         message = f"Cannot commit, what was replaced was rolled back, and needs deletes again: {removed[0].file_path}"
         raise conflict(message, table.metadata.snapshots_by_id.get(lost), removed[0], tuple(f.file_path for f in removed))
 
