@@ -7,6 +7,7 @@
     │   ├── CommitFailedError           the pointer moved: refresh, validate again, stage again
     │   └── CatalogUnavailableError     the catalog or store did not answer, or refused for now
     ├── CommitStateUnknownError         the swap may have happened: look for the run key, clean up nothing
+    │   └── CommitInterruptedError      the same, because of a Ctrl-C (also a KeyboardInterrupt)
     ├── TerminalError                   the call can not succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
@@ -58,6 +59,10 @@ class CommitStateUnknownError(IcebergOpsError):
     """The swap may or may not have happened (Java: CommitStateUnknownException). Never clean up, never swap again blindly."""
 
     code = "COMMIT_STATE_UNKNOWN"
+
+
+class CommitInterruptedError(CommitStateUnknownError, KeyboardInterrupt):
+    """Ctrl-C between a swap and its answer: an interrupt to whoever handles interrupts, an unknown outcome to whoever cleans up."""
 
 
 class TerminalError(IcebergOpsError):

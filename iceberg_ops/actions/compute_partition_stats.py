@@ -94,7 +94,7 @@ def compute_partition_stats(run: Run) -> None:
     file = _written(run, snapshot, counts)
     with run.step("commit"):
         statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key)
-        committed = commit_staged(run.catalog, table, statistics, [file.statistics_path])
+        committed = commit_staged(run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark)
     run.outcome.record(committed)
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)

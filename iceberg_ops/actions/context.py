@@ -18,7 +18,8 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
-from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.table.table import Table
 
 LEASE_MS = 2 * 3_600_000
@@ -76,6 +77,8 @@ class Run:
     outcome: Outcome
     progress: ProgressCallback | None = None
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    first_operation_id: str = ""
+    """Of a run that is evaluated again: the one that its later ones begin with."""
 
     def meter(self, what: str, total: int = 0, bytes_: int = 0, *, unit: str) -> Meter:
         """A meter of this run's work."""
@@ -93,28 +96,42 @@ class Run:
             self.outcome.steps.append(Step(name=name, duration_ms=took, detail=", ".join(detail)))
 
     @contextmanager
-    def lease(self, snapshot_id: int | None) -> Iterator[Callable[[], None]]:
-        """Hold the snapshot that is read, and every file this run writes, against expiry and orphan removal; call what is yielded
-        now and then to renew. Given back at the end, whatever happens but a crash; then it runs out by itself."""
+    def lease(self, snapshot_id: int | None, *, folders: tuple[str, ...] = ()) -> Iterator[Callable[[], None]]:
+        """Hold the snapshot that is read, every file this run writes, and the files in ``folders``, against expiry and orphan
+        removal; call what is yielded now and then to renew. Given back at the end. After an unknown outcome, or a crash, it runs
+        out by itself: until then what may still be committed stays."""
+        instance = str(uuid.uuid4())
 
-        def renew() -> None:
-            lease = Lease(
-                holder=self.run_key, snapshot_id=snapshot_id, expires_at_ms=self.now_ms() + LEASE_MS, marks=(self.operation_id,)
+        def lease() -> Lease:
+            return Lease(
+                holder=self.run_key,
+                snapshot_id=snapshot_id,
+                expires_at_ms=self.now_ms() + LEASE_MS,
+                marks=(self.lease_mark,),
+                folders=folders,
+                instance=instance,
             )
-            acquire_lease(self.table, lease)
 
-        renew()
+        acquire_lease(self.table, lease())
         try:
-            yield renew
-        finally:
-            release_lease(self.table, self.run_key)
+            yield lambda: (acquire_lease(self.table, lease()), None)[1]
+        except BaseException as e:
+            if outcome_unknown(e) is None:
+                release_lease(self.table, lease())
+            raise
+        release_lease(self.table, lease())
+
+    @property
+    def lease_mark(self) -> str:
+        """What the names of all files of this run hold, over all its evaluations."""
+        return self.first_operation_id or self.operation_id
 
     def anew(self, table: Table, number: int) -> Run:
         """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease."""
         self.outcome.metrics["evaluations-count"] = number
         if number == 1:
             return self
-        return replace(self, table=table, operation_id=f"{self.operation_id}-{number}")
+        return replace(self, table=table, operation_id=f"{self.operation_id}-{number}", first_operation_id=self.lease_mark)
 
     @property
     def summary(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.config.report import Certificate, GroupReport, SkippedFile
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.errors import CommitStateUnknownError, ValidationError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.content_files import DataFile
 
@@ -52,12 +52,12 @@ def commit_deletes(
             raise
         except ValidationError as e:
             hit = _hit(run, left, e)
-            _give_up(run, hit or left, str(e))
+            _give_up(run, hit or left, str(e), after=e)
             if not hit or len(hit) == len(left):
                 raise
             left = [group for group in left if group not in hit]
-        except IcebergOpsError as e:
-            _give_up(run, left, str(e))
+        except BaseException as e:
+            _give_up(run, left, str(e) or type(e).__name__, after=e)
             raise
         else:
             outcome = run.outcome
@@ -98,12 +98,12 @@ def _record(run: Run, groups: Sequence[RewrittenDeletes]) -> None:
         outcome.count("deleted-positions-count", group.positions)
 
 
-def _give_up(run: Run, groups: Sequence[RewrittenDeletes], reason: str) -> None:
+def _give_up(run: Run, groups: Sequence[RewrittenDeletes], reason: str, *, after: BaseException | None = None) -> None:
     for group in groups:
         run.outcome.groups[group.group_id] = group_report(group, dropped=f"conflict: {reason}")
     staged = [f.file_path for group in groups for f in group.added]
-    for location in delete_staged(run.table.io, staged):
-        run.outcome.failures.append(SkippedFile(file_path=location, reason="written by a dropped group and could not be deleted"))
+    for location in delete_staged(run, staged, after=after):
+        run.outcome.failures.append(SkippedFile(file_path=location, reason="written by a dropped group and not deleted"))
 
 
 def _hit(run: Run, groups: Sequence[RewrittenDeletes], conflict: ValidationError) -> list[RewrittenDeletes]:

@@ -19,7 +19,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Committed, Isolation
 from iceberg_ops.commit.run_keys import find_run
-from iceberg_ops.commit.staged_files import commit_staged
+from iceberg_ops.commit.staged_files import commit_staged, discard
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
@@ -115,10 +115,10 @@ class DeleteRows:
         staged: list[DataFile] = []
         try:
             operation = changed.operation(matched, staged)
-        except BaseException:
-            changed.table.io.delete_many([f.file_path for f in staged])
+        except BaseException as e:
+            discard(catalog, changed.table, [f.file_path for f in staged], mark=self.operation_id, after=e)
             raise
-        done = commit_staged(catalog, changed.table, operation, [f.file_path for f in staged])
+        done = commit_staged(catalog, changed.table, operation, [f.file_path for f in staged], mark=self.operation_id)
         copied = self.mode == "copy-on-write"
         return DeletedRows(
             committed=done,

@@ -158,8 +158,8 @@ def _all(run: Run, works: _Works[G], answers: Answers) -> list[RewrittenDeletes]
                     works.stop()
             if failure is not None:
                 raise failure
-    except Exception:
-        delete_staged(run.table.io, [f.file_path for g in done for f in g.added])
+    except BaseException as e:
+        delete_staged(run, [f.file_path for g in done for f in g.added], after=e)
         raise
     return sorted(done, key=lambda g: g.group_id)
 
@@ -197,9 +197,8 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
             if batch:
                 commit_batch()
             detail.append(f"{len(run.outcome.snapshot_ids)} commits, {failed_commits} failed")
-    except Exception as e:
-        if not isinstance(e, CommitStateUnknownError):
-            delete_staged(run.table.io, [f.file_path for g in batch for f in g.added])
+    except BaseException as e:
+        delete_staged(run, [f.file_path for g in batch for f in g.added], after=e)
         raise
     if errors and not run.outcome.snapshot_ids:
         raise errors[-1]

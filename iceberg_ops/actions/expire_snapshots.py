@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.deleting import DELETED_AT_ONCE, delete_files
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expired_files import UnreachedFiles, unreached_files
 from iceberg_ops.commit.expiry import expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.report import SkippedFile
+from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
+from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
+from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.spec.metadata_builder import apply_updates
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -58,7 +59,7 @@ def expire_snapshots(run: Run) -> None:
         return
     run.outcome.status = "planned"
     if run.job.dry_run:
-        _record_files(run, _planned_files(table, planned), ())
+        _record_files(run, _planned_files(table, planned), None)
         return
     with run.step("commit and clean") as detail:
         result = expire(run.catalog, table, operation, delete=_deleting(run, options))
@@ -68,7 +69,7 @@ def expire_snapshots(run: Run) -> None:
     run.outcome.table = result.committed.table
     run.outcome.metrics["resumed-expirations-count"] = result.resumed
     _count(run, table.metadata, result.committed.table.metadata)
-    _record_files(run, result.files, result.failures)
+    _record_files(run, result.files, result.deletion)
 
 
 def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Sequence[str]], list[DeleteFailure]]:
@@ -109,11 +110,14 @@ def _planned_files(table: Table, planned: TableMetadata) -> UnreachedFiles:
     return unreached_files(replace(table, metadata=planned), gone, statistics)
 
 
-def _record_files(run: Run, files: UnreachedFiles, failures: tuple[DeleteFailure, ...]) -> None:
-    """Metrics count what is gone (in a dry run: what would go); ``failures`` names what is not."""
-    failed = {failure.location for failure in failures}
+def _record_files(run: Run, files: UnreachedFiles, deletion: Deletion | None) -> None:
+    """Metrics count what is gone (None, a dry run: what would go); the report names what is not, and why."""
+    gone = set(files if deletion is None else deletion.deleted)
     for metric, kind in _METRICS:
-        run.outcome.metrics[metric] = sum(path not in failed for path in getattr(files, kind))
-    run.outcome.files.extend(path for path in files if path not in failed)
-    run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in failures)
-    run.outcome.metrics["failed-deletes-count"] = len(failures)
+        run.outcome.metrics[metric] = sum(path in gone for path in getattr(files, kind))
+    run.outcome.files.extend(path for path in files if path in gone)
+    if deletion is not None:
+        run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept)
+        run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures)
+    run.outcome.metrics["kept-files-count"] = 0 if deletion is None else len(deletion.kept)
+    run.outcome.metrics["failed-deletes-count"] = 0 if deletion is None else len(deletion.failures)

@@ -1,38 +1,44 @@
 """Remove files below a table's location that belong to nothing.
 
-Order matters and is the guard against running writers: list first, then read the table anew, so that whatever was committed during
-the listing counts as reachable; only what is older than the cut-off can go at all. Which files are orphans is decided in
-``iceberg_ops.planning.remove_orphan_files``; here they are listed (``listing``), deleted in bulk or moved to a quarantine, and
-every result is reported. What is listed, recorded and found goes through sorted lines, so memory does not grow with the table.
+Order matters and is the guard against running writers: list first, then read the table afresh, so that whatever was committed
+during the listing counts as reachable; only what is older than the cut-off can go at all. Which files are orphans is decided in
+``iceberg_ops.planning.remove_orphan_files``; here they are listed (``listing``) and every result is reported. The gate
+(``iceberg_ops.deletion``) proves each batch once more against the table as it is then, before it deletes the files or moves them to
+a quarantine. What is listed, recorded and found goes through sorted lines, so memory does not grow with the table.
 
-The rule upheld: any doubt about ownership (gc.enabled false, another table's metadata, a manifest or another table of the catalog
-that does not read) ends the job before a file is deleted.
-"""
+The rule upheld: any doubt about ownership ends the job before a file is deleted: gc.enabled is false, metadata of another table,
+another table under the name, a manifest or another table of the catalog that does not read, a recorded file that the listing does
+not show."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.deleting import DELETED_AT_ONCE, delete_files
 from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.neighbours import Claim, claims_of_others
+from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.sorted_lines import SortedLines
+from iceberg_ops.catalog.neighbours import Claim, claims_of_others
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
+from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
+from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
+from iceberg_ops.deletion.leases import active_leases, has_run_out
+from iceberg_ops.deletion.notes import note_has_run_out, notes_folder
 from iceberg_ops.errors import RetryableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
-from iceberg_ops.io.locations import identity_under
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
     Orphan,
     Ownership,
+    Unmet,
     check_quarantine,
     find_orphans,
     owned_elsewhere,
@@ -41,8 +47,6 @@ from iceberg_ops.planning.remove_orphan_files import (
     quarantine_root,
     search_location,
 )
-from iceberg_ops.table.leases import active_leases, has_run_out
-from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
@@ -57,12 +61,13 @@ def remove_orphan_files(run: Run) -> None:
             f"can not remove orphan files of {table.name}: gc.enabled is false (deleting files may corrupt other tables)"
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
-    location = search_location(table.location, table.properties, options.location)
+    identity = identity_under(table.io)
+    location = search_location(table.location, table.properties, options.location, identity)
     if not options.stream_results:
         run.outcome.listed = NO_LIMIT
-    check_quarantine(table.location, options.quarantine_path)
+    check_quarantine(table.location, options.quarantine_path, identity)
     with SortedLines() as orphans:
-        _find(run, options, location, orphans)
+        current = _find(run, options, location, orphans)
         if not orphans.count:
             return
         if run.job.dry_run:
@@ -71,14 +76,15 @@ def remove_orphan_files(run: Run) -> None:
             return
         with run.step("clean") as detail:
             if options.quarantine_path is None:
-                detail.append(f"{_delete(run, orphans, options)} files deleted")
+                detail.append(f"{_delete(run, orphans, current, options)} files deleted")
             else:
-                detail.append(f"{_move(run, orphans, options.quarantine_path)} files moved")
+                detail.append(f"{_move(run, orphans, current, options.quarantine_path)} files moved")
         run.outcome.status = "committed"
 
 
-def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> None:
-    """List, read the table, and put what may go into ``orphans``."""
+def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> Table:
+    """List, read the table, and put what may go into ``orphans``; the table as it was read. Raises ValidationError for another
+    table under its name and for a listing that does not show the table's files."""
     identity = identity_under(run.table.io)
     metrics = run.outcome.metrics
     metrics |= dict.fromkeys(("listed-files-count", "orphan-files-count", "orphan-files-bytes", "kept-files-count"), 0)
@@ -90,21 +96,27 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
             detail.append(f"{lines.count} files below {location}")
         with run.step("plan") as detail:
             current = run.catalog.load_table(run.table.identifier[1:])
+            check_same_table(run.table, current)
             for recorded in recorded_locations(current):
                 lines.add(recorded_line(recorded, identity))
             own = Ownership(table_uuid=current.metadata.table_uuid, partition_names=partition_names(current.metadata))
-            leased = _Leased(current, run.now_ms())
+            leased, unmet = _Leased(current, run.now_ms()), dict[str, str]()
             for found in find_orphans(lines, own, options, location, current.io):
+                if isinstance(found, Unmet):
+                    unmet[identity(found.location)] = found.location
+                    continue
                 kept = found if isinstance(found, Skipped) else leased.reason_to_keep(found)
                 if kept is None and isinstance(found, Orphan):
                     candidates.add(listed_line(found.info, identity))
                 elif kept is not None:
                     _keep(run, kept)
+            check_listing(run.table, current, location, unmet)
             for left in _not_others(run, current, location, candidates):
                 orphans.add(json.dumps([left.info.location, left.info.size]))
                 metrics["orphan-files-count"] += 1
                 metrics["orphan-files-bytes"] += left.info.size
             detail.append(f"{orphans.count} orphans")
+    return current
 
 
 def _listed(run: Run, location: str, options: RemoveOrphanFilesOptions) -> Iterator[FileInfo]:
@@ -138,7 +150,8 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
 
 
 def _claimed(found: Orphan, claims: Iterable[Claim], identity: str) -> Skipped | None:
-    holder = next((claim.table.name for claim in claims if claim.folders and identity.startswith(claim.folders)), None)
+    within = (claim for claim in claims if any(is_within(identity, folder) for folder in claim.folders))
+    holder = next((claim.table.name for claim in within), None)
     return None if holder is None else Skipped(found.info.location, f"it lies with the files of table {holder}")
 
 
@@ -149,14 +162,16 @@ class _Leased:
         self._table, self._now_ms = table, now_ms
         self._leases = active_leases(table, now_ms)
         self._identity = identity_under(table.io)
-        self._notes = self._identity(f"{metadata_folder(table.metadata)}/iceberg-ops/")
+        self._notes = folder_identity(self._identity, notes_folder(table.metadata))
 
     def reason_to_keep(self, found: Orphan) -> Skipped | None:
         """Why an orphan stays; None if it may go."""
         location = found.info.location
-        if holder := next((lease.holder for lease in self._leases if lease.covers(location)), None):
-            return Skipped(location, f"run {holder} is writing it")
-        if self._identity(location).startswith(self._notes) and not has_run_out(self._table, location, self._now_ms):
+        if holder := next((lease.holder for lease in self._leases if lease.covers(location, self._table.io)), None):
+            return Skipped(location, f"run {holder} is working on it")
+        if not is_within(self._identity(location), self._notes):
+            return None
+        if not (has_run_out(self._table, location, self._now_ms) or note_has_run_out(self._table, location, self._now_ms)):
             return Skipped(location, "a note of a running or interrupted job")
         return None
 
@@ -173,7 +188,7 @@ def _batches(orphans: SortedLines) -> Iterator[list[tuple[str, int]]]:
         yield batch
 
 
-def _move(run: Run, orphans: SortedLines, folder: str) -> int:
+def _move(run: Run, orphans: SortedLines, current: Table, folder: str) -> int:
     """Move orphans into the quarantine; how many. A list of where each came from is there before the first is moved."""
     root = quarantine_root(folder, run.run_key)
     io, outcome = run.table.io, run.outcome
@@ -182,13 +197,17 @@ def _move(run: Run, orphans: SortedLines, folder: str) -> int:
     def place_of(origin: str) -> str:
         return quarantine_place(origin, run.table.location, root)
 
+    def moved(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        failures = [failure for origin in locations if (failure := _copied(io, origin, place_of(origin))) is not None]
+        failed = {failure.location for failure in failures}
+        return failures + in_bulk(io, [origin for origin in locations if origin not in failed])
+
     with io.open_output(_free_record(io, root)) as record:
         for origin, _ in _read(orphans):
             record.write(json.dumps({"from": origin, "to": place_of(origin)}).encode() + b"\n")
     outcome.metrics |= {"moved-orphan-files-count": 0, "failed-deletes-count": 0}
     for batch in _batches(orphans):
-        moved = [origin for origin, _ in batch if _copied(run, origin, place_of(origin))]
-        _deleted(run, moved, io.delete_many(moved), "moved-orphan-files-count")
+        _remove(run, current, [origin for origin, _ in batch], moved, "moved-orphan-files-count")
         meter.advance(len(batch), sum(size for _, size in batch))
     return outcome.metrics["moved-orphan-files-count"]
 
@@ -199,15 +218,12 @@ def _free_record(io: FileIO, root: str) -> str:
     return next(name for name in names if not io.exists(name))
 
 
-def _copied(run: Run, origin: str, place: str) -> bool:
+def _copied(io: FileIO, origin: str, place: str) -> DeleteFailure | None:
     try:
-        _copy(run.table.io, origin, place)
-    except FileNotFoundError:
-        return False
-    except (FileExistsError, RetryableError) as e:
-        _failed(run, origin, f"not moved: {e}")
-        return False
-    return True
+        _copy(io, origin, place)
+    except (FileNotFoundError, FileExistsError, RetryableError) as e:
+        return DeleteFailure(origin, f"not moved: {e}")
+    return None
 
 
 def _copy(io: FileIO, origin: str, place: str) -> None:
@@ -215,23 +231,32 @@ def _copy(io: FileIO, origin: str, place: str) -> None:
         shutil.copyfileobj(source, sink, _COPIED_AT_ONCE)
 
 
-def _delete(run: Run, orphans: SortedLines, options: RemoveOrphanFilesOptions) -> int:
+def _delete(run: Run, orphans: SortedLines, current: Table, options: RemoveOrphanFilesOptions) -> int:
     meter = run.meter("deleting", orphans.count, run.outcome.metrics["orphan-files-bytes"], unit="files")
     run.outcome.metrics |= {"deleted-orphan-files-count": 0, "failed-deletes-count": 0}
+
+    def delete(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        return delete_files(io, locations, options.max_concurrent_deletes)
+
     for batch in _batches(orphans):
-        locations = [location for location, _ in batch]
-        failures = delete_files(run.table.io, locations, options.max_concurrent_deletes)
-        _deleted(run, locations, failures, "deleted-orphan-files-count")
+        _remove(run, current, [location for location, _ in batch], delete, "deleted-orphan-files-count")
         meter.advance(len(batch), sum(size for _, size in batch))
     return run.outcome.metrics["deleted-orphan-files-count"]
 
 
-def _deleted(run: Run, locations: list[str], failures: list[DeleteFailure], metric: str) -> None:
-    failed = {failure.location for failure in failures}
-    for failure in failures:
+def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, metric: str) -> None:
+    """Let the gate remove a batch, and report what it did. ``current`` is the state that the orphans were found in."""
+
+    def reload() -> Table:
+        return run.catalog.load_table(run.table.identifier[1:])
+
+    done = delete_unreferenced(run.table, reload, locations, proven_for=current.metadata, delete=delete)
+    for kept in done.kept:
+        _keep(run, Skipped(kept.location, kept.reason))
+    for failure in done.failures:
         _failed(run, failure.location, failure.reason)
-    run.outcome.list_files(path for path in locations if path not in failed)
-    run.outcome.metrics[metric] += len(locations) - len(failed)
+    run.outcome.list_files(done.deleted)
+    run.outcome.metrics[metric] += len(done.deleted)
 
 
 def _failed(run: Run, location: str, reason: str) -> None:

@@ -23,7 +23,7 @@ from iceberg_ops.commit.carry_over import CarriedOver, commit_carrying_over
 from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.errors import CommitStateUnknownError, ValidationError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.dangling_deletes import deletes_of_only
 from iceberg_ops.planning.file_groups import FileGroup
@@ -99,7 +99,7 @@ class RewriteCommits:
                     continue
                 hit = self._hit(left, e)
                 if not hit:
-                    self._give_up(left, str(e))
+                    self._give_up(left, str(e), after=e)
                     raise
                 self._give_up(hit, f"conflict: {e}")
                 self.conflicted += [found.group for found in hit]
@@ -108,8 +108,8 @@ class RewriteCommits:
                 for rewritten in left:
                     self.run.outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "failed", str(e), rewritten)
                 raise
-            except IcebergOpsError as e:
-                self._give_up(left, str(e))
+            except BaseException as e:
+                self._give_up(left, str(e) or type(e).__name__, after=e)
                 raise
         return False
 
@@ -139,6 +139,7 @@ class RewriteCommits:
             operation,
             lambda paths: self.maps.of(groups, paths),
             operation_id=f"{self.run.operation_id}-carried-{self.tries}",
+            mark=self.run.lease_mark,
         )
         self.replaced.update(file.file_path for file in removed)
         self.settled_deletes |= deletes.keys()
@@ -199,14 +200,14 @@ class RewriteCommits:
         named = self._named(conflict)
         return [found for found in groups if any(identity(task.file_path) in named for task in found.group.tasks)]
 
-    def _give_up(self, groups: Sequence[RewrittenGroup], reason: str) -> None:
+    def _give_up(self, groups: Sequence[RewrittenGroup], reason: str, *, after: BaseException | None = None) -> None:
         outcome = self.run.outcome
         for rewritten in groups:
             outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "dropped", reason)
             outcome.count("failed-data-files-count", rewritten.group.input_files)
         staged = [file.file_path for rewritten in groups for file in rewritten.added]
-        for location in delete_staged(self.run.table.io, staged):
-            outcome.failures.append(SkippedFile(file_path=location, reason="written by a dropped group and could not be deleted"))
+        for location in delete_staged(self.run, staged, after=after):
+            outcome.failures.append(SkippedFile(file_path=location, reason="written by a dropped group and not deleted"))
 
 
 def batch_run_key(run: Run, groups: Sequence[RewrittenGroup], batches: int) -> str:

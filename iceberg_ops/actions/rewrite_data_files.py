@@ -35,7 +35,6 @@ from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.planning.live_deletes import live_deletes
 from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan, plan_rewrite_data_files
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.table.metadata_files import data_folder
 
 
 def rewrite_data_files(run: Run) -> None:
@@ -117,10 +116,8 @@ class _Rewrite:
             return
         try:
             self._partially(self.options.progress)
-        except CommitStateUnknownError:
-            raise
-        except BaseException:
-            self._clean_after_failure()
+        except BaseException as e:
+            self._clean_after_failure(e)
             raise
 
     def _at_once(self) -> None:
@@ -134,7 +131,7 @@ class _Rewrite:
             if self.failed:
                 raise error_of(self.failed[0], "nothing was committed")
         except BaseException as e:
-            self._abandon(done, str(e) or type(e).__name__)
+            self._abandon(done, e)
             raise
         with self.run.step("commit") as detail:
             kept = self.commits.commit(_in_plan_order(done), self.run.run_key)
@@ -189,7 +186,7 @@ class _Rewrite:
             detail.append(f"{len(plan.groups)} groups")
         if plan.is_empty:
             return kept
-        run = replace(run, table=table, operation_id=f"{run.operation_id}-again")
+        run = replace(run, table=table, operation_id=f"{run.operation_id}-again", first_operation_id=run.lease_mark)
         second = _Rewrite(run, plan, self.options, ())
         second.commits.committed_files = self.commits.committed_files
         with run.lease(None if plan.snapshot is None else plan.snapshot.snapshot_id) as second.renew_lease:
@@ -204,7 +201,7 @@ class _Rewrite:
             if self.failed:
                 raise error_of(self.failed[0], "what was planned again was not committed")
         except BaseException as e:
-            self._abandon(done, str(e) or type(e).__name__)
+            self._abandon(done, e)
             if isinstance(e, IcebergOpsError):
                 return False
             raise
@@ -251,21 +248,20 @@ class _Rewrite:
             self.run.outcome.groups[group.group_id] = group_report(group, "failed", self.last_failure)
             self.run.outcome.count("failed-data-files-count", group.input_files)
 
-    def _abandon(self, done: Sequence[RewrittenGroup], reason: str) -> None:
+    def _abandon(self, done: Sequence[RewrittenGroup], error: BaseException) -> None:
         """Nothing will be committed: groups that were written or planned are dropped and every file of the run is deleted."""
+        reason = str(error) or type(error).__name__
         for group in self.plan.groups:
             if group.group_id not in self.failed_ids:
                 self.run.outcome.groups[group.group_id] = group_report(group, "dropped", f"the run failed: {reason}")
                 self.run.outcome.count("failed-data-files-count", group.input_files)
-        self._report_undeleted(delete_staged(self.run.table.io, [f.file_path for found in done for f in found.added]))
-        self._clean_after_failure()
+        self._report_undeleted(delete_staged(self.run, [f.file_path for found in done for f in found.added], after=error))
+        self._clean_after_failure(error)
 
-    def _clean_after_failure(self) -> None:
-        """Delete what failed workers left, told by the operation id in the name, but nothing that was committed."""
-        table = self.run.outcome.table or self.run.table
-        self._report_undeleted(
-            delete_leftovers(table.io, data_folder(table.metadata), self.run.operation_id, self.commits.committed_files)
-        )
+    def _clean_after_failure(self, error: BaseException | None = None) -> None:
+        """Delete what failed workers left, found by the operation id in the name."""
+        left = delete_leftovers(self.run, after=error)
+        self._report_undeleted([f for f in left if f not in self.commits.committed_files])
 
     def _report_undeleted(self, locations: Sequence[str]) -> None:
         self.run.outcome.failures.extend(

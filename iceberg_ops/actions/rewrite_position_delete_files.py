@@ -95,7 +95,7 @@ def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesO
     read = sum(len(positions) for _, positions in found)
     vectors = any(f.is_deletion_vector for f in written.added)
     if (total := sum(f.record_count for f in written.added)) != read and not (vectors and total > read):
-        delete_staged(table.io, [f.file_path for f in written.added])
+        delete_staged(run, [f.file_path for f in written.added])
         raise VerificationError(
             f"group {group.group_id} ({group.partition_path}): {read} positions read, but {total} written: nothing was committed"
         )

@@ -20,6 +20,7 @@ from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_cou
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, row_fields
 from iceberg_ops.actions.source_in_memory import only_spark
+from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.config.properties import Property
@@ -106,8 +107,8 @@ class RowStatement:
         try:
             with run.step("write deletes" if self._changed.mode == "merge-on-read" else "rewrite files"):
                 operation = self._changed.operation(matched, staged)
-        except BaseException:
-            run.table.io.delete_many([f.file_path for f in staged])
+        except BaseException as e:
+            delete_staged(run, [f.file_path for f in staged], after=e)
             raise
         if self._changed.mode == "merge-on-read":
             metrics["added-delete-files"] = sum(f.content is not FileContent.DATA for f in staged)

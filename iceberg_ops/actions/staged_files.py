@@ -1,33 +1,26 @@
 """Files a run wrote that no commit refers to, and how they go away.
 
-Every file of a run has the run's operation id in its name, so even what a killed worker left behind is found by name. Nothing is
-deleted while a commit's outcome is unknown.
-"""
+Every file of a run has the run's operation id in its name, so even what a killed worker left behind is found by name. The gate
+(``iceberg_ops.deletion``) proves that the table does not refer to a file before it deletes it, and deletes nothing while the
+outcome of a commit is unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.locations import identity_under
-
-
-def delete_staged(io: FileIO, locations: Iterable[str]) -> list[str]:
-    """Delete files; returns those that could not be deleted, for the orphan job."""
-    found = list(dict.fromkeys(locations))
-    return [failure.location for failure in io.delete_many(found)] if found else []
+from iceberg_ops.actions.context import Run
+from iceberg_ops.commit.staged_files import discard
+from iceberg_ops.table.metadata_files import data_folder
 
 
-def delete_leftovers(io: FileIO, data_location: str, operation_id: str, keep: Collection[str]) -> list[str]:
-    """Delete every file below ``data_location`` that carries ``operation_id`` in its name and is not in ``keep``.
+def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | None = None) -> list[str]:
+    """Delete files of the run that are not committed; those that stay, for the orphan job. ``after`` is the error that ended the
+    work."""
+    return list(discard(run.catalog, run.table, list(locations), mark=run.lease_mark, after=after).left)
 
-    Used only after a worker failed, because it lists the whole location. Returns those that could not be deleted.
-    """
-    identity = identity_under(io)
-    kept = {identity(location) for location in keep}
-    found = [
-        info.location
-        for info in io.list_prefix(data_location)
-        if operation_id in info.location.rsplit("/", 1)[-1] and identity(info.location) not in kept
-    ]
-    return delete_staged(io, found)
+
+def delete_leftovers(run: Run, *, after: BaseException | None = None) -> list[str]:
+    """Delete every uncommitted file of the run, also of workers that died: files below the data location that carry its operation
+    id in their name. Used only after a worker failed, because it lists the whole location. Those that stay are returned."""
+    listed = (info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata)))
+    return delete_staged(run, (f for f in listed if run.operation_id in f.rsplit("/", 1)[-1]), after=after)

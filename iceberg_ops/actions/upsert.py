@@ -16,6 +16,7 @@ import pyarrow as pa
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, only_local_options, row_fields
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark, read_source
+from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.row_delta import RowDelta
@@ -178,8 +179,8 @@ def _write(run: Run, context: WriteContext, plan: KeyPlan, latest: _Latest) -> t
             writer.write(new)
         files = list(writer.close())
         return files, deletes.close()
-    except BaseException:
+    except BaseException as e:
         writer.abort()
         deletes.abort()
-        run.table.io.delete_many([f.file_path for f in files])
+        delete_staged(run, [f.file_path for f in files], after=e)
         raise

@@ -1,7 +1,7 @@
 """What the catalogs of this package share: everything but where the pointer is kept.
 
-A subclass says how to find the location of a table's current metadata, and how to publish the next metadata after it. Files of a
-commit that is known to have failed are deleted here; after an unknown outcome nothing is.
+A subclass says how to find the location of a table's current metadata, and how to publish the next metadata after it. What it
+raises there is the contract of ``Catalog.commit_table``: a refusal is raised only where it is certain that nothing was published.
 """
 
 from __future__ import annotations
@@ -11,12 +11,22 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
-from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.neighbours import claims_of_all, folders_of
 from iceberg_ops.catalog.next_metadata import next_metadata
-from iceberg_ops.catalog.purge import all_files
-from iceberg_ops.config.properties import GC_ENABLED, METADATA_DELETE_AFTER_COMMIT
-from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchNamespaceError, NoSuchTableError
+from iceberg_ops.config.properties import GC_ENABLED
+from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
+from iceberg_ops.deletion.purge import purge as purge_files
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    BadInputError,
+    CommitFailedError,
+    IcebergOpsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
@@ -26,6 +36,7 @@ from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.metadata_files import read_metadata
+from iceberg_ops.table.reachable import all_files
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -36,6 +47,11 @@ _VERSION = re.compile(r"(?:.*/)?v?(\d+)(?:-[^/]*)?\.(?:gz\.)?metadata\.json(?:\.
 def now_ms() -> int:
     """Milliseconds since the epoch by this machine's clock."""
     return time.time_ns() // 1_000_000
+
+
+def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
+    """A commit, or another table of the name, came between reading a table and dropping it."""
+    return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")
 
 
 def metadata_version(location: str) -> int:
@@ -80,8 +96,8 @@ class BaseCatalog(ABC):
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool: ...
 
     @abstractmethod
-    def _forget(self, identifier: Identifier) -> None:
-        """Remove the pointer. Raises NoSuchTableError where it is already gone."""
+    def _forget(self, identifier: Identifier, location: str) -> None:
+        """Remove the pointer to ``location``. Raises NoSuchTableError where it is gone, CommitFailedError where it moved."""
 
     @abstractmethod
     def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]: ...
@@ -147,21 +163,30 @@ class BaseCatalog(ABC):
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
         if updated is current:
             return self._table(identifier, current, location)
-        published = self._publish_next(identifier, location, current, updated)
-        self._delete_old_metadata(current, updated, location)
-        return self._table(identifier, updated, published)
+        published = self._table(identifier, updated, self._publish_next(identifier, location, current, updated))
+        delete_outlived_metadata(published, current, location)
+        return published
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
         location = self._location_of(identifier)
-        table = self._table(identifier, read_metadata(self._io, location), location) if purge else None
-        files = all_files(table) if table is not None and GC_ENABLED.of(table.properties) else ()
-        self._forget(identifier)
-        for failure in self._io.delete_many(files):
-            log.warning(
-                "table %s was dropped, but %s could not be deleted: %s", ".".join(identifier), failure.location, failure.reason
-            )
+        if not purge:
+            self._forget(identifier, location)
+            return
+        table = self._table(identifier, read_metadata(self._io, location), location)
+        files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
+        try:
+            claimed = claims_of_all(cast("Catalog", self), table)
+        except IcebergOpsError as e:
+            log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
+            files, claimed = (), lambda _: None
+        self._forget(identifier, location)
+        purge_files(self._io, table.name, files, folders_of(table), claimed)
 
     # for subclasses
+
+    def _files_of(self, table: Table) -> tuple[str, ...]:
+        """What a purge of the table deletes. Raises CorruptTableError where a manifest cannot be read."""
+        return all_files(table)
 
     def _location_of(self, identifier: Identifier) -> str:
         location = self._current_location(identifier)
@@ -194,12 +219,3 @@ class BaseCatalog(ABC):
         if self._warehouse is None:
             raise BadInputError(f"catalog {self._name} has no warehouse: give table {'.'.join(identifier)} a location")
         return "/".join((self._warehouse, *identifier))
-
-    def _delete_old_metadata(self, current: TableMetadata, updated: TableMetadata, current_location: str) -> None:
-        """Metadata files that this commit pushed off the metadata log, where the table asks for it. A failure leaves an orphan."""
-        if not METADATA_DELETE_AFTER_COMMIT.of(updated.properties):
-            return
-        kept = {entry.metadata_file for entry in updated.metadata_log} | {current_location}
-        gone = [entry.metadata_file for entry in current.metadata_log if entry.metadata_file not in kept]
-        for failure in self._io.delete_many(gone):
-            log.warning("old metadata file %s could not be deleted: %s", failure.location, failure.reason)

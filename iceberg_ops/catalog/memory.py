@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from iceberg_ops.catalog.base import now_ms
+from iceberg_ops.catalog.base import moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.errors import AlreadyExistsError, NoSuchTableError
@@ -59,10 +59,13 @@ class MemoryCatalog(PointerCatalog):
                 raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}")
             self._pointers[new] = self._pointers.pop(old)
 
-    def _forget(self, identifier: Identifier) -> None:
+    def _forget(self, identifier: Identifier, location: str) -> None:
         with self._lock:
-            if self._pointers.pop(identifier, None) is None:
+            if identifier not in self._pointers:
                 raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
+            if self._pointers[identifier] != location:
+                raise moved_while_dropped(identifier)
+            del self._pointers[identifier]
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
         with self._lock:

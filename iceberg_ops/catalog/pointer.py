@@ -1,23 +1,34 @@
 """Catalogs that keep a pointer per table in a store of their own, and move it by compare-and-swap.
 
 The next metadata is written under a fresh name, then the pointer is moved from the old location to the new one. Because the new
-location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So
-a store that did not answer is asked again, and what it then says is the truth; only where it never answers is the outcome unknown.
+location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So a
+store that did not answer is asked again. A swap counts as refused only where that is certain: the store said so at the first try,
+or the metadata log shows another file after the old one. Whatever else goes wrong once a swap was tried, its outcome is unknown.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable
 
 from iceberg_ops.catalog.base import BaseCatalog, metadata_version, now_ms
 from iceberg_ops.catalog.catalog import Identifier
-from iceberg_ops.errors import AlreadyExistsError, CatalogUnavailableError, CommitFailedError, CommitStateUnknownError
+from iceberg_ops.deletion.metadata_files import discard_refused_metadata
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    CatalogUnavailableError,
+    CommitFailedError,
+    CommitStateUnknownError,
+    IcebergOpsError,
+)
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import new_metadata_location, read_metadata, write_metadata
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 SWAP_ATTEMPTS = 4
 
@@ -67,8 +78,9 @@ class PointerCatalog(BaseCatalog):
         try:
             self._insert_pointer(identifier, location)
         except AlreadyExistsError:
-            self.io.delete_many([location])
-            raise
+            if self._pointer_or_none(identifier) != location:
+                discard_refused_metadata(self.io, location)
+                raise
         except CatalogUnavailableError as e:
             if self._pointer_or_none(identifier) != location:
                 raise CommitStateUnknownError(
@@ -82,33 +94,47 @@ class PointerCatalog(BaseCatalog):
         try:
             self._swap(identifier, current_location, location)
         except CommitFailedError:
-            self.io.delete_many([location])
+            discard_refused_metadata(self.io, location)
             raise
         return location
 
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
-        name, doubt = ".".join(identifier), None
+        name = ".".join(identifier)
+        doubt: CatalogUnavailableError | None = None
         for attempt in range(SWAP_ATTEMPTS):
             if attempt:
                 self._sleep(0.1 * 2**attempt)
             try:
                 if self._swap_pointer(identifier, expected, new):
                     return
-                found = self._current_location(identifier)
             except CatalogUnavailableError as e:
-                doubt = e
+                doubt = doubt or e
                 continue
-            if found == new or (doubt is not None and found is not None and self._is_in_log(found, new)):
-                return
             if doubt is None:
-                raise CommitFailedError(f"table {name}: metadata location {found} has changed from {expected}")
+                raise CommitFailedError(f"table {name}: the metadata location has changed from {expected}")
+            match self._happened(identifier, expected, new):
+                case True:
+                    return
+                case False:
+                    raise CommitFailedError(f"table {name}: another commit came first, on top of {expected}")
             break
         raise CommitStateUnknownError(
             f"table {name}: the swap to {new} got no answer: {doubt}; it happened if that file is in the metadata log"
         )
 
-    def _is_in_log(self, location: str, wanted: str) -> bool:
-        return any(entry.metadata_file == wanted for entry in read_metadata(self.io, location).metadata_log)
+    def _happened(self, identifier: Identifier, expected: str, new: str) -> bool | None:
+        """Whether the pointer once was at ``new``, now that it is not at ``expected``; None where that cannot be told."""
+        try:
+            found = self._current_location(identifier)
+            if found is None or found == new:
+                return None if found is None else True
+            passed = [*(entry.metadata_file for entry in read_metadata(self.io, found).metadata_log), found]
+        except (IcebergOpsError, OSError) as e:
+            log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), new, e)
+            return None
+        if new in passed:
+            return True
+        return False if expected in passed else None
 
     def _pointer_or_none(self, identifier: Identifier) -> str | None:
         try:

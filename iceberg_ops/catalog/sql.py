@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 
-from iceberg_ops.catalog.base import now_ms
+from iceberg_ops.catalog.base import moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
@@ -85,10 +85,14 @@ class SqlCatalog(PointerCatalog):
         if renamed != 1:
             raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(old)}")
 
-    def _forget(self, identifier: Identifier) -> None:
+    def _forget(self, identifier: Identifier, location: str) -> None:
+        this = and_(self._row_of(identifier), TABLES.c.metadata_location == location)
         with self._connection() as connection:
-            if connection.execute(delete(TABLES).where(self._row_of(identifier))).rowcount != 1:
-                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
+            if connection.execute(delete(TABLES).where(this)).rowcount == 1:
+                return
+        if self._current_location(identifier) is None:
+            raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
+        raise moved_while_dropped(identifier)
 
     # namespaces
 

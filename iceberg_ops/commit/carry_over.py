@@ -25,10 +25,11 @@ from iceberg_ops.commit.history import History, base_of
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.removals import PartitionPruning
 from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.data.position_deletes import EMPTY, deleted_positions, read_positions
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, UnsupportedError, ValidationError, VerificationError
+from iceberg_ops.errors import UnsupportedError, ValidationError, VerificationError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import DeleteIndex, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
@@ -105,33 +106,29 @@ def commit_carrying_over(
     maps_of: MapsOf,
     *,
     operation_id: str,
+    mark: str = "",
     committer: Callable[[Catalog, Table, RewriteFiles], Committed] = commit,
 ) -> CarriedOver:
     """Commit a rewrite, carrying over what was deleted from the replaced files meanwhile.
 
     ``operation.data_sequence_number`` must be the starting snapshot's, so that equality deletes stay valid. ``operation_id`` is in
-    the names of the delete files and must be this call's own. Raises what ``commit`` and ``maps_of`` raise; every other conflict
-    than deletes that can be carried over is one still. Files it wrote are gone then, unless the outcome is unknown.
-    """
+    the names of the delete files and must be this call's own; ``mark`` is that of the run's own lease. Raises what ``commit`` and
+    ``maps_of`` raise; every other conflict than deletes that can be carried over is one still. Files it wrote are gone then, unless
+    the outcome is unknown."""
     operation = replace(operation, removed_deletes=_not_taken_along(operation, table))
     deletes = _Deletes(table, operation.removed_data)
     rows: Mapping[str, int] = {}
     for turn in range(MOST_ROUNDS):
         try:
             done = committer(catalog, table, operation)
-        except ValidationError as e:
-            _delete_carried(table, operation)
-            if turn == MOST_ROUNDS - 1 or not _is_carriable(e, operation):
+        except BaseException as e:
+            discard(catalog, table, [f.file_path for f in operation.carried_deletes], mark=mark, after=e)
+            if not isinstance(e, ValidationError) or turn == MOST_ROUNDS - 1 or not _is_carriable(e, operation):
                 raise
             deletes.hit.update(e.file_paths)
-        except CommitStateUnknownError:
-            raise
-        except IcebergOpsError:
-            _delete_carried(table, operation)
-            raise
         else:
             if done.already_committed:
-                _delete_carried(table, operation)
+                discard(catalog, table, [f.file_path for f in operation.carried_deletes], mark=mark)
                 return CarriedOver(committed=done, rounds=turn)
             return CarriedOver(committed=done, rounds=turn, rows=rows, deletes=operation.carried_deletes)
         now = catalog.load_table(table.identifier[1:])
@@ -247,7 +244,3 @@ def _not_taken_along(operation: RewriteFiles, table: Table) -> tuple[DataFile, .
     identity = identity_under(table.io)
     replaced = {identity(f.file_path) for f in operation.removed_data}
     return tuple(f for f in operation.removed_deletes if not ((path := scoped_path(f)) and identity(path) in replaced))
-
-
-def _delete_carried(table: Table, operation: RewriteFiles) -> None:
-    table.io.delete_many([f.file_path for f in operation.carried_deletes])

@@ -75,6 +75,12 @@ class CherryPick(SnapshotOperationFields):
         staged = prepared.stage(table, self.target, changes)
         return replace(staged, updates=(*still_there(picked.snapshot_id), *staged.updates))
 
+    def in_force(self, prepared: SnapshotDraft, table: Table) -> bool:
+        """A fast-forward has happened once the picked snapshot is in the branch's history."""
+        head, picked = table.metadata.branch_head(self.branch), self._picked(table)
+        line = table.metadata.ancestors(None if head is None else head.snapshot_id)
+        return any(snapshot.snapshot_id == picked.snapshot_id for snapshot in line)
+
     def _picked(self, table: Table) -> Snapshot:
         if self.wap_id is not None:
             found = [s for s in table.metadata.snapshots if s.summary.get(WAP_ID) == self.wap_id]

@@ -1,14 +1,17 @@
 """The one loop that commits: refresh, look for an earlier success, validate, stage, swap; again, until it is done or can not be.
 
 1. A snapshot that carries our run key means that we already won (a lost answer, a retried task, a double submit): it is returned.
+   So does a snapshot of one of our own swaps, whatever the catalog said of it.
 2. Only snapshots that no earlier attempt validated are validated. Once a swap was refused, the loop looks again before it stages,
    and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
    committer that waited for its turn would have more to validate each time, and be late for ever.
 3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``).
 4. An unknown outcome is looked up by snapshot id and run key. It counts as failed only when the branch has moved on without us, so
-   that our swap can not succeed any more; as long as it might, nothing is swapped again and nothing is deleted.
-5. Files that losing attempts wrote are deleted when, and only when, the outcome is known.
-"""
+   that our swap can not succeed any more; as long as it might, nothing is swapped again and nothing is deleted. From the call of
+   the swap until its answer is dealt with, every exception is an unknown outcome: an interrupt, a lack of memory, an error of the
+   look-up.
+5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does
+   not refer to them."""
 
 from __future__ import annotations
 
@@ -25,9 +28,11 @@ from iceberg_ops.commit.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.retry import RetryPolicy
 from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.config.properties import COMMIT_STATUS_CHECKS, COMMIT_STATUS_CHECKS_MIN_WAIT_MS
+from iceberg_ops.deletion.gate import discard_staged
 from iceberg_ops.errors import (
     BadInputError,
     CommitFailedError,
+    CommitInterruptedError,
     CommitStateUnknownError,
     RetryableError,
     TerminalError,
@@ -56,7 +61,8 @@ def commit(
     has loaded it this moment, so the first attempt takes it as it is (and is refused, as ever, if it is not so any more).
 
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
-    committed), CommitStateUnknownError (it may have been committed: nothing was deleted), BadInputError.
+    committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
+    BadInputError.
     """
     return _Loop(catalog, table, operation, sleep, clock, random, just_loaded).run()
 
@@ -75,8 +81,21 @@ class _Loop:
     validated_id: int | None = None
     leftovers: list[str] = field(default_factory=list)
     swapped: list[StagedCommit] = field(default_factory=list)
+    in_doubt: bool = False
+    """A swap was tried, and its answer is not dealt with yet."""
 
     def run(self) -> Committed:
+        try:
+            return self._until_done()
+        except CommitStateUnknownError:
+            raise
+        except BaseException as e:
+            if self.in_doubt:
+                raise self._interrupted(e) from e
+            self._clean(keep=(), after=e)
+            raise
+
+    def _until_done(self) -> Committed:
         policy = RetryPolicy.of(self.callers_table.properties)
         started = self.clock()
         failures = 0
@@ -87,7 +106,6 @@ class _Loop:
                 failures += 1
                 wait = policy.wait_seconds(failures, self.clock() - started, self.random)
                 if wait is None:
-                    self._clean(keep=())
                     raise
                 log.info("%s on %s, attempt %d: %s; next in %.2f s", self.operation.name, self._name, failures, e, wait)
                 self.sleep(wait)
@@ -97,18 +115,18 @@ class _Loop:
         return ".".join(self.callers_table.identifier)
 
     def _attempt(self) -> Committed:
-        table = self.callers_table if self.just_loaded else self.catalog.load_table(self.callers_table.identifier[1:])
+        table = self.callers_table if self.just_loaded else self._load()
         self.just_loaded = False
         if (done := self._earlier_success(table)) is not None:
             return done
         self.attempts += 1
+        _check_same_table(self.callers_table, table)
+        if self.prepared is None:
+            self.prepared = self.operation.prepare(self.callers_table)
         try:
-            _check_same_table(self.callers_table, table)
-            if self.prepared is None:
-                self.prepared = self.operation.prepare(self.callers_table)
             self._validate(table)
             for _ in range(MOST_LOOKS if self.attempts > 1 else 0):
-                now = self.catalog.load_table(self.callers_table.identifier[1:])
+                now = self._load()
                 if self._head_id(now) == self.validated_id:
                     break
                 if (done := self._earlier_success(now)) is not None:
@@ -117,19 +135,16 @@ class _Loop:
                 self._validate(now)
                 table = now
             staged = self.operation.stage(self.prepared, table)
-        except RetryableError:
-            raise
         except ValidationError as e:
-            self._clean(keep=())
             history = History(table, self.operation.branch, self.operation.starting_snapshot_id)
             raise naming_the_remover(e, history) from e.__cause__
-        except Exception:
-            self._clean(keep=())
-            raise
         if not staged.updates:
             self._clean(keep=())
             return self._committed(table, staged)
         return self._swap(table, staged)
+
+    def _load(self) -> Table:
+        return self.catalog.load_table(self.callers_table.identifier[1:])
 
     def _validate(self, table: Table) -> None:
         operation = self.operation
@@ -142,37 +157,34 @@ class _Loop:
 
     def _swap(self, table: Table, staged: StagedCommit) -> Committed:
         self.swapped.append(staged)
+        self.in_doubt = True
         try:
             committed = self.catalog.commit_table(table, staged.requirements, staged.updates)
-        except CommitStateUnknownError as e:
-            return self._resolve(staged, e)
-        except (TerminalError, BadInputError):
-            self._clean(keep=())
+        except (RetryableError, TerminalError, BadInputError):
+            self.in_doubt = False
             raise
+        except Exception as e:  # noqa: BLE001 - the catalog's contract knows no other refusal: the swap may have happened
+            return self._resolve(staged, e)
         return self._won(committed, staged)
 
     def _won(self, table: Table, staged: StagedCommit) -> Committed:
+        self.in_doubt = True  # What is raised from here on must not be taken for a refusal.
         self._clean(keep=staged.referenced)
+        self.in_doubt = False
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedCommit) -> Committed:
         return Committed(table=table, snapshot=staged.snapshot, attempts=self.attempts, leftovers=tuple(self.leftovers))
 
     def _earlier_success(self, table: Table) -> Committed | None:
+        for staged in self.swapped:
+            if self._is_in(table, staged):
+                # A swap of ours that was reported as refused did happen: what it refers to is live.
+                return self._won(table, staged)
         run = find_run(table.metadata, self.operation.run_key)
         if run is None:
             return None
-        mine = [staged for staged in self.swapped if staged.snapshot is not None and staged.snapshot.snapshot_id == run.snapshot_id]
-        for staged in mine:
-            if (
-                run.snapshot is not None
-                and staged.snapshot is not None
-                and staged.snapshot.manifest_list == run.snapshot.manifest_list
-            ):
-                # A swap of ours that was reported as refused did happen: what it refers to is live.
-                return self._won(table, staged)
-        if not mine:
-            self._clean(keep=())
+        self._clean(keep=())
         return Committed(
             table=table,
             snapshot=run.snapshot,
@@ -181,7 +193,7 @@ class _Loop:
             leftovers=tuple(self.leftovers),
         )
 
-    def _resolve(self, staged: StagedCommit, unknown: CommitStateUnknownError) -> Committed:
+    def _resolve(self, staged: StagedCommit, unknown: Exception) -> Committed:
         """Find out what an unanswered swap did. Raises CommitFailedError where it certainly did nothing."""
         properties = self.callers_table.properties
         checks = COMMIT_STATUS_CHECKS.of(properties)
@@ -189,43 +201,65 @@ class _Loop:
             if check:
                 self.sleep(COMMIT_STATUS_CHECKS_MIN_WAIT_MS.of(properties) * 2 ** (check - 1) / 1000)
             try:
-                table = self.catalog.load_table(self.callers_table.identifier[1:])
-            except RetryableError as e:
+                table = self._load()
+                is_in, is_out = self._is_in(table, staged), _can_not_happen_any_more(table, staged)
+            except Exception as e:  # noqa: BLE001 - a look that fails proves nothing
                 log.warning("status check %d of %s: %s", check, self._name, e)
                 continue
-            if self._is_in(table, staged):
+            if is_in:
                 return self._won(table, staged)
-            if _can_not_happen_any_more(table, staged):
+            if is_out:
+                self.in_doubt = False
                 raise CommitFailedError(
                     f"{self.operation.name} on {self._name} got no answer and was not committed: {unknown}"
                 ) from unknown
-        what = f"snapshot {staged.snapshot.snapshot_id}" if staged.snapshot is not None else "the change"
         raise CommitStateUnknownError(
             f"{self.operation.name} on {self._name}: the outcome is unknown after {checks + 1} checks ({unknown}); it was "
-            f"committed if {what} "
-            f"is in the table; nothing was deleted"
+            f"committed if {_what(staged)} is in the table; nothing was deleted"
         ) from unknown
 
+    def _interrupted(self, e: BaseException) -> CommitStateUnknownError:
+        """The unknown outcome that an exception between a swap and its answer leaves; says what one more look at the table
+        shows."""
+        staged, found = self.swapped[-1], "it was committed if {} is in the table"
+        try:
+            table = self._load()
+            if table.metadata.table_uuid == self.callers_table.metadata.table_uuid and self._is_in(table, staged):
+                found = "it was committed: {} is in the table"
+        except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
+            log.warning("status check of %s: %s", self._name, look)
+        why = " ".join(f"{type(e).__name__} {e}".split())
+        message = (
+            f"{self.operation.name} on {self._name} was interrupted by {why}: {found.format(_what(staged))}; nothing was deleted"
+        )
+        return CommitInterruptedError(message) if isinstance(e, KeyboardInterrupt) else CommitStateUnknownError(message)
+
     def _is_in(self, table: Table, staged: StagedCommit) -> bool:
-        run = find_run(table.metadata, self.operation.run_key)
+        """Whether the table holds what ``staged`` was to bring about."""
         if staged.snapshot is not None:
-            snapshot_id = staged.snapshot.snapshot_id
-            return snapshot_id in table.metadata.snapshots_by_id or (run is not None and run.snapshot_id == snapshot_id)
-        if run is not None:
+            run = find_run(table.metadata, self.operation.run_key)
+            known = table.metadata.snapshots_by_id.get(staged.snapshot.snapshot_id)
+            if known is not None:
+                return known.manifest_list == staged.snapshot.manifest_list
+            return run is not None and run.snapshot_id == staged.snapshot.snapshot_id
+        if find_run(table.metadata, self.operation.run_key) is not None:
             return True
         try:
-            return not self.operation.stage(self.prepared, table).updates
+            return self.operation.in_force(self.prepared, table)
         except (TerminalError, BadInputError):
             return False
 
-    def _clean(self, *, keep: Iterable[str]) -> None:
-        """Delete what was written and is not kept. Called only where the outcome is known."""
+    def _clean(self, *, keep: Iterable[str], after: BaseException | None = None) -> None:
+        """Delete what was written and is not kept; what the gate keeps is left to the orphan job."""
         if self.prepared is None:
             return
         kept = frozenset(keep)
         gone = [f for f in self.prepared.written if f not in kept]
-        if gone:
-            self.leftovers += [f.location for f in self.callers_table.io.delete_many(gone)]
+        self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after).left
+
+
+def _what(staged: StagedCommit) -> str:
+    return f"snapshot {staged.snapshot.snapshot_id}" if staged.snapshot is not None else "the change"
 
 
 def _check_same_table(callers: Table, current: Table) -> None:

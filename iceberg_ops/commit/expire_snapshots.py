@@ -14,11 +14,11 @@ from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedC
 from iceberg_ops.commit.retention import expired
 from iceberg_ops.commit.run_keys import ledger_updates, run_keys_of
 from iceberg_ops.config.properties import GC_ENABLED
+from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertDefaultSpecId, AssertRefSnapshotId, TableRequirement
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
-from iceberg_ops.table.leases import active_leases
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from iceberg_ops.errors import IcebergOpsError, ValidationError
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
@@ -43,9 +43,15 @@ class History:
 
     def __init__(self, table: Table, branch: str, starting_snapshot_id: int | None, validated_id: int | None = None) -> None:
         self._table = table
+        self._identity = identity_under(table.io)
         self._branch = branch
         self._starting_snapshot_id = starting_snapshot_id
         self._validated_id = validated_id
+
+    @property
+    def identity(self) -> Identity:
+        """What tells locations of the table's files apart."""
+        return self._identity
 
     @cached_property
     def snapshots(self) -> tuple[Snapshot, ...]:
@@ -106,13 +112,13 @@ class History:
     def removal_of(self, location: str) -> Change | None:
         """The last removal of a data or delete file in the window; of a long one its newest snapshots are searched. Raises
         ValidationError where the history is not known."""
-        wanted = location_identity(location)
+        wanted = self._identity(location)
         for snapshot in reversed(self.snapshots[-MOST_SEARCHED:]):
             for manifest in manifests_of(self._table, snapshot):
                 if manifest.added_snapshot_id != snapshot.snapshot_id or not _has(manifest, EntryStatus.DELETED):
                     continue
                 for entry in entries_of(self._table, manifest):
-                    if entry.status is EntryStatus.DELETED and location_identity(entry.data_file.file_path) == wanted:
+                    if entry.status is EntryStatus.DELETED and self._identity(entry.data_file.file_path) == wanted:
                         return snapshot, entry
         return None
 

@@ -23,7 +23,7 @@ from iceberg_ops.commit.removals import FileKey, PartitionPruning, Removals, Row
 from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles, RemovedRows
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.expressions.predicates import AlwaysFalse
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.delete_index import partition_key, scoped_path
 from iceberg_ops.serde.manifest_columnar import EntryColumns
 from iceberg_ops.serde.manifest_encoding import ManifestEncoder
@@ -157,7 +157,10 @@ class ManifestFilter:
             manifest.content,
             [deleted(e, self._folder.snapshot_id) if id(e) in gone else existing(e) for e in live],
         )
-        return Filtered(rewritten, RemovedFiles(entries=tuple(e for e in live if id(e) in gone)))
+        identity, removed = identity_under(table.io), tuple(e for e in live if id(e) in gone)
+        return Filtered(
+            rewritten, RemovedFiles(entries=removed, entry_keys=tuple(file_key(e.data_file, identity) for e in removed))
+        )
 
 
 def _key(manifest: ManifestFile) -> _Cached:
@@ -169,7 +172,9 @@ class DataRemoval:
 
     def __init__(self, table: Table, removals: Removals) -> None:
         self._removals = removals
-        self._named: set[FileKey] = {file_key(f) for f in removals.files} | {(location_identity(p), None) for p in removals.paths}
+        self._identity = identity_under(table.io)
+        self._named: set[FileKey] = {file_key(f, self._identity) for f in removals.files}
+        self._named |= {(self._identity(p), None) for p in removals.paths}
         self._locations = {location for location, offset in self._named if offset is None}
         self._pruning = PartitionPruning(table.metadata, removals.files, removals.partitions)
         self._filter = RowFilter(table, removals.matching, case_sensitive=removals.case_sensitive)
@@ -182,7 +187,7 @@ class DataRemoval:
 
     def goes(self, entry: ManifestEntry) -> bool:
         f = entry.data_file
-        if file_key(f) in self._named or partition_key(f.spec_id, f.partition) in self._removals.partitions:
+        if file_key(f, self._identity) in self._named or partition_key(f.spec_id, f.partition) in self._removals.partitions:
             pass
         elif self._filters and self._filter.may_match(f):
             self._filter.forbid_partial(f)
@@ -197,7 +202,7 @@ class DataRemoval:
     def gone(self, columns: EntryColumns) -> RemovedRows | None:
         if self._filters or self._removals.must_be_empty or (columns.content != int(FileContent.DATA)).any():
             return None
-        locations, live = list(map(location_identity, columns.paths())), columns.live.tolist()
+        locations, live = list(map(self._identity, columns.paths())), columns.live.tolist()
         rows = [row for row, location in enumerate(locations) if location in self._locations and live[row]]
         if self._removals.partitions:
             every, spec_id = [row for row, is_live in enumerate(live) if is_live], columns.manifest.partition_spec_id
@@ -209,7 +214,7 @@ class DataRemoval:
     def forbid_missing(self, removed: RemovedFiles) -> None:
         """Prevents replacing rows that are no longer there (Java: failMissingDeletePaths). Raises ValidationError."""
         if not self._named <= (found := set(removed.keys)):
-            forbid_missing(self._removals.files, self._removals.paths, found)
+            forbid_missing(self._removals.files, self._removals.paths, found, self._identity)
 
 
 class DeleteRemoval:
@@ -219,7 +224,8 @@ class DeleteRemoval:
         self._removals = removals
         self._metadata = table.metadata
         self._removed_data = removed_data
-        self._named = {file_key(f) for f in removals.deletes}
+        self._identity = identity_under(table.io)
+        self._named = {file_key(f, self._identity) for f in removals.deletes}
         self._filter = RowFilter(table, removals.matching, case_sensitive=removals.case_sensitive)
         self._oldest_data = oldest_data
 
@@ -232,11 +238,11 @@ class DeleteRemoval:
 
     def goes(self, entry: ManifestEntry) -> bool:
         f = entry.data_file
-        if file_key(f) in self._named or partition_key(f.spec_id, f.partition) in self._removals.partitions:
+        if file_key(f, self._identity) in self._named or partition_key(f.spec_id, f.partition) in self._removals.partitions:
             return True
         if 0 < (entry.sequence_number or 0) < self._oldest_data:
             return True
-        if (path := scoped_path(f)) is not None and location_identity(path) in self._data:
+        if (path := scoped_path(f)) is not None and self._identity(path) in self._data:
             return True
         return self._filter.matches_partition(f)
 
@@ -254,13 +260,13 @@ class DeleteRemoval:
 
     def forbid_missing(self, removed: RemovedFiles) -> None:
         """Prevents bringing back rows whose deletes someone else rewrote meanwhile. Raises ValidationError."""
-        forbid_missing(self._removals.deletes, (), set(removed.keys))
+        forbid_missing(self._removals.deletes, (), set(removed.keys), self._identity)
 
 
-def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], found: set[FileKey]) -> None:
+def forbid_missing(files: Iterable[DataFile], paths: Iterable[str], found: set[FileKey], identity: Identity) -> None:
     """Raises ValidationError that names the files that were to be removed and are not live."""
-    missing = [f.file_path for f in files if file_key(f) not in found]
-    missing += [p for p in paths if (location_identity(p), None) not in found]
+    missing = [f.file_path for f in files if file_key(f, identity) not in found]
+    missing += [p for p in paths if (identity(p), None) not in found]
     if missing:
         more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
         raise ValidationError(

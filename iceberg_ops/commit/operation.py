@@ -72,6 +72,10 @@ class Operation(Protocol):
         """The attempt's files, requirements and updates, on the table as it is now."""
         ...
 
+    def in_force(self, prepared: Any, table: Table) -> bool:
+        """Whether the table as it is now has what an operation without a snapshot brings about."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
@@ -96,6 +100,14 @@ class OperationFields:
     run_key: str | None = None
     starting_snapshot_id: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
+
+    def stage(self, prepared: Any, table: Table) -> StagedCommit:
+        """See ``Operation``."""
+        raise NotImplementedError
+
+    def in_force(self, prepared: Any, table: Table) -> bool:
+        """Staging what is in force already gives no updates."""
+        return not self.stage(prepared, table).updates
 
 
 @dataclass(frozen=True, slots=True)

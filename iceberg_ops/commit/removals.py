@@ -16,7 +16,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import metrics_all_match
 from iceberg_ops.expressions.ordering import key_of
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysFalse, AlwaysTrue, Expression
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import Identity
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.spec.content_files import DataFile, FileContent
@@ -29,11 +29,11 @@ from iceberg_ops.table.table import Table
 FileKey = tuple[str, int | None]
 
 
-def file_key(file: DataFile) -> FileKey:
+def file_key(file: DataFile, identity: Identity) -> FileKey:
     """What tells two files apart: the location's identity and, for deletion vectors, the offset."""
     if file.content is FileContent.DATA:
-        return location_identity(file.file_path), None
-    return location_identity(file.file_path), file.content_offset if file.is_deletion_vector else None
+        return identity(file.file_path), None
+    return identity(file.file_path), file.content_offset if file.is_deletion_vector else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

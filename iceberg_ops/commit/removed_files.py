@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from iceberg_ops.commit.removals import FileKey, file_key
+from iceberg_ops.commit.removals import FileKey
 from iceberg_ops.serde.manifest_columnar import EntryColumns
 from iceberg_ops.serde.manifest_rewriting import first_of_partitions
 from iceberg_ops.spec.content_files import DataFile
@@ -51,18 +51,24 @@ class RemovedFiles:
 
     rows: tuple[RemovedRows, ...] = ()
     entries: tuple[ManifestEntry, ...] = ()
+    entry_keys: tuple[FileKey, ...] = ()
+    """Of ``entries``, one each."""
 
     @classmethod
     def together(cls, parts: Iterable[RemovedFiles]) -> RemovedFiles:
         found = list(parts)
-        return cls(tuple(r for p in found for r in p.rows), tuple(e for p in found for e in p.entries))
+        return cls(
+            tuple(r for p in found for r in p.rows),
+            tuple(e for p in found for e in p.entries),
+            tuple(k for p in found for k in p.entry_keys),
+        )
 
     def __bool__(self) -> bool:
         return bool(self.entries) or any(self.rows)
 
     @cached_property
     def keys(self) -> list[FileKey]:
-        return [key for part in self.rows for key in part.keys] + [file_key(e.data_file) for e in self.entries]
+        return [*(key for part in self.rows for key in part.keys), *self.entry_keys]
 
     @cached_property
     def files(self) -> list[DataFile]:
@@ -79,9 +85,9 @@ class RemovedFiles:
             return self, 0
         everything = [e for part in self.rows for e in part.columns.entries(part.rows)] + list(self.entries)
         first: dict[FileKey, ManifestEntry] = {}
-        for entry in everything:
-            first.setdefault(file_key(entry.data_file), entry)
-        return RemovedFiles(entries=tuple(first.values())), len(everything) - len(first)
+        for key, entry in zip(self.keys, everything, strict=True):
+            first.setdefault(key, entry)
+        return RemovedFiles(entries=tuple(first.values()), entry_keys=tuple(first)), len(everything) - len(first)
 
 
 NOTHING_REMOVED = RemovedFiles()

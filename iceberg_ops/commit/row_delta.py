@@ -62,7 +62,7 @@ class RowDelta(SnapshotOperationFields):
         )
         validation.no_wrong_delete_format(table.metadata.format_version, self.added_deletes)
         validation.no_unknown_columns(table, self.added_deletes)
-        validation.no_deletes_for_own_removals(self.removed_data, self.added_deletes)
+        validation.no_deletes_for_own_removals(table, self.removed_data, self.added_deletes)
         if self.removed_deletes:
             history.no_other_line()
         if not self.merges_vectors:

@@ -25,7 +25,7 @@ from iceberg_ops.commit.snapshot_draft import SnapshotDraft
 from iceberg_ops.data.delete_files import write_deletion_vectors
 from iceberg_ops.data.deletion_vectors import read_deletion_vector
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.delete_index import scoped_path
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry
@@ -60,20 +60,21 @@ def unite(
 
     ``rows_must_differ``: raise ValidationError where a row that ``added`` deletes was deleted by someone else meanwhile.
     """
+    identity = identity_under(table.io)
     ours: dict[str, list[DataFile]] = {}
     for f in added:
         if f.is_deletion_vector:
-            ours.setdefault(location_identity(f.referenced_data_file or ""), []).append(f)
+            ours.setdefault(_name(f, identity), []).append(f)
     if not ours:
         return UnitedDeletes(tuple(added), tuple(removed))
     live = _live_deletes_of(table, branch, ours)
-    replaced = {file_key(f) for f in removed}
-    vectors = {_name(e.data_file): e for e in live.values() if e.data_file.is_deletion_vector}
-    met = {name: e for name, e in vectors.items() if file_key(e.data_file) not in replaced}
+    replaced = {file_key(f, identity) for f in removed}
+    vectors = {_name(e.data_file, identity): e for e in live.values() if e.data_file.is_deletion_vector}
+    met = {name: e for name, e in vectors.items() if file_key(e.data_file, identity) not in replaced}
     united = {name: found for name, found in ours.items() if len(found) > 1 or name in met}
     if not united:
         return UnitedDeletes(tuple(added), tuple(removed))
-    before = {_name(f): f for f in removed if f.is_deletion_vector}
+    before = {_name(f, identity): f for f in removed if f.is_deletion_vector}
     positions: dict[DataFile, Positions] = {}
     for name, found in united.items():
         parts = [read_deletion_vector(table.io, f) for f in found]
@@ -85,23 +86,23 @@ def unite(
             parts.append(theirs)
         positions[_data_file_of(found[0])] = np.unique(np.concatenate(parts))
     written = _write(table, draft, positions)
-    rest = [f for f in added if not (f.is_deletion_vector and _name(f) in united)]
+    rest = [f for f in added if not (f.is_deletion_vector and _name(f, identity) in united)]
     gone = [e.data_file for name, e in met.items() if name in united]
-    kept = [f for f in removed if file_key(f) in live or location_identity(scoped_path(f) or "") not in united]
+    kept = [f for f in removed if file_key(f, identity) in live or identity(scoped_path(f) or "") not in united]
     _own(draft, [f for found in united.values() for f in found])
     return UnitedDeletes((*rest, *written), (*kept, *gone))
 
 
 def _live_deletes_of(table: Table, branch: str, ours: Mapping[str, Sequence[DataFile]]) -> dict[FileKey, ManifestEntry]:
     """Live deletes of the branch that are for one of the data files alone."""
-    pruning = PartitionPruning(table.metadata, [f for found in ours.values() for f in found])
+    pruning, identity = PartitionPruning(table.metadata, [f for found in ours.values() for f in found]), identity_under(table.io)
     found: dict[FileKey, ManifestEntry] = {}
     for manifest in manifests_of(table, base_of(table.metadata, branch)):
         if manifest.content is ManifestContent.DELETES and pruning.may_hold(manifest):
             for entry in entries_of(table, manifest, live_only=True):
                 path = scoped_path(entry.data_file)
-                if path is not None and location_identity(path) in ours:
-                    found[file_key(entry.data_file)] = entry
+                if path is not None and identity(path) in ours:
+                    found[file_key(entry.data_file, identity)] = entry
     return found
 
 
@@ -125,5 +126,5 @@ def _data_file_of(vector: DataFile) -> DataFile:
     return replace(vector, file_path=vector.referenced_data_file or "")
 
 
-def _name(vector: DataFile) -> str:
-    return location_identity(vector.referenced_data_file or "")
+def _name(vector: DataFile, identity: Identity) -> str:
+    return identity(vector.referenced_data_file or "")

@@ -35,7 +35,7 @@ from iceberg_ops.commit.run_keys import ACTION, RUN_KEY
 from iceberg_ops.commit.snapshot_summary import changes_summary, totals
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
 from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
@@ -155,9 +155,8 @@ class SnapshotDraft:
     def _forbid_second_vectors(self, table: Table, kept: Sequence[ManifestFile], added: Sequence[NewFile]) -> None:
         """Prevents two live deletion vectors for one data file, of which readers may take either: the new one must replace the
         old."""
-        vectors = {
-            location_identity(n.data_file.referenced_data_file or ""): n.data_file for n in added if n.data_file.is_deletion_vector
-        }
+        identity = identity_under(table.io)
+        vectors = {identity(n.data_file.referenced_data_file or ""): n.data_file for n in added if n.data_file.is_deletion_vector}
         if not vectors:
             return
         pruning = PartitionPruning(table.metadata, vectors.values())
@@ -166,7 +165,7 @@ class SnapshotDraft:
                 continue
             for entry in self.folder.entries(table, manifest):
                 f = entry.data_file
-                if entry.is_live and f.is_deletion_vector and location_identity(f.referenced_data_file or "") in vectors:
+                if entry.is_live and f.is_deletion_vector and identity(f.referenced_data_file or "") in vectors:
                     raise ValidationError(
                         f"Cannot add a deletion vector for {f.referenced_data_file}: it has one in {f.file_path} that is not "
                         f"removed",

@@ -1,7 +1,7 @@
 """A commit of files that were written for it, of which none is left behind where it is known not to have happened.
 
-After an unknown outcome, or an exception that says nothing about the swap, they stay: the orphan job finds what is not referenced.
-"""
+The gate (``iceberg_ops.deletion``) deletes them: only if the table does not refer to them, and never after an unknown outcome. What
+stays is the orphan job's."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ from collections.abc import Sequence
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.operation import Committed, Operation
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
+from iceberg_ops.deletion.gate import Deletion, discard_staged
 from iceberg_ops.table.table import Table
 
 
-def commit_staged(catalog: Catalog, table: Table, operation: Operation, staged: Sequence[str]) -> Committed:
-    """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. Raises what
-    ``commit`` raises."""
+def commit_staged(catalog: Catalog, table: Table, operation: Operation, staged: Sequence[str], *, mark: str = "") -> Committed:
+    """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
+    that of the run's own lease. Raises what ``commit`` raises."""
     try:
         committed = commit(catalog, table, operation)
-    except CommitStateUnknownError:
-        raise
-    except IcebergOpsError:
-        table.io.delete_many(staged)
+    except BaseException as e:
+        discard(catalog, table, staged, mark=mark, after=e)
         raise
     if committed.already_committed:
-        table.io.delete_many(staged)
+        discard(catalog, table, staged, mark=mark)
     return committed
+
+
+def discard(
+    catalog: Catalog, table: Table, staged: Sequence[str], *, mark: str = "", after: BaseException | None = None
+) -> Deletion:
+    """Delete files written for a commit that did not happen, as ``discard_staged`` does; ``table`` is as it was before they were
+    written."""
+    return discard_staged(table, lambda: catalog.load_table(table.identifier[1:]), staged, mark=mark, after=after)

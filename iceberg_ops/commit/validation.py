@@ -116,11 +116,12 @@ def no_missing_references(history: History, paths: Iterable[str], rows: RowFilte
     validateDataFilesExist).
 
     ``forgive_deletes``: a file that a delete removed with all its rows needs no position deletes any more."""
-    wanted = {location_identity(p) for p in paths}
+    identity = history.identity
+    wanted = {identity(p) for p in paths}
     if not wanted:
         return
     for snapshot, entry in history.removed_data(REPLACES if forgive_deletes else REMOVES_DATA, rows.may_match_manifest):
-        if location_identity(entry.data_file.file_path) in wanted:
+        if identity(entry.data_file.file_path) in wanted:
             raise conflict(
                 f"Cannot commit, missing data files: {entry.data_file.file_path}",
                 snapshot,
@@ -174,16 +175,17 @@ def new_deletes_for(
     vectors, others = _relevant_deletes(table, history, replaced, ignore_equality_deletes)
     if not vectors and not others:
         return []
+    identity = identity_under(table.io)
     index = DeleteIndex(
         (DeleteFile(f, number) for _, f, number in others),
         specs_by_id=table.metadata.specs_by_id,
         fields_by_id=table.metadata.all_fields_by_id,
-        identity=identity_under(table.io),
+        identity=identity,
     )
     snapshots = {(f.file_path, f.content_offset): s for s, f, _ in others}
     found: list[tuple[DataFile, NewDelete]] = []
     for file in replaced:
-        change = vectors.get(location_identity(file.file_path))
+        change = vectors.get(identity(file.file_path))
         if change is None:
             for delete in index.for_data_file(file, 0):
                 change = (snapshots[(delete.data_file.file_path, delete.data_file.content_offset)], delete.data_file)
@@ -210,8 +212,8 @@ def _relevant_deletes(
         if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
             continue
         if f.is_deletion_vector:
-            names = names or {location_identity(r.file_path) for r in replaced}
-            if (name := location_identity(f.referenced_data_file or "")) in names:
+            names = names or {identity(r.file_path) for r in replaced}
+            if (name := identity(f.referenced_data_file or "")) in names:
                 vectors[name] = (snapshot, f)
         elif f.content is FileContent.EQUALITY_DELETES and ignore_equality_deletes:
             continue
@@ -236,12 +238,13 @@ def _may_convert(snapshot: Snapshot) -> bool:
 def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows: RowFilter) -> None:
     """Prevents losing the deletes of a vector that came meanwhile for the same data file: one replaces the other (Java:
     validateAddedDVs)."""
-    wanted = {location_identity(f.referenced_data_file or ""): f for f in added if f.is_deletion_vector}
+    identity = history.identity
+    wanted = {identity(f.referenced_data_file or ""): f for f in added if f.is_deletion_vector}
     if not wanted:
         return
     for snapshot, entry in history.added_deletes(ANY_OPERATION, rows.may_match_manifest):
         f = entry.data_file
-        if f.is_deletion_vector and (mine := wanted.get(location_identity(f.referenced_data_file or ""))) is not None:
+        if f.is_deletion_vector and (mine := wanted.get(identity(f.referenced_data_file or ""))) is not None:
             raise conflict(
                 f"Found concurrently added DV for {mine.referenced_data_file}: {f.file_path}",
                 snapshot,
@@ -267,14 +270,11 @@ def no_row_changed_twice(
         )
 
 
-def no_deletes_for_own_removals(removed: Iterable[DataFile], added_deletes: Iterable[DataFile]) -> None:
+def no_deletes_for_own_removals(table: Table, removed: Iterable[DataFile], added_deletes: Iterable[DataFile]) -> None:
     """Prevents a commit that removes a data file and deletes rows of it at once (Java: RowDelta, "Cannot delete data files")."""
-    gone = {location_identity(f.file_path) for f in removed}
-    named = [
-        f.referenced_data_file
-        for f in added_deletes
-        if f.referenced_data_file and location_identity(f.referenced_data_file) in gone
-    ]
+    identity = identity_under(table.io)
+    gone = {identity(f.file_path) for f in removed}
+    named = [f.referenced_data_file for f in added_deletes if f.referenced_data_file and identity(f.referenced_data_file) in gone]
     if named:
         raise ValidationError(
             f"Cannot delete data files {named[:10]} that are referenced by new delete files",

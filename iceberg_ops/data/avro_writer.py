@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -21,8 +20,9 @@ from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.errors import OptionError, UnsupportedError
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
@@ -70,6 +70,7 @@ class AvroFileWriter:
         self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
         self._fields = context.file_schema.fields
         self._sink: Any = None
+        self._created = False
         self._writer: Any = None
         self._rows = 0
 
@@ -106,6 +107,7 @@ class AvroFileWriter:
         self._writer.flush()
         size = int(self._sink.tell())
         self._sink.close()
+        self._created = True
         return DataFile(
             content=FileContent.DATA,
             file_path=self.location,
@@ -118,11 +120,11 @@ class AvroFileWriter:
         )
 
     def abandon(self) -> None:
-        """Delete the file as it is, whatever is wrong with it; what is buffered is not written."""
-        if self._sink is not None:
-            with suppress(OSError):
-                self._sink.close()
-            self._io.delete(self.location)
+        """Forget the file, whatever is wrong with it: one that is not complete never comes to be, a complete one is deleted."""
+        if self._created:
+            discard_own(self._io, [self.location])
+        elif self._sink is not None:
+            discard_output(self._sink)
 
 
 def _writer(sink: Any, context: WriteContext) -> Any:

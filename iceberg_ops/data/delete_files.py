@@ -33,6 +33,7 @@ from iceberg_ops.data.position_deletes import DELETE_SCHEMA
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import FileWriter, identity_of
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.deletion_vector import serialize
@@ -96,7 +97,7 @@ def _all_or_none(io: FileIO, write: Callable[[list[DataFile]], list[DataFile]], 
         except BaseException:
             threads.shutdown(cancel_futures=True)
             done = [f for f in futures if not f.cancelled() and f.exception() is None]
-            io.delete_many([file.file_path for future in done for file in future.result()])
+            discard_own(io, [file.file_path for future in done for file in future.result()])
             raise
 
 

@@ -8,7 +8,6 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,8 @@ from iceberg_ops.data.metrics import Observer, file_metrics
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 
 ROW_GROUP_ROWS = 1 << 20
@@ -60,6 +60,7 @@ class ParquetFileWriter:
         self._arrow_bytes = self._groups = self._written = 0
         self._writer: pq.ParquetWriter | None = None
         self._sink: Any = None
+        self._created = False
         self._footers: list[pq.FileMetaData] = []
 
     @property
@@ -113,16 +114,17 @@ class ParquetFileWriter:
         self._writer.close()
         size = int(self._sink.tell())
         self._sink.close()
+        self._created = True
         return self._data_file(self._footers[0], size)
 
     def abandon(self) -> None:
-        """Delete the file as it is, whatever is wrong with it; what is buffered is not written."""
-        if self._sink is not None:
-            if self._writer is not None:
-                self._writer.is_open = False  # or it would write a footer when it is collected
-            with suppress(OSError):
-                self._sink.close()
-            self._io.delete(self.location)
+        """Forget the file, whatever is wrong with it: one that is not complete never comes to be, a complete one is deleted."""
+        if self._writer is not None:
+            self._writer.is_open = False  # or it would write a footer when it is collected
+        if self._created:
+            discard_own(self._io, [self.location])
+        elif self._sink is not None:
+            discard_output(self._sink)
 
     def _ensure_open(self, rows: pa.Table) -> None:
         if self._writer is None:

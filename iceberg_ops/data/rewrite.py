@@ -31,6 +31,7 @@ from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import FileNames, PartitionedWriter, RollingWriter
 from iceberg_ops.data.zorder import zorder_cuts, zorder_keys
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.errors import SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -175,7 +176,7 @@ def verified(
     """The result. Raises VerificationError where what was read and what was written disagree; the files are then deleted."""
     result = _result(work, tally, added, duration_ms, spilled)
     if not result.is_balanced:
-        io.delete_many(f.file_path for f in added)
+        discard_own(io, [f.file_path for f in added])
         raise VerificationError(
             f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, "
             f"nulls read {dict(result.null_counts_in)}, nulls written {dict(result.null_counts_out)}: its files were deleted"

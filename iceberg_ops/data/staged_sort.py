@@ -12,11 +12,9 @@ what a killed worker left is found by it), and ``clear`` deletes them all, whate
 from __future__ import annotations
 
 import json
-import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,8 +38,10 @@ from iceberg_ops.data.rewrite import (
 )  # fmt: skip
 from iceberg_ops.data.sort_keys import Keys, sorted_indices
 from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.scan.tasks import task_from_json
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 
@@ -136,10 +136,8 @@ class StagedSort:
 
     def clear(self) -> None:
         """Delete everything that was staged, also what attempts left that failed or ran twice."""
-        self._io.delete_many([info.location for info in self._io.list_prefix(self._folder)])
-        if (local := self._io.local_path(self._folder)) is not None:
-            with suppress(OSError):
-                os.rmdir(local)
+        discard_own(self._io, [info.location for info in self._io.list_prefix(self._folder)])
+        remove_empty_folders(self._io, self._folder)
 
 
 def stage_parts(bytes_: int, slots: int) -> int:

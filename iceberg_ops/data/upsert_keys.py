@@ -17,6 +17,7 @@ from iceberg_ops.data.conform import conform
 from iceberg_ops.data.delete_files import write_equality_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import identity_of, split_by_partition
+from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile
 
@@ -45,6 +46,7 @@ class UpsertKeys:
         self._bytes = 0
         self._runs = 0
         self._done: list[DataFile] = []
+        self._own = OwnFiles(io)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the keys of rows in the table's columns. Raises DataError."""
@@ -64,12 +66,12 @@ class UpsertKeys:
 
     def abort(self) -> None:
         """Delete what was written."""
-        self._io.delete_many(f.file_path for f in self._done)
+        self._own.discard()
 
     def _write_out(self) -> None:
         for (place, _), (partition, batches) in self._held.items():
             self._runs += 1
-            self._done += write_equality_deletes(
+            written = write_equality_deletes(
                 self._io,
                 self._contexts[place],
                 self._plan.field_ids,
@@ -78,6 +80,8 @@ class UpsertKeys:
                 operation_id=self._operation_id,
                 task_id=f"{self._task_id}-{self._runs}",
             )
+            self._own.created(*(f.file_path for f in written))
+            self._done += written
         self._held, self._bytes = {}, 0
 
 

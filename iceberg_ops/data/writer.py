@@ -26,6 +26,7 @@ from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.partition_values import transformed
 from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
@@ -95,6 +96,7 @@ class RollingWriter:
         self._ratio: float | None = None
         self._current: FileWriter | None = None
         self._done: list[DataFile] = []
+        self._own = OwnFiles(io)
 
     @property
     def buffered_bytes(self) -> int:
@@ -128,11 +130,11 @@ class RollingWriter:
         return self._done
 
     def abort(self) -> None:
-        """Give up: delete what was written, the file that is begun included."""
+        """Give up: delete what this writer created, the file that is begun included."""
         current, self._current = self._current, None
         if current is not None:
             current.abandon()
-        self._io.delete_many(f.file_path for f in self._done)
+        self._own.discard()
         self._done = []
 
     def _finish(self) -> None:
@@ -141,6 +143,7 @@ class RollingWriter:
             self._ratio = self._current.ratio
             self._current = None
             if file is not None:
+                self._own.created(file.file_path)
                 self._done.append(file)
 
     def _open(self) -> FileWriter:
@@ -178,6 +181,8 @@ class PartitionedWriter:
         self._names = FileNames(task_id, operation_id)
         self._writers: dict[tuple[Any, ...], RollingWriter] = {}
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
+        self._own = OwnFiles(io)
+        """Of ``_closed``."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises DataError for rows that do not fit the table."""
@@ -205,14 +210,16 @@ class PartitionedWriter:
         for writer in self._writers.values():
             files.extend(writer.close())
         self._writers = {}
+        self._own.handed_over()
         return files
 
     def abort(self) -> None:
-        """Give up: delete what was written. It can be called after any error, one of a write or of ``close`` among them."""
+        """Give up: delete what this writer created. It can be called after any error, one of a write or of ``close`` among them;
+        after a ``close`` that succeeded it deletes nothing, because its files belong to the caller."""
         for writer in self._writers.values():
             writer.abort()
         self._writers = {}
-        self._io.delete_many(f.file_path for done in self._closed.values() for f in done)
+        self._own.discard()
         self._closed = {}
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
@@ -225,6 +232,7 @@ class PartitionedWriter:
         if not self._fanout:
             for done, writer in self._writers.items():
                 self._closed[done] = writer.close()
+                self._own.created(*(f.file_path for f in self._closed[done]))
             self._writers = {}
         made = RollingWriter(
             self._context, self._io, partition=partition, names=self._names, target_size=self._target, hints=self.hints

@@ -81,8 +81,34 @@ class FileIO(Protocol):
 
 
 @runtime_checkable
+class ListsNames(Protocol):
+    """What a store with real folders can do beside, without a look at each file."""
+
+    def list_names(self, location: str) -> list[str]:
+        """Names directly below ``location``, of files and folders, in no particular order; none where it is no folder."""
+        ...
+
+
+def names_in(io: FileIO, folder: str) -> list[str]:
+    """Names of the files directly in ``folder``, in no particular order (of a store with real folders: of folders, too)."""
+    if isinstance(io, ListsNames):
+        return io.list_names(folder)
+    start = len(folder.rstrip("/")) + 1
+    return [name for info in io.list_prefix(folder) if "/" not in (name := info.location[start:])]
+
+
+def discard_output(output: BinaryIO) -> None:
+    """Forget a file that is being written (``open_output``): it never comes to be."""
+    output.__exit__(_Discarded, _Discarded(), None)
+
+
+class _Discarded(Exception):
+    """Why an output ends without a file."""
+
+
+@runtime_checkable
 class ListsFolders(Protocol):
-    """What a store with real folders can do beside, so that a tree can be listed by many hands."""
+    """What a store with real folders can do beside, so that a tree can be listed in parallel."""
 
     def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
         """Folders and files directly below ``location``; nothing where it is no folder."""

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
-from iceberg_ops.io.file_io import DeleteFailure, FileInfo
+from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.temporary_names import temporary_name
 
 _PASSING = frozenset(
@@ -113,6 +113,14 @@ class LocalFileIO:
         """See ``ListsFolders``."""
         return _scanned(path_of(location), location.rstrip("/"))
 
+    def list_names(self, location: str) -> list[str]:
+        """See ``ListsNames``."""
+        try:
+            with _failures_of(location):
+                return os.listdir(path_of(location))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
     def local_path(self, location: str) -> str | None:
         return path_of(location)
 
@@ -135,6 +143,15 @@ def _scanned(folder: str, location: str) -> tuple[list[str], list[FileInfo]]:
                 stat = entry.stat()
                 files.append(FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000))
     return folders, files
+
+
+def remove_empty_folders(io: FileIO, location: str) -> None:
+    """Remove folders without files at and below ``location``, bottom up; one that someone just wrote to stays. Without effect where
+    the store has no folders."""
+    local = io.local_path(location)
+    for folder, _, _ in os.walk(local, topdown=False) if local is not None else ():
+        with suppress(OSError):
+            os.rmdir(folder)
 
 
 def _try_delete(location: str) -> DeleteFailure | None:

@@ -1,42 +1,153 @@
 """When two recorded locations name the same file.
 
-Writers of one table do not always record a file the same way: position deletes hold ``hdfs://host:port/p`` where the manifest
-holds ``/p``, others mix ``file:/p``, ``file:///p`` and ``/p``, or ``s3a://`` and ``s3://``; and a copied table is read through a
-mapping of prefixes. Paths are therefore compared by identity, after mapping; they are never rewritten.
+Writers of one table spell a location in several ways: ``hdfs://host:port/p`` and ``/p``, ``file:/p`` and ``file:///p``, ``s3a://``
+and ``s3://``; ``write.data.path`` holds ``//`` or ``/../``; a warehouse is reached through a symbolic link; a copied table is read
+through a mapping of prefixes. Locations are therefore compared by identity and never rewritten. ``identity_under`` is the one
+function for all code that has the table's storage at hand; ``location_identity`` is its part that needs no storage.
+
+Two locations of equal identity are the same file. The reverse does not always hold: nothing here can tell that ``a%20b`` in one
+engine is ``a b`` in another. Code that deletes files therefore also compares ``coarse_identity``, which is equal for all spellings
+that any engine takes for one file, and keeps what agrees only there.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 
-_HIERARCHICAL = re.compile(r"(?:file|hdfs|viewfs|webhdfs):(?://[^/]*)?(?=/)", re.IGNORECASE)
-_OBJECT_STORE = re.compile(r"s3[an]://", re.IGNORECASE)
+Identity = Callable[[str], str]
+
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/]*))?")
+_FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
+"""Schemes whose authority is left out: one table spells it in several ways, or not at all."""
+_AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+_S3 = frozenset({"s3", "s3a", "s3n"})
+_MOST_FOLDERS = 100_000
 
 
 def location_identity(location: str) -> str:
-    """A text that is equal for two locations of the same file.
+    """A text that is equal for two spellings of one file, as far as the text alone says so.
 
-    Schemes of file systems are taken off with their authority (``hdfs://n:8020/p``, ``file:/p`` and ``/p`` agree); ``s3a`` and
-    ``s3n`` are ``s3``; every other location stands for itself.
-    """
+    File systems (``file``, ``hdfs``, ``viewfs``, ``webhdfs`` and plain paths): the path without scheme and authority, with ``//``,
+    ``/./`` and ``/../`` resolved. Azure (``abfs[s]``, ``wasb[s]``): one scheme, container and account, and the path resolved. S3
+    (``s3``, ``s3a``, ``s3n``): one scheme; the key stays, because ``a//b`` and ``a/b`` are two objects. Every other location is
+    itself."""
     if location.startswith("/"):
-        return location
-    if m := _HIERARCHICAL.match(location):
-        return location[m.end() :]
-    if m := _OBJECT_STORE.match(location):
-        return "s3://" + location[m.end() :]
-    return location[2:] if location.startswith("./") else location
+        return _resolved(location)
+    m = _SCHEME.match(location)
+    if m is None:
+        return _resolved(location)
+    scheme, rest = m[1].lower(), location[m.end() :]
+    if scheme in _FILE_SYSTEMS and rest.startswith("/"):
+        return _resolved(rest)
+    if scheme in _S3:
+        return f"s3://{m[2] or ''}{rest}"
+    if scheme in _AZURE and m[2]:
+        return f"abfs://{_azure_authority(m[2])}{_resolved(rest)}"
+    return location
 
 
-def identity_under(io: FileIO) -> Callable[[str], str]:
-    """``location_identity`` after the prefix mapping of ``io``, if it has one (through any wrapping)."""
+def identity_under(io: FileIO) -> Identity:
+    """Identity of the locations that ``io`` serves: after its prefix mapping, and on the local file system with the symbolic links
+    of folders followed. Looks through wrappers of a FileIO, because it goes by ``io.properties``."""
+    identity: Identity = _LocalIdentity() if io.properties.get("io-impl") == "local" else location_identity
     text = io.properties.get(LOCATION_MAPPING)
     if not text:
-        return location_identity
+        return identity
     mapped = MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)])
-    return lambda location: location_identity(mapped.map(location))
+    return lambda location: identity(mapped.map(location))
+
+
+def folder_identity(identity: Identity, folder: str) -> str:
+    """The identity of a folder, without a slash at its end: that of what lies in it, also where the folder itself is a link."""
+    return identity(f"{folder.rstrip('/')}/x")[:-2]
+
+
+def coarse_identity(identity: str) -> str:
+    """A text that is equal for all identities that some engine may take for one file: the path without scheme and authority (of an
+    object store: without the bucket), resolved and percent-decoded. Files that agree only here are never deleted."""
+    return _resolved(unquote(path_of(identity)))
+
+
+def path_of(location: str) -> str:
+    """A location without scheme and authority."""
+    if location.startswith("/"):
+        return location
+    _, sign, rest = location.partition(":")
+    if not sign:
+        return location
+    return "/" + rest[2:].partition("/")[2] if rest.startswith("//") else rest
+
+
+def is_within(location: str, folder: str) -> bool:
+    """Whether a location lies at or below a folder; both are identities."""
+    return (location.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")
+
+
+def _resolved(path: str) -> str:
+    """``path`` without empty parts, ``.`` and ``..``; a trailing slash stays."""
+    if "//" not in path and "/." not in path and not path.startswith("."):
+        return path
+    absolute, parts = path.startswith("/"), list[str]()
+    for part in path.split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", ".") and (part != ".." or not absolute):
+            parts.append(part)
+    end = "/" if path.endswith(("/", "/.", "/..")) and parts else ""
+    return ("/" if absolute else "") + "/".join(parts) + end
+
+
+def _azure_authority(authority: str) -> str:
+    """``container@account``: the endpoints ``.dfs.`` and ``.blob.`` are two doors to one account."""
+    container, at, host = authority.lower().partition("@")
+    return f"{container}{at}{host.partition('.')[0]}"
+
+
+_REAL_FOLDERS: dict[str, str] = {}
+"""Folder, as it is spelled -> without symbolic links; only folders that exist."""
+
+
+class _LocalIdentity:
+    """Identity on the local file system. What is known of folders that exist is shared by the process; that a folder is missing is
+    remembered for as long as this object lives, because a link of that name may be made at any time."""
+
+    def __init__(self) -> None:
+        self._missing: dict[str, str] = {}
+
+    def __call__(self, location: str) -> str:
+        if location.startswith("/"):
+            path = location
+        elif (m := _SCHEME.match(location)) is not None and m[1].lower() == "file" and location[m.end() :].startswith("/"):
+            path = location[m.end() :]
+        else:
+            return location_identity(location)
+        whole = path.rstrip("/")
+        folder, slash, name = whole.rpartition("/")
+        if name in (".", ".."):
+            folder, slash, name = whole, "", ""
+        real = _REAL_FOLDERS.get(folder)
+        if real is None:
+            real = self._real_folder(folder)
+        return f"{real}{slash}{name}{'/' if len(path) > len(whole) else ''}" or "/"
+
+    def _real_folder(self, folder: str) -> str:
+        """The folder without links and without a slash at its end; the missing end of one that does not exist is taken as it is
+        written."""
+        real = self._missing.get(folder)
+        if real is not None:
+            return real
+        real = os.path.realpath(folder or "/").rstrip("/")
+        if not os.path.isdir(real or "/"):
+            self._missing[folder] = real
+            return real
+        if len(_REAL_FOLDERS) >= _MOST_FOLDERS:
+            _REAL_FOLDERS.clear()
+        _REAL_FOLDERS[folder] = real
+        return real

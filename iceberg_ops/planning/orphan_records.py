@@ -1,21 +1,21 @@
 """What was listed and what is recorded, as lines of text that meet when they are sorted.
 
-A table may have more files than fit into memory as objects. So both sides become lines that begin with what they agree in, the path
-without scheme and authority (of the checksum ``.name.crc``: the path of ``name``), and any sort brings them together: what is
-recorded comes before what is listed. Whoever sorts may do it in memory or on disk.
+A table may have more files than fit into memory as objects. So both sides become lines that begin with what they agree in, the
+coarse identity of their path (of the checksum ``.name.crc``: that of ``name``), and any sort brings them together: what is recorded
+comes before what is listed. Whoever sorts may do it in memory or on disk.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from iceberg_ops.io.file_io import FileInfo
+from iceberg_ops.io.locations import Identity, coarse_identity
 
-Identity = Callable[[str], str]
 _RECORDED, _LISTED = 0, 1
 
 
@@ -38,7 +38,7 @@ def listed_line(info: FileInfo, identity: Identity) -> str:
 
 
 def meetings(lines: Iterable[str]) -> Iterator[Meeting]:
-    """Sorted lines, path by path; paths that nothing is listed for are left out."""
+    """Sorted lines, path by path."""
     for _, rows in groupby(map(json.loads, lines), _path):
         meeting = Meeting()
         for _, kind, location, *more in rows:
@@ -46,8 +46,7 @@ def meetings(lines: Iterable[str]) -> Iterator[Meeting]:
                 meeting.recorded.setdefault(location, more[0])
             else:
                 meeting.listed.append(FileInfo(location, *more))
-        if meeting.listed:
-            yield meeting
+        yield meeting
 
 
 def _path(row: list[Any]) -> Any:
@@ -55,20 +54,10 @@ def _path(row: list[Any]) -> Any:
 
 
 def _key(identity: str) -> str:
-    folder, _, name = path_of(identity).rpartition("/")
+    folder, _, name = coarse_identity(identity).rpartition("/")
     return f"{folder}/{name[1:-4]}" if is_checksum(name) else f"{folder}/{name}"
 
 
 def is_checksum(name: str) -> bool:
     """Whether a file's name is that of the checksum which Hadoop puts beside another."""
     return name.startswith(".") and name.endswith(".crc")
-
-
-def path_of(location: str) -> str:
-    """A location without scheme and authority."""
-    if location.startswith("/"):
-        return location
-    _, sign, rest = location.partition(":")
-    if not sign:
-        return location
-    return "/" + rest[2:].partition("/")[2] if rest.startswith("//") else rest

@@ -1,13 +1,14 @@
 """Which files below a table's location belong to nothing.
 
 A file is an orphan if no snapshot, log entry, statistics entry or catalog pointer of the table refers to it, it was last changed
-before the cut-off, it is not hidden, and it is not the checksum (``.name.crc``) of a file that is kept. Comparing is by path
-identity, so that ``file:/p`` and ``/p`` are one file; a path that agrees while scheme or authority do not is the caller's decision
-(``prefix-mismatch-mode``).
+before the cut-off, it is not hidden, and it is not the checksum (``.name.crc``) of a file that is kept. Locations are compared by
+identity (``iceberg_ops.io.locations``), so that ``file:/p`` and ``/p`` are one file; a path that agrees while scheme or authority
+do not is the caller's decision (``prefix-mismatch-mode``), and one that agrees in another spelling only stays.
 
 The guards, each against a way in which tables have been lost: the location must be the table's own; a metadata file of another
-table below it stops everything; files are listed *before* the table is read, so what is committed meanwhile counts as reachable.
-When unsure, a file stays.
+table below it stops everything; files are listed *before* the table is read, so what is committed meanwhile counts as reachable; a
+recorded file that the listing does not show stops everything, because then listing and metadata do not speak of the same files
+(``Unmet``). When unsure, a file stays.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from urllib.parse import quote, urlsplit
 from iceberg_ops.config.options import RemoveOrphanFilesOptions
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
-from iceberg_ops.io.locations import identity_under, location_identity
+from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, path_of
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
-from iceberg_ops.planning.orphan_records import is_checksum, meetings, path_of
+from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import read_metadata
 
@@ -38,6 +39,13 @@ class Orphan:
     info: FileInfo
 
 
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """A recorded file in the searched folder that the listing does not show."""
+
+    location: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
     """What is known of the table beside its files. ``partition_names`` are names of partition fields of every spec."""
@@ -46,7 +54,7 @@ class Ownership:
     partition_names: Collection[str] = ()
 
 
-def search_location(table_location: str, properties: Mapping[str, str], asked: str | None) -> str:
+def search_location(table_location: str, properties: Mapping[str, str], asked: str | None, identity: Identity) -> str:
     """The folder to search. Raises OptionError where it is not at or below one of the table's own locations.
 
     A trailing slash means nothing: ``/wh/t`` never covers ``/wh/t_backup``.
@@ -54,14 +62,14 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
     if asked is None:
         return table_location
     own = [table_location, *(properties[key] for key in ("write.data.path", "write.metadata.path") if properties.get(key))]
-    if any(_is_within(asked, folder) for folder in own):
+    if any(_is_within(asked, folder, identity) for folder in own):
         return asked.rstrip("/") or "/"
     raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
 
 
-def check_quarantine(table_location: str, folder: str | None) -> None:
+def check_quarantine(table_location: str, folder: str | None, identity: Identity) -> None:
     """Raise OptionError for a quarantine inside the table: the next run would take what is in it for orphans again."""
-    if folder is not None and (_is_within(folder, table_location) or _is_within(table_location, folder)):
+    if folder is not None and (_is_within(folder, table_location, identity) or _is_within(table_location, folder, identity)):
         raise OptionError(
             f"remove_orphan_files: option quarantine-path = {folder!r}: must be neither below nor above the table, {table_location}"
         )
@@ -105,31 +113,44 @@ def foreign_metadata(info: FileInfo, table_uuid: str, io: FileIO) -> Skipped | N
 
 def find_orphans(
     lines: Iterable[str], owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
-) -> Iterator[Orphan | Skipped]:
+) -> Iterator[Orphan | Skipped | Unmet]:
     """Tell orphans from the rest, in the order of the sorted ``lines`` (``orphan_records``); files that are the table's, and its
-    version hint, are left out.
+    version hint, are left out. ``location`` is the searched folder.
 
     Raises OptionError in prefix-mismatch-mode error when a listed and a recorded location differ in scheme or authority only, and
     UnsupportedError for metadata of another table.
     """
     identity = identity_under(io)
+    searched = folder_identity(identity, location)
     for meeting in meetings(lines):
-        unknown = [info for info in meeting.listed if info.location not in meeting.recorded]
-        reachable = {identity(recorded) for recorded in meeting.recorded} if unknown else set()
-        for info in unknown:
-            if identity(info.location) in reachable or _is_checksum_of_kept(info.location, reachable, identity):
+        listed = {identity(info.location) for info in meeting.listed}
+        recorded = {name: r for r in meeting.recorded if (name := identity(r))}
+        yield from (Unmet(r) for name, r in recorded.items() if name not in listed and is_within(name, searched))
+        for info in meeting.listed:
+            if identity(info.location) in recorded or _is_checksum_of_kept(info.location, recorded, identity):
                 continue
-            if (foreign := foreign_metadata(info, owned.table_uuid, io)) is not None:
-                yield foreign
-                continue
-            reason = _reason_to_keep(info, owned, options, location)
-            same_path = [r for r in meeting.recorded if path_of(identity(r)) == path_of(identity(info.location))]
-            if reason is None and same_path:
-                reason = _mismatch(info.location, {_prefix_of(r) for r in same_path}, options)
-            if reason is None:
-                yield Orphan(info)
-            elif reason:
-                yield Skipped(info.location, reason)
+            if (found := _unowned(info, meeting, owned, options, location, io)) is not None:
+                yield found
+
+
+def _unowned(
+    info: FileInfo, meeting: Meeting, owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
+) -> Orphan | Skipped | None:
+    """What a file is that no recorded location names; None where nothing need be said of it."""
+    identity = identity_under(io)
+    if (foreign := foreign_metadata(info, owned.table_uuid, io)) is not None:
+        return foreign
+    reason = _reason_to_keep(info, owned, options, location)
+    if reason is None and meeting.recorded:
+        path = path_of(identity(info.location))
+        prefixes = {_prefix_of(r) for r in meeting.recorded if path_of(identity(r)) == path}
+        if prefixes:
+            reason = _mismatch(info.location, prefixes, options)
+        else:
+            reason = f"it may be the file that is recorded as {next(iter(meeting.recorded))}"
+    if reason is None:
+        return Orphan(info)
+    return Skipped(info.location, reason) if reason else None
 
 
 def owned_elsewhere(lines: Iterable[str], io: FileIO) -> Iterator[Orphan | Skipped]:
@@ -202,6 +223,6 @@ def _prefix_of(location: str) -> tuple[str, str]:
     return (parts.scheme, parts.netloc) if parts else ("", "")
 
 
-def _is_within(location: str, folder: str) -> bool:
-    at, root = location_identity(location).rstrip("/") + "/", location_identity(folder).rstrip("/") + "/"
-    return at.startswith(root) and ".." not in at.split("/")
+def _is_within(location: str, folder: str, identity: Identity) -> bool:
+    at = folder_identity(identity, location)
+    return is_within(at, folder_identity(identity, folder)) and ".." not in at.split("/")

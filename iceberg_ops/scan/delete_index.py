@@ -12,25 +12,24 @@ missing a delete is assumed to apply: reading one file too many is slow, missing
 from __future__ import annotations
 
 import math
-import re
+import os
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import Identity, location_identity
 from iceberg_ops.scan.delete_overlap import may_hold_deleted_rows
 from iceberg_ops.scan.tasks import DeleteFile
-from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.types import NestedField
 
-Identity = Callable[[str], str]
 PartitionKey = tuple[Any, ...]
+_DATA_FILE_ENDINGS = tuple(f".{form.value}" for form in FileFormat)
 _CANONICAL_NAN = struct.pack(">d", math.nan)
-_AUTHORITY = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://[^/]*)?")
 
 
 def partition_key(spec_id: int, partition: Sequence[Any]) -> PartitionKey:
@@ -58,13 +57,16 @@ def _text(bounds: Mapping[int, bytes] | None) -> str | None:
 
 
 def scoped_path(delete: DataFile) -> str | None:
-    """The one data file, as recorded, whose rows a delete can remove; None where it may be several (Java: isFileScoped)."""
+    """The one data file, as recorded, whose rows a delete can remove; None where it may be several (Java: isFileScoped).
+
+    Equal path bounds name one file only where they are a whole path: a bound may have been cut without being rounded up, so one
+    that does not end as data files do is taken for a prefix."""
     if delete.content is not FileContent.POSITION_DELETES:
         return None
     if delete.referenced_data_file is not None:
         return delete.referenced_data_file
     lower, upper = path_bounds(delete)
-    return lower if lower is not None and lower == upper else None
+    return lower if lower is not None and lower == upper and lower.endswith(_DATA_FILE_ENDINGS) else None
 
 
 class DeleteIndex:
@@ -86,14 +88,12 @@ class DeleteIndex:
         self._fields_by_id = fields_by_id
         self._vectors: dict[str, DeleteFile] = {}
         self._by_path: dict[str, _Ordered] = {}
-        self._by_prefix: dict[str, _Ordered] = {}
         self._positions: dict[PartitionKey, _Ordered] = {}
         self._equality: dict[PartitionKey, _Ordered] = {}
         self._global = _Ordered()
         for delete in deletes:
             self._add(delete, specs_by_id)
-        self._prefix_lengths = sorted({len(p) for p in self._by_prefix})
-        for group in (self._by_path, self._by_prefix, self._positions, self._equality):
+        for group in (self._by_path, self._positions, self._equality):
             for ordered in group.values():
                 ordered.sort()
         self._global.sort()
@@ -107,10 +107,8 @@ class DeleteIndex:
                 self._global.add(delete)
             else:
                 self._equality.setdefault(partition_key(file.spec_id, file.partition), _Ordered()).add(delete)
-        elif file.referenced_data_file is not None:
-            self._by_path.setdefault(self._identity(file.referenced_data_file), _Ordered()).add(delete)
         elif (path := scoped_path(file)) is not None:
-            self._by_prefix.setdefault(self._identity(path), _Ordered()).add(delete)
+            self._by_path.setdefault(self._identity(path), _Ordered()).add(delete)
         else:
             self._positions.setdefault(partition_key(file.spec_id, file.partition), _Ordered()).add(delete)
 
@@ -126,7 +124,7 @@ class DeleteIndex:
 
     @property
     def is_empty(self) -> bool:
-        return not (self._vectors or self._by_path or self._by_prefix or self._positions or self._equality or self._global.deletes)
+        return not (self._vectors or self._by_path or self._positions or self._equality or self._global.deletes)
 
     @property
     def reads_bounds(self) -> bool:
@@ -140,7 +138,7 @@ class DeleteIndex:
         if key in self._equality:
             later += self._equality[key].since(sequence_number + 1)
         found = [d for d in later if may_hold_deleted_rows(file, d.data_file, self._fields_by_id)]
-        if self._vectors or self._by_path or self._by_prefix or key in self._positions:
+        if self._vectors or self._by_path or key in self._positions:
             found += self._position_deletes(file, sequence_number, key)
         return tuple(found)
 
@@ -152,23 +150,21 @@ class DeleteIndex:
         found: list[DeleteFile] = []
         if path in self._by_path:
             found += self._by_path[path].since(sequence_number)
-        for length in self._prefix_lengths:
-            # Bounds may have been cut without being rounded up, so an equal pair names a prefix at least.
-            if length <= len(path) and (scoped := self._by_prefix.get(path[:length])) is not None:
-                found += scoped.since(sequence_number)
         found = [d for d in found if _key_of(d) == key]
         if key in self._positions:
             found += [d for d in self._positions[key].since(sequence_number) if self._may_name(d.data_file, file.file_path)]
         return found
 
     def _may_name(self, delete: DataFile, path: str) -> bool:
-        """Whether a position delete's path bounds admit ``path``. Paths between two bounds share what the bounds share, so bounds
-        say
-        something only where all three are written alike, and nothing once prefixes are mapped."""
+        """Whether a position delete's path bounds admit ``path``.
+
+        Bounds are texts, and one file may be written as several. So they say something only of a data file in the folder that both
+        bounds share, written alike, and where no name below that folder can begin with a dot or a slash (``./f``, ``//f``)."""
         lower, upper = path_bounds(delete)
-        if lower is None or upper is None or self._identity is not location_identity:
+        if lower is None or upper is None:
             return True
-        if not _authority(lower) == _authority(upper) == _authority(path):
+        shared = os.path.commonprefix([lower, upper]).rpartition("/")[0] + "/"  # noqa: RUF071 - texts, which may be cut anywhere
+        if path.rpartition("/")[0] + "/" != shared or lower[len(shared) : len(shared) + 1] <= "/":
             return True
         return lower <= path and (path <= upper or path.startswith(upper))
 
@@ -202,8 +198,3 @@ def _key_of(delete: DeleteFile) -> PartitionKey:
 
 def _place(delete: DeleteFile) -> str:
     return f"{delete.file_path} at offset {delete.data_file.content_offset}"
-
-
-def _authority(location: str) -> str | None:
-    found = _AUTHORITY.match(location)
-    return found[0] if found else location[:1]

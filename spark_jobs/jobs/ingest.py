@@ -15,10 +15,11 @@ from pyspark.sql import functions as F
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError
+from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.bad_records import checked_rows
@@ -111,13 +112,11 @@ def commit_source(run: JobRun, operation: Operation, ingested: Ingested) -> Acti
     quarantine = [q.file_path for q in ingested.changes.quarantined]
     try:
         report = commit_staged(run, operation, ingested.files)
-    except CommitStateUnknownError:
-        raise
-    except IcebergOpsError:
-        run.table.io.delete_many(quarantine)
+    except BaseException as e:
+        discard(run.catalog, run.table, quarantine, mark=run.operation_id, after=e)
         raise
     if report.status == "already-committed":
-        run.table.io.delete_many(quarantine)
+        discard(run.catalog, run.table, quarantine, mark=run.operation_id)
     return with_quarantine(report, ingested.changes)
 
 

@@ -21,8 +21,9 @@ from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.table.state import table_state
 from iceberg_ops.table.table import Table
 
@@ -61,8 +62,8 @@ class JobRun:
     def lease(self) -> Iterator[None]:
         """Hold the starting snapshot and every file this run stages against expiry and orphan removal, renewed while it works.
 
-        Given back at the end, whatever happens; a driver that dies leaves one that runs out by itself.
-        """
+        Given back at the end. After an unknown outcome, or when the driver dies, it runs out by itself: until then what may still
+        be committed stays."""
         ended = threading.Event()
 
         def renew() -> None:
@@ -70,22 +71,31 @@ class JobRun:
                 self._take_lease()
 
         self._take_lease()
-        threading.Thread(target=renew, name="lease", daemon=True).start()
+        renewer = threading.Thread(target=renew, name="lease", daemon=True)
+        renewer.start()
+        error: BaseException | None = None
         try:
             yield
+        except BaseException as e:
+            error = e
+            raise
         finally:
             ended.set()
-            release_lease(self.table, self._holder)
+            renewer.join()
+            if outcome_unknown(error) is None:
+                release_lease(self.table, self._lease())
 
-    @property
-    def _holder(self) -> str:
-        return self.job.run_key or f"{self.job.job}-{self.operation_id}"
+    def _lease(self) -> Lease:
+        return Lease(
+            holder=self.job.run_key or self.job.job,
+            snapshot_id=self.head.snapshot_id if self.head else None,
+            expires_at_ms=time.time_ns() // 1_000_000 + LEASE_MS,
+            marks=(self.operation_id,),
+            instance=self.operation_id,
+        )
 
     def _take_lease(self) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        snapshot_id = self.head.snapshot_id if self.head else None
-        lease = Lease(holder=self._holder, snapshot_id=snapshot_id, expires_at_ms=now_ms + LEASE_MS, marks=(self.operation_id,))
-        acquire_lease(self.table, lease)
+        acquire_lease(self.table, self._lease())
 
     def start_again(self, table: Table) -> None:
         """Pin the run to ``table`` instead and hold that snapshot; called while the lease is held. What was counted is forgotten,

@@ -22,6 +22,7 @@ from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.copy_without import copy_context
@@ -145,8 +146,8 @@ class RowChangeJob:
             if not changes.deleted and not changes.files:
                 return run.report("nothing-to-do")
             operation = self._operation(changes, write, staged)
-        except BaseException:
-            io.delete_many([f.file_path for f in staged])
+        except BaseException as e:
+            discard(self.run.catalog, self.run.table, [f.file_path for f in staged], mark=self.run.operation_id, after=e)
             raise
         return commit_staged(self.run, operation, staged)
 

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.errors import DataError
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileIO, discard_output
 from spark_jobs.runners.column_names import OWN
 
 BAD_COLUMN = f"{OWN}bad"
@@ -63,10 +64,13 @@ class BadRows:
             self._output.close()
 
     def abort(self) -> None:
-        """Delete the file."""
-        if self._output is not None:
-            self._output.close()
-            self._io.delete(self.location)
+        """Forget the file: it never comes to be, or it is deleted."""
+        if self._output is None:
+            return
+        if self._output.closed:
+            discard_own(self._io, [self.location])
+        else:
+            discard_output(self._output)
 
 
 def describe(row: dict[str, Any]) -> str:

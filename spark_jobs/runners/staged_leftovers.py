@@ -15,6 +15,7 @@ from typing import TypeVar
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.progress import Meter
+from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.io.file_io import FileIO
 from spark_jobs.runners.task_progress import watched_tasks
 
@@ -90,7 +91,7 @@ def delete_leftovers(session: SparkSession, io: FileIO, location: str, group: st
     gone = [f.location for f in io.list_prefix(location) if group in f.location and f.location not in kept]
     if gone:
         log.info("%d files of attempts that did not count are deleted below %s", len(gone), location)
-        io.delete_many(gone)
+        discard_own(io, gone)
     return len(gone)
 
 

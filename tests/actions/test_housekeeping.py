@@ -122,7 +122,7 @@ def test_another_tables_metadata_below_the_location_stops_orphan_removal() -> No
 
 
 def test_files_of_a_running_job_are_no_orphans() -> None:
-    from iceberg_ops.table.leases import Lease, acquire_lease
+    from iceberg_ops.deletion.leases import Lease, acquire_lease
 
     lake = make_lake()
     lake.append(numbered(0, 10))
@@ -131,11 +131,11 @@ def test_files_of_a_running_job_are_no_orphans() -> None:
     acquire_lease(lake.table, lease)
     report = lake.run("remove_orphan_files", now=lambda: later(4))
     assert (report.status, mine in lake.paths()) == ("nothing-to-do", True)
-    assert "run night is writing it" in {s.reason for s in report.skipped}
+    assert "run night is working on it" in {s.reason for s in report.skipped}
 
 
 def test_the_lease_of_a_job_that_died_goes_once_its_time_is_over() -> None:
-    from iceberg_ops.table.leases import Lease, acquire_lease
+    from iceberg_ops.deletion.leases import Lease, acquire_lease
 
     lake = make_lake()
     lake.append(numbered(0, 10))

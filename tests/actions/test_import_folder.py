@@ -75,7 +75,7 @@ def test_wherever_an_import_dies_there_is_no_table_or_all_of_it(kind: str, mode:
         io.left = left
         try:
             imported(opened(kind, tmp_path, io), folder, mode)
-        except Died:
+        except (Died, CommitStateUnknownError):
             deaths += 1
         else:
             break
@@ -118,8 +118,9 @@ def test_a_table_of_that_name_that_came_meanwhile_stays_as_it_is(
         imported(catalog, folder, "snapshot")
     table = catalog.load_table(("ns", "t"))
     assert table.metadata.snapshots == ()
-    left = {str(p) for p in (tmp_path / "wh").rglob("*") if p.is_file()}
-    assert left == {table.metadata_location.removeprefix("file://")}
+    left = {p.name for p in (tmp_path / "wh").rglob("*") if p.is_file()} - {table.metadata_location.rpartition("/")[2]}
+    assert left, "the table of that name is another one, so that nothing of this import is proven to be nobody's"
+    assert not [name for name in left if name.endswith(".json")]
 
 
 @pytest.mark.parametrize("happens", [True, False])

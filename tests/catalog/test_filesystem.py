@@ -9,7 +9,7 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError
+from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError, CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.table import Table
@@ -30,13 +30,45 @@ def _with_versions(catalog: Any, n: int) -> tuple[Table, Path]:
     return table, Path(table.location) / "metadata"
 
 
-@pytest.mark.parametrize("hint", [None, b"", b"abc", b"1", b"3", b"9999"], ids=str)
+@pytest.mark.parametrize("hint", [None, b"", b"abc", b"1", b"3", b"5"], ids=str)
 def test_whatever_the_hint_says_the_newest_version_is_loaded(catalog: FileSystemCatalog, hint: bytes | None) -> None:
     _, folder = _with_versions(catalog, 5)
     (folder / "version-hint.text").unlink()
     if hint is not None:
         (folder / "version-hint.text").write_bytes(hint)
     assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v5.metadata.json")
+
+
+def test_a_hint_above_every_version_is_an_error_and_nothing_is_committed_below_it(catalog: FileSystemCatalog) -> None:
+    table, folder = _with_versions(catalog, 4)
+    (folder / "v4.metadata.json").rename(folder / "lost")
+    with pytest.raises(
+        CorruptTableError, match=r"says version 4, but the highest version there is 3: the metadata file of version 4 is"
+    ):
+        catalog.load_table(IDENTIFIER)
+    with pytest.raises(CorruptTableError, match="says version 4"):
+        catalog.commit_table(table, [], [SetProperties({"n": "5"})])
+    assert catalog.table_exists(IDENTIFIER)
+    assert catalog.list_tables(IDENTIFIER[:-1]) == [IDENTIFIER]
+    (folder / "lost").rename(folder / "v4.metadata.json")
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v4.metadata.json")
+
+
+def test_a_stale_hint_beside_an_old_version_that_was_left_over_does_not_serve_it(catalog: FileSystemCatalog) -> None:
+    _, folder = _with_versions(catalog, 6)
+    (folder / "version-hint.text").write_text("2")
+    for version in (3, 4):
+        (folder / f"v{version}.metadata.json").unlink()
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v6.metadata.json")
+    table = commit(catalog, catalog.load_table(IDENTIFIER), UpdateProperties(updates={"n": "7"})).table
+    assert table.metadata_location.endswith("/v7.metadata.json")
+
+
+def test_two_files_of_the_newest_version_are_an_error(catalog: FileSystemCatalog) -> None:
+    _, folder = _with_versions(catalog, 3)
+    (folder / "v3.gz.metadata.json").write_bytes(b"")
+    with pytest.raises(CorruptTableError, match="holds version 3 twice"):
+        catalog.load_table(IDENTIFIER)
 
 
 def test_a_missing_version_in_between_does_not_hide_the_newest_one(catalog: FileSystemCatalog) -> None:
@@ -115,5 +147,5 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path: Path) -
     catalog.create_namespace(("ns",))
     table = make_table(catalog)
     io.losses = 100
-    with pytest.raises(CommitStateUnknownError, match="the commit happened if that file has its content"):
+    with pytest.raises(CommitStateUnknownError, match=r"the outcome of creating .* is unknown"):
         catalog.commit_table(table, [], [SetProperties({"a": "1"})])

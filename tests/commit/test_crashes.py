@@ -20,6 +20,7 @@ from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.errors import CommitStateUnknownError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.manifests import ManifestEntry
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -44,6 +45,7 @@ class Mortal(LocalFileIO):
             if self.left == 0:
                 raise Died
             if self.left == 1:
+                self.left = 0
                 action()
                 raise Died
             self.left -= 2
@@ -121,7 +123,8 @@ def test_wherever_a_commit_dies_it_is_wholly_there_or_not_and_a_rerun_finishes_i
         io.left = step
         try:
             commit(catalog, table, operation)
-        except Died:
+        except (Died, CommitStateUnknownError):
+            # An unknown outcome: whatever ends an attempt between its swap and the answer is one, also what no handler should see.
             deaths += 1
         survived = io.left is not None and io.left > 1
         healthy = open_catalog(kind, folder, LocalFileIO())
@@ -156,7 +159,8 @@ def test_wherever_an_expiry_dies_the_next_one_deletes_what_it_left(kind: str, tm
         io.left = step
         try:
             expire(catalog, table, operation)
-        except Died:
+        except (Died, CommitStateUnknownError):
+            # An unknown outcome: whatever ends an attempt between its swap and the answer is one, also what no handler should see.
             deaths += 1
         survived = io.left is not None and io.left > 1
         healthy = open_catalog(kind, folder, LocalFileIO())
@@ -169,7 +173,7 @@ def test_wherever_an_expiry_dies_the_next_one_deletes_what_it_left(kind: str, tm
         assert len(now.metadata.snapshots) == 1
         known = set(reachable_files(now)) | {f"{now.location}/metadata/version-hint.text"}
         left = [i.location for i in healthy.io.list_prefix(now.location) if i.location not in known]
-        assert [p for p in left if not p.endswith("metadata.json")] == []
+        assert [p for p in left if not p.endswith("metadata.json") and "/iceberg-ops/deletions/" not in p] == []
         if survived:
             break
     assert deaths >= 4

@@ -95,10 +95,10 @@ def test_a_path_recorded_under_another_authority_is_the_callers_decision() -> No
 def test_the_location_must_be_the_tables_own(asked: str | None, allowed: bool) -> None:
     properties = {"write.data.path": "/elsewhere"}
     if allowed:
-        assert search_location("/wh/t", properties, asked)
+        assert search_location("/wh/t", properties, asked, location_identity)
     else:
         with pytest.raises(OptionError, match="must be at or below the table's own"):
-            search_location("/wh/t", properties, asked)
+            search_location("/wh/t", properties, asked, location_identity)
 
 
 def test_metadata_of_another_table_stops_everything() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
-from iceberg_ops.table.leases import active_leases
 from spark_jobs.jobs.job_run import LEASE_MS, JobRun
 from tests.spark.conftest import Place
 

@@ -14,12 +14,12 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.commit.statement import MOST_EVALUATIONS
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, STRING, NestedField
-from iceberg_ops.table.leases import active_leases
 from spark_jobs.jobs import delete, merge, overwrite, update
 from spark_jobs.jobs.job_run import JobRun
 from tests.catalog.wrappers import Meddles

@@ -34,6 +34,7 @@ from iceberg_ops.data.delete_files import write_equality_deletes
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.expressions.predicates import lt
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
@@ -41,7 +42,6 @@ from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOr
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, NestedField
-from iceberg_ops.table.leases import Lease, acquire_lease, release_lease
 from tests.actions.lake import Lake, Row, numbered
 
 RUN_KEY = "job/1"

@@ -24,6 +24,7 @@ from iceberg_ops.commit.operation import Committed
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.reader import scan_table
+from iceberg_ops.deletion.leases import FOLDER as LEASES
 from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.planning import Scan
@@ -31,7 +32,6 @@ from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestEntry
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.leases import FOLDER as LEASES
 from iceberg_ops.table.manifests import CACHE, entries_of, manifests_of
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import neighbours
+from iceberg_ops.catalog import neighbours
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError

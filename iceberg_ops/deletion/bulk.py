@@ -1,4 +1,5 @@
-"""Deleting many files: in bulk as the store does it best, or by no more hands than were asked for."""
+"""Deleting many files that are proven to go: in bulk as the store does it best, or with no more deletes at a time than were asked
+for."""
 
 from __future__ import annotations
 

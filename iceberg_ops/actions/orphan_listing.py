@@ -1,0 +1,49 @@
+"""Whether the listing of a table's folder shows the files that the table's metadata records there.
+
+Where it does not, listing and metadata do not speak of the same files: a spelling that nothing here knows to be the same, a folder
+that is a link and therefore not listed, another store behind the location. Then what looks like an orphan may be a live file, and
+nothing may be deleted. Files that were committed while the listing ran are not expected in it, nor are metadata files that the log
+still names and that somebody deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.table.reachable import metadata_files, recorded_locations
+from iceberg_ops.table.table import Table
+
+
+def check_listing(before: Table, current: Table, location: str, unmet: Mapping[str, str]) -> None:
+    """Raise ValidationError where a file that ``before`` and ``current``, the table before and after the listing of ``location``,
+    both record is not in the listing. ``unmet``: identity -> location of the files that ``current`` records there and the listing
+    lacks."""
+    if not unmet:
+        return
+    logged = metadata_files(current) - {current.metadata_location}
+    identity = identity_under(current.io)
+    for recorded in recorded_locations(_retained(before, current)):
+        missing = unmet.get(identity(recorded))
+        if missing is None:
+            continue
+        there = current.io.exists(missing)
+        if there or missing not in logged:
+            raise ValidationError(
+                f"cannot tell orphan files of {current.name}: its metadata records {missing}, which the listing of {location} "
+                f"lacks; {_IS_THERE if there else _IS_GONE}. No file was deleted",
+                file_path=missing,
+            )
+
+
+def _retained(before: Table, current: Table) -> Table:
+    """The table as it was, without the snapshots that expired meanwhile: their files may be gone."""
+    known = current.metadata.snapshots_by_id
+    return replace(
+        before, metadata=replace(before.metadata, snapshots=tuple(s for s in before.metadata.snapshots if s.snapshot_id in known))
+    )
+
+
+_IS_THERE = "it is there, so listing and metadata spell locations differently, or a folder on its path is a link"
+_IS_GONE = "it does not exist: the table is damaged (see iceberg-ops check)"

@@ -1,0 +1,118 @@
+"""Files that other tables of the catalog own in a folder of one table.
+
+Locations of tables may lie in each other: a table put at the root of a warehouse, a ``write.data.path`` that points below another
+table. What lies below such a folder of another table is never this table's to remove; where another table's folder lies around the
+one that is searched, or is the same, every file that it refers to is its own.
+
+Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
+metadata. A table that cannot be read is an error, because its files cannot be identified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, ValidationError
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.table.reachable import recorded_locations
+from iceberg_ops.table.table import Table
+
+_READ_AT_ONCE = 8
+_FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What another table has in the searched folder: all below ``folders`` (identities), and if it lies ``around`` the searched
+    folder, every file it refers to."""
+
+    table: Table
+    folders: tuple[str, ...]
+    around: bool
+
+
+def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[Claim]:
+    """Claims of the catalog's other tables on what lies below ``location``.
+
+    Raises CatalogUnavailableError, CorruptTableError and UnsupportedError (another table that cannot be read).
+    """
+    identity = identity_under(table.io)
+    searched = folder_identity(identity, location)
+    for other in other_tables(catalog, table):
+        if (claim := _claim(other, [folder_identity(identity, folder) for folder in folders_of(other)], searched)) is not None:
+            yield claim
+
+
+def _claim(other: Table, folders: list[str], searched: str) -> Claim | None:
+    below = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
+    around = any(is_within(searched, folder) for folder in folders)
+    return Claim(other, below, around) if below or around else None
+
+
+def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]:
+    """Location -> the name of another table of the catalog that claims it, for all of the table's folders; None where none does.
+
+    Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table (registered twice)."""
+    identity = identity_under(table.io)
+    own = [folder_identity(identity, folder) for folder in folders_of(table)]
+    folders: dict[str, str] = {}
+    files: dict[str, str] = {}
+    for other in other_tables(catalog, table):
+        if other.metadata.table_uuid == table.metadata.table_uuid:
+            raise ValidationError(f"table {other.name} is the same table as {table.name}: its uuid is {other.metadata.table_uuid}")
+        theirs = [folder_identity(identity, folder) for folder in folders_of(other)]
+        claims = [claim for searched in own if (claim := _claim(other, theirs, searched)) is not None]
+        folders |= {folder: other.name for claim in claims for folder in claim.folders}
+        if any(claim.around for claim in claims):
+            files |= {identity(location): other.name for location in recorded_locations(other)}
+
+    def claimed(location: str) -> str | None:
+        name = identity(location)
+        return files.get(name) or next((owner for folder, owner in folders.items() if is_within(name, folder)), None)
+
+    return claimed
+
+
+def folders_of(table: Table) -> list[str]:
+    """Folders that are the table's own, as they are recorded."""
+    location = table.location.rstrip("/")
+    stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
+    return [location, *(f if f.startswith("/") or ":" in f else f"{location}/{f}" for f in stated)]
+
+
+def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
+    """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out."""
+    own = table.identifier[1:]
+
+    def load(name: Identifier) -> Table | None:
+        try:
+            return catalog.load_table(name)
+        except NoSuchTableError:
+            return None
+
+    with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
+        for namespace in _namespaces(catalog, own[:-1]):
+            names = [name for name in _tables_in(catalog, namespace) if name != own]
+            yield from (found for found in threads.map(load, names) if found is not None)
+
+
+def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Every namespace: ``first``, then those below the same first level, then the others."""
+    yield first
+    tops = catalog.list_namespaces()
+    waiting = [first[:1], *(top for top in tops if top != first[:1])]
+    while waiting:
+        found = waiting.pop(0)
+        if found != first:
+            yield found
+        waiting = [*catalog.list_namespaces(found), *waiting]
+
+
+def _tables_in(catalog: Catalog, namespace: tuple[str, ...]) -> list[Identifier]:
+    try:
+        return catalog.list_tables(namespace)
+    except NoSuchNamespaceError:
+        return []

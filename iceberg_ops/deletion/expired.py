@@ -1,0 +1,134 @@
+"""Files that only expired snapshots refer to.
+
+Candidates are the live entries of manifests that no retained snapshot lists, those manifests, the manifest lists and the statistics
+of the expired snapshots. What the table as it is now refers to is taken out: every retained manifest of the same content is looked
+at, because one file may be live twice in a snapshot (a folder imported twice), and one Puffin file holds deletion vectors of many
+data files, in several manifests and partition specs. Reading stops when no candidate is left.
+
+An expired manifest that is gone already (a resumed clean-up) only means that its files are left to the orphan job; a retained
+manifest that cannot be read raises CorruptTableError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec.content_files import FileContent
+from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.reachable import metadata_files
+from iceberg_ops.table.table import Table
+
+_KINDS = ("data", "position_deletes", "equality_deletes", "manifests", "manifest_lists", "statistics")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreachedFiles:
+    """Locations by kind, in the order in which they may be deleted: what others point to goes first."""
+
+    data: tuple[str, ...] = ()
+    position_deletes: tuple[str, ...] = ()
+    equality_deletes: tuple[str, ...] = ()
+    manifests: tuple[str, ...] = ()
+    manifest_lists: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[str]:
+        for name in _KINDS:
+            yield from getattr(self, name)
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """Data and delete files."""
+        return (*self.data, *self.position_deletes, *self.equality_deletes)
+
+    @property
+    def metadata(self) -> tuple[str, ...]:
+        """Manifests, manifest lists and statistics files."""
+        return (*self.manifests, *self.manifest_lists, *self.statistics)
+
+
+def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable[str]) -> UnreachedFiles:
+    """Files of the ``gone`` snapshots, and of their ``statistics`` locations, that nothing in ``after`` refers to."""
+    identity = _Identities(after.io)
+    reader = ManifestLists(after.io)
+    retained = {identity[m.manifest_path]: m for s in after.metadata.snapshots for m in reader.of(s)}
+    used = {*retained, *(identity[path] for path in _metadata_references(after))}
+    candidates: dict[str, ManifestFile] = {}
+    for snapshot in gone:
+        for m in reader.still_there(snapshot):
+            if identity[m.manifest_path] not in used:
+                candidates.setdefault(identity[m.manifest_path], m)
+    content = _content_of(after, candidates.values(), identity, used)
+    _take_out_live(after, retained.values(), content, identity)
+    lists = {identity[s.manifest_list]: s.manifest_list for s in gone if s.manifest_list is not None}
+
+    def of(kind: FileContent) -> tuple[str, ...]:
+        return tuple(sorted(path for path, found in content.values() if found == kind))
+
+    return UnreachedFiles(
+        data=of(FileContent.DATA),
+        position_deletes=of(FileContent.POSITION_DELETES),
+        equality_deletes=of(FileContent.EQUALITY_DELETES),
+        manifests=tuple(sorted(m.manifest_path for m in candidates.values())),
+        manifest_lists=tuple(sorted(path for name, path in lists.items() if name not in used)),
+        statistics=tuple(sorted({path for path in statistics if identity[path] not in used})),
+    )
+
+
+class _Identities(dict[str, str]):
+    """Location -> its identity, each made once."""
+
+    def __init__(self, io: FileIO) -> None:
+        self._identity = identity_under(io)
+
+    def __missing__(self, location: str) -> str:
+        found = self[location] = self._identity(location)
+        return found
+
+
+def _metadata_references(table: Table) -> Iterator[str]:
+    """Everything that the metadata file itself refers to."""
+    metadata = table.metadata
+    yield from metadata_files(table)
+    yield from (s.statistics_path for s in metadata.statistics)
+    yield from (s.statistics_path for s in metadata.partition_statistics)
+    yield from (s.manifest_list for s in metadata.snapshots if s.manifest_list is not None)
+
+
+def _content_of(
+    table: Table, candidates: Iterable[ManifestFile], identity: _Identities, used: set[str]
+) -> dict[str, tuple[str, int]]:
+    """Identity -> (location, content) of the candidates' live files."""
+    found: dict[str, tuple[str, int]] = {}
+    for manifest in candidates:
+        try:
+            live = live_paths(table, manifest)
+        except CorruptTableError:
+            if table.io.exists(manifest.manifest_path):
+                raise
+            continue
+        for path, content in live:
+            if identity[path] not in used:
+                found[identity[path]] = path, content
+    return found
+
+
+def _take_out_live(
+    table: Table, retained: Iterable[ManifestFile], content: dict[str, tuple[str, int]], identity: _Identities
+) -> None:
+    """Take the files that a retained manifest of their content has live out of ``content``. The latest manifests are read first:
+    most often files moved there from an expired one."""
+    data = sum(kind == FileContent.DATA for _, kind in content.values())
+    left = {ManifestContent.DATA: data, ManifestContent.DELETES: len(content) - data}
+    for manifest in sorted(retained, key=lambda m: -(m.sequence_number or 0)):
+        if not left[manifest.content]:
+            continue
+        for path, _ in live_paths(table, manifest):
+            known = content.pop(identity[path], None)
+            if known is not None:
+                left[ManifestContent.DATA if known[1] == FileContent.DATA else ManifestContent.DELETES] -= 1

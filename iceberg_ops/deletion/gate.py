@@ -1,0 +1,189 @@
+"""Deleting files of a table, once it is proven that the table as it is now does not refer to them.
+
+The table is loaded afresh from its catalog for every deletion. The proof ends, and nothing is deleted, where
+
+- the name belongs to another table now, or to none (another uuid: two tables may swap names while a job runs);
+- a lease in force covers the file, or names a snapshot that the table no longer has: its job may still read it;
+- any retained snapshot, statistics entry or metadata log entry refers to the file (``references``);
+- the outcome of a commit of these files is unknown: it may still come into effect.
+
+What is kept is returned with the reason. Deleting itself is the store's; a file that is already gone counts as deleted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from iceberg_ops.deletion.leases import Lease, active_leases
+from iceberg_ops.deletion.notes import deletion_noted
+from iceberg_ops.deletion.references import references, without_referenced
+from iceberg_ops.errors import CommitStateUnknownError, NoSuchTableError, ValidationError
+from iceberg_ops.io.file_io import DeleteFailure, FileIO
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
+
+Reload = Callable[[], Table]
+"""Loads the table from its catalog. Raises NoSuchTableError, CatalogUnavailableError, CorruptTableError."""
+Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
+"""Deletes files; returns what could not be deleted."""
+
+
+def in_bulk(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+    """Delete as the store does it best."""
+    return io.delete_many(locations)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file that was not deleted because the proof failed, and why."""
+
+    location: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """What became of the candidates: each is in one of the three."""
+
+    deleted: tuple[str, ...] = ()
+    kept: tuple[KeptFile, ...] = ()
+    failures: tuple[DeleteFailure, ...] = ()
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Files that are still there, for the orphan job."""
+        return (*(k.location for k in self.kept), *(f.location for f in self.failures))
+
+    def __add__(self, other: Deletion) -> Deletion:
+        return Deletion(
+            deleted=(*self.deleted, *other.deleted), kept=(*self.kept, *other.kept), failures=(*self.failures, *other.failures)
+        )
+
+
+NOTHING = Deletion()
+
+
+def delete_unreferenced(
+    table: Table,
+    reload: Reload,
+    candidates: Iterable[str],
+    *,
+    proven_for: TableMetadata | None = None,
+    delete: Delete = in_bulk,
+) -> Deletion:
+    """Delete those ``candidates`` that the table as it is now does not refer to.
+
+    ``table`` is the table as the caller knows it. ``proven_for`` is a state of it that is known not to refer to any candidate.
+    Raises CorruptTableError and CatalogUnavailableError where the proof cannot be made; nothing is deleted then.
+    """
+    found = list(candidates)
+    return _deleted(table, reload, found, proven_for, delete, noted=True) if found else NOTHING
+
+
+def discard_staged(
+    table: Table, reload: Reload, staged: Iterable[str], *, mark: str = "", after: BaseException | None = None
+) -> Deletion:
+    """Delete files that a run wrote, under names that nobody else has, for a commit that did not happen.
+
+    ``table`` is the table as it was before the files were written. ``mark`` is in the run's own lease. ``after`` is the error that
+    ended the run: after an unknown outcome every file stays. An error of the proof is not raised, so that it hides no other: the
+    files stay."""
+    found = list(dict.fromkeys(staged))
+    if not found:
+        return NOTHING
+    if (unknown := outcome_unknown(after)) is not None:
+        return _kept(found, f"the outcome of its commit is unknown: {unknown}")
+    try:
+        return _deleted(table, reload, found, table.metadata, in_bulk, noted=False, mark=mark)
+    except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the files stay; the caller's own error is the one to see
+        log.warning("%d files of an uncommitted run on %s are left to the orphan job: %s", len(found), table.name, e)
+        return _kept(found, f"whether the table refers to it could not be told: {e}")
+
+
+def check_same_table(table: Table, now: Table) -> None:
+    """Raise ValidationError where ``now``, which was loaded under the name of ``table``, is another table (two tables swapped
+    names)."""
+    if now.metadata.table_uuid != table.metadata.table_uuid:
+        raise ValidationError(f"{_another_table(table, now)}; no file was deleted")
+
+
+def _another_table(table: Table, now: Table) -> str:
+    return f"{table.name} is another table now: its uuid is {now.metadata.table_uuid}, was {table.metadata.table_uuid}"
+
+
+def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | None:
+    """The unknown outcome that ``error`` is, or came of; None where there is none."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, CommitStateUnknownError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _deleted(
+    table: Table,
+    reload: Reload,
+    found: Sequence[str],
+    proven_for: TableMetadata | None,
+    delete: Delete,
+    *,
+    noted: bool,
+    mark: str = "",
+) -> Deletion:
+    """``noted``: others may know these locations, so the deletion is announced to them before leases are looked at."""
+    with deletion_noted(table) if noted else nullcontext():
+        leases = [lease for lease in active_leases(table) if not mark or mark not in lease.marks]
+        try:
+            now = reload()
+        except NoSuchTableError as e:
+            return _kept(found, f"the table is gone: {e}")
+        if now.metadata.table_uuid != table.metadata.table_uuid:
+            return _kept(found, _another_table(table, now))
+        if (reader := _reader_of_lost_snapshot(leases, now, proven_for)) is not None:
+            return _kept(found, reader)
+        free, covered = _not_covered(found, leases, table.io)
+        unreferenced, referenced = without_referenced(free, references(now, proven_for), identity_under(table.io))
+        failures = delete(table.io, unreferenced) if unreferenced else []
+    failed = {failure.location for failure in failures}
+    return Deletion(
+        deleted=tuple(location for location in unreferenced if location not in failed),
+        kept=(*covered, *(KeptFile(location, reason) for location, reason in referenced)),
+        failures=tuple(failures),
+    )
+
+
+def _reader_of_lost_snapshot(leases: Iterable[Lease], now: Table, proven_for: TableMetadata | None) -> str | None:
+    """Prevents taking files from a job whose snapshot expired while it took its lease: what that snapshot refers to is not known
+    any more. Files that no snapshot up to ``proven_for`` refers to are not among them."""
+    for lease in leases:
+        lost = lease.snapshot_id
+        if lost is None or lost in now.metadata.snapshots_by_id or (proven_for and lost in proven_for.snapshots_by_id):
+            continue
+        return f"run {lease.holder} holds a lease on snapshot {lost}, which has expired"
+    return None
+
+
+def _not_covered(found: Sequence[str], leases: Sequence[Lease], io: FileIO) -> tuple[list[str], list[KeptFile]]:
+    if not leases:
+        return list(found), []
+    free: list[str] = []
+    covered: list[KeptFile] = []
+    for location in found:
+        holder = next((lease.holder for lease in leases if lease.covers(location, io)), None)
+        if holder is None:
+            free.append(location)
+        else:
+            covered.append(KeptFile(location, f"run {holder} is working on it"))
+    return free, covered
+
+
+def _kept(found: Iterable[str], reason: str) -> Deletion:
+    return Deletion(kept=tuple(KeptFile(location, reason) for location in found))

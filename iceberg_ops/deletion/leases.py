@@ -1,0 +1,120 @@
+"""Leases: a running job says which snapshot it reads and which files it works on, where every process can see it.
+
+A lease is a small JSON file below the table's metadata folder, one per run: a retry under the same run key takes its own. Expiry
+keeps a leased snapshot and everything between it and the branch heads, so that the job's conflict check can still walk its history;
+nothing is deleted that a lease in force covers. A lease runs out by its own time, so a dead job protects nothing for ever; a living
+one renews it.
+
+Taking a lease does not stop an expiry that is already swapping. So whoever takes one on a snapshot looks at the table afterwards,
+and whoever deletes looks at the leases after the swap. Imports and deletions tell each other of files in the same way (``notes``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from urllib.parse import quote
+
+from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.table import Table
+
+FOLDER = "iceberg-ops/leases"
+UNREADABLE_MS = 24 * 3600 * 1000
+"""How long after its last change a lease that cannot be read protects everything."""
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """What one run needs.
+
+    ``holder`` is the job's run key, ``instance`` this run of it. ``marks`` are texts that the locations of its uncommitted files
+    hold (an operation id, say); ``folders`` are folders whose files it is about to commit. Times are milliseconds since the
+    epoch."""
+
+    holder: str
+    snapshot_id: int | None
+    expires_at_ms: int
+    marks: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    instance: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def is_active(self, now_ms: int) -> bool:
+        return now_ms < self.expires_at_ms
+
+    def covers(self, location: str, io: FileIO) -> bool:
+        """Whether the lease protects the file at ``location``."""
+        if any(mark in location for mark in self.marks):
+            return True
+        identity = identity_under(io)
+        return any(is_within(identity(location), folder_identity(identity, folder)) for folder in self.folders)
+
+
+def acquire_lease(table: Table, lease: Lease) -> str:
+    """Take or renew a lease; its location."""
+    location = lease_location(table.metadata, lease)
+    table.io.write(location, json.dumps(asdict(lease)).encode(), overwrite=True)
+    return location
+
+
+def release_lease(table: Table, lease: Lease) -> None:
+    """Give the lease back; one that is gone is not an error."""
+    discard_own(table.io, [lease_location(table.metadata, lease)])
+
+
+def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
+    """Leases in force at ``now_ms`` (None: now), by holder. One that cannot be read protects every file of the table for a day."""
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    found = []
+    for info in table.io.list_prefix(f"{metadata_folder(table.metadata)}/{FOLDER}"):
+        try:
+            lease = _parsed(table.io.read(info.location))
+        except FileNotFoundError:
+            continue
+        if lease is None:
+            lease = Lease(
+                holder=f"unreadable lease {info.location}",
+                snapshot_id=None,
+                expires_at_ms=(now if info.modified_ms is None else info.modified_ms) + UNREADABLE_MS,
+                marks=("",),
+                instance=info.location,
+            )
+        if lease.is_active(now):
+            found.append(lease)
+    return sorted(found, key=lambda lease: (lease.holder, lease.instance))
+
+
+def has_run_out(table: Table, location: str, now_ms: int) -> bool:
+    """Whether the file is a lease whose time is over: its holder died, or it would have been given back. One that cannot be read
+    has not."""
+    if f"/{FOLDER}/" not in location:
+        return False
+    try:
+        lease = _parsed(table.io.read(location))
+    except FileNotFoundError:
+        return False
+    return lease is not None and not lease.is_active(now_ms)
+
+
+def lease_location(metadata: TableMetadata, lease: Lease) -> str:
+    """Where the lease lies. A long holder is cut, and told apart by its digest."""
+    name = quote(lease.holder, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME].rstrip('%')}-{hashlib.sha256(lease.holder.encode()).hexdigest()[:16]}"
+    return f"{metadata_folder(metadata)}/{FOLDER}/{name}-{quote(lease.instance, safe='')}.json"
+
+
+def _parsed(data: bytes) -> Lease | None:
+    try:
+        text = json.loads(data)
+        lists = {key: tuple(text.get(key, ())) for key in ("marks", "folders")}
+        return Lease(**{"instance": "", **text, **lists, "expires_at_ms": int(text["expires_at_ms"])})
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

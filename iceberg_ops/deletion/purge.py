@@ -1,0 +1,41 @@
+"""Deleting the files of a table that its catalog has forgotten (DROP TABLE ... PURGE).
+
+To be called once the pointer is gone, so that nobody opens half a table. A file goes only if it lies in one of the table's own
+folders and no other table of the catalog claims it; files that were imported from elsewhere stay, because another table may have
+them too. Data goes first and metadata last, so that an interrupted purge can still be seen."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from iceberg_ops.deletion.gate import Deletion, KeptFile
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+
+log = logging.getLogger(__name__)
+
+Claimed = Callable[[str], str | None]
+"""Location -> the table that claims it; None where none does."""
+
+
+def purge(io: FileIO, name: str, files: Iterable[str], folders: Iterable[str], claimed: Claimed) -> Deletion:
+    """Delete ``files`` of table ``name``, which owns ``folders``. What stays is logged, and returned."""
+    identity = identity_under(io)
+    own = [folder_identity(identity, folder) for folder in folders]
+    going: list[str] = []
+    kept: list[KeptFile] = []
+    for location in dict.fromkeys(files):
+        if not any(is_within(identity(location), folder) for folder in own):
+            kept.append(KeptFile(location, "it lies outside the table's folders"))
+        elif (owner := claimed(location)) is not None:
+            kept.append(KeptFile(location, f"it lies with the files of table {owner}"))
+        else:
+            going.append(location)
+    failures = io.delete_many(going)
+    for location, reason in [*((k.location, k.reason) for k in kept), *((f.location, f.reason) for f in failures)]:
+        log.warning("table %s was dropped, but %s stays: %s", name, location, reason)
+    failed = {failure.location for failure in failures}
+    return Deletion(
+        deleted=tuple(location for location in going if location not in failed), kept=tuple(kept), failures=tuple(failures)
+    )
