@@ -164,7 +164,10 @@ class BaseCatalog(ABC):
         if updated is current:
             return self._table(identifier, current, location)
         published = self._table(identifier, updated, self._publish_next(identifier, location, current, updated))
-        delete_outlived_metadata(published, current, location)
+        try:
+            delete_outlived_metadata(published, current, location)
+        except Exception as e:  # noqa: BLE001 - the commit is done, whatever becomes of old metadata files
+            log.warning("old metadata files of %s are left to the orphan job: %s", published.name, e)
         return published
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:

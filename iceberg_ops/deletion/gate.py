@@ -4,6 +4,7 @@ The table is loaded afresh from its catalog for every deletion. The proof ends, 
 
 - the name belongs to another table now, or to none (another uuid: two tables may swap names while a job runs);
 - a lease in force covers the file, or names a snapshot that the table no longer has: its job may still read it;
+- the catalog's answer is older than what the caller has seen of the table;
 - any retained snapshot, statistics entry or metadata log entry refers to the file (``references``);
 - the outcome of a commit of these files is unknown: it may still come into effect.
 
@@ -147,6 +148,8 @@ def _deleted(
             return _kept(found, f"the table is gone: {e}")
         if now.metadata.table_uuid != table.metadata.table_uuid:
             return _kept(found, _another_table(table, now))
+        if _is_older(now, table):
+            return _kept(found, "the catalog answered with an older state of the table")
         if (reader := _reader_of_lost_snapshot(leases, now, proven_for)) is not None:
             return _kept(found, reader)
         free, covered = _not_covered(found, leases, table.io)
@@ -158,6 +161,12 @@ def _deleted(
         kept=(*covered, *(KeptFile(location, reason) for location, reason in referenced)),
         failures=tuple(failures),
     )
+
+
+def _is_older(now: Table, known: Table) -> bool:
+    """Prevents a proof by a stale answer (a cache, a replica): time and sequence numbers of a table never go back."""
+    a, b = now.metadata, known.metadata
+    return a.last_updated_ms < b.last_updated_ms or a.last_sequence_number < b.last_sequence_number
 
 
 def _reader_of_lost_snapshot(leases: Iterable[Lease], now: Table, proven_for: TableMetadata | None) -> str | None:
