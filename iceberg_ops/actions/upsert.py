@@ -1,8 +1,8 @@
 """Upsert without an engine: rows replace those of the same key, or only delete them, on lane local.
 
 What is written and committed is what the Spark job writes (``upsert_plan``, ``data.upsert_keys``): per key of the source one
-equality delete and, unless it only deletes, one new row; nothing is validated, because the last commit of a key wins.
-"""
+equality delete and, unless it only deletes, one new row. What others commit meanwhile is no conflict, because the last commit of a
+key wins, but for rows in a partition spec that the deletes do not reach: then the upsert is planned again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from iceberg_ops.actions.source_in_memory import SourceRows, only_spark, read_so
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.data.key_codes import KeyCodes, ranks
@@ -59,28 +61,39 @@ def upsert(run: Run) -> None:
     context = write_context(run.table, options)
     context.check_format()
     delete_format(context)
-    head = run.table.metadata.branch_head(run.job.branch)
+    head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id):
-        with run.step("plan"):
-            keys = key_columns(run.table.schema, options.upsert_keys)
-            plan = key_plan(run.table, head, keys)
-            source = read_source(run, require_success_file=options.require_success_file)
-            latest = _latest(source, options, _columns(run, source, options), keys)
-        with run.step("write"):
-            files, deletes = _write(run, context, plan, latest)
-        run.outcome.metrics |= {
-            "added-records": sum(f.record_count for f in files),
-            "added-data-files": len(files),
-            "upserted-keys": latest.rows.num_rows,
-            "added-delete-files": len(deletes),
-        }
-        if files or deletes:
-            start = None if head is None else head.snapshot_id
-            added, gone = tuple(files), tuple(deletes)
-            operation = RowDelta(
-                added_data=added, added_deletes=gone, isolation=None, starting_snapshot_id=start, **row_fields(run)
-            )
-            commit_rows(run, operation, (*files, *deletes))
+        evaluate_until_committed(run.catalog, run.table, run.job.branch, lambda table, n: _evaluate(run.anew(table, n), options))
+
+
+def _evaluate(run: Run, options: WriteOptions) -> None:
+    """One evaluation on the table as the run has it. It is refused where rows came in a partition spec that its deletes do not
+    reach."""
+    context = write_context(run.table, options)
+    head = base_of(run.table.metadata, run.job.branch)
+    with run.step("plan"):
+        keys = key_columns(run.table.schema, options.upsert_keys)
+        plan = key_plan(run.table, head, keys)
+        source = read_source(run, require_success_file=options.require_success_file)
+        latest = _latest(source, options, _columns(run, source, options), keys)
+    with run.step("write"):
+        files, deletes = _write(run, context, plan, latest)
+    run.outcome.metrics |= {
+        "added-records": sum(f.record_count for f in files),
+        "added-data-files": len(files),
+        "upserted-keys": latest.rows.num_rows,
+        "added-delete-files": len(deletes),
+    }
+    if files or deletes:
+        operation = RowDelta(
+            added_data=tuple(files),
+            added_deletes=tuple(deletes),
+            isolation=None,
+            upserts=True,
+            starting_snapshot_id=None if head is None else head.snapshot_id,
+            **row_fields(run),
+        )
+        commit_rows(run, operation, (*files, *deletes))
 
 
 def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:

@@ -8,6 +8,7 @@ refuses to remove the head of a ref made meanwhile.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
@@ -16,10 +17,11 @@ from iceberg_ops.commit.run_keys import ledger_updates, run_keys_of
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertDefaultSpecId, AssertRefSnapshotId, TableRequirement
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
-from iceberg_ops.table.manifests import manifests_of
+from iceberg_ops.table.manifests import ManifestLists, entries_of
 from iceberg_ops.table.table import Table
 
 
@@ -69,19 +71,46 @@ def _requirements(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
 
 
 def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
-    """Removal of schemas and partition specs that only snapshots in ``gone`` use. Manifest lists are read only where specs can
-    go."""
+    """Removal of schemas and partition specs that only snapshots in ``gone`` use. Manifest lists are read only where specs or
+    schemas can go."""
     metadata = table.metadata
     kept = [s for s in metadata.snapshots if s.snapshot_id not in gone]
     schemas = {metadata.current_schema_id, *(s.schema_id for s in kept if s.schema_id is not None)}
     specs = {metadata.default_spec_id}
-    for snapshot in kept:
-        if specs >= metadata.specs_by_id.keys():
-            break
-        specs |= {m.partition_spec_id for m in manifests_of(table, snapshot)}
+    if specs >= metadata.specs_by_id.keys() and schemas >= metadata.schemas_by_id.keys():
+        return []
+    lists = ManifestLists(table.io)
+    manifests = {m.manifest_path: m for snapshot in kept for m in lists.of(snapshot)}
+    specs |= {m.partition_spec_id for m in manifests.values()}
+    if schemas < metadata.schemas_by_id.keys():
+        schemas |= _schemas_with(metadata, schemas, _needed_fields(table, specs, manifests.values()))
     updates: list[TableUpdate] = []
     if unused := tuple(sorted(metadata.specs_by_id.keys() - specs)):
         updates.append(RemovePartitionSpecs(unused))
     if unused := tuple(sorted(metadata.schemas_by_id.keys() - schemas)):
         updates.append(RemoveSchemas(unused))
     return updates
+
+
+def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[ManifestFile]) -> set[int]:
+    """Ids of fields whose types readers need, in whatever schema they are: what equality deletes compare, and the sources of
+    partition fields and sort orders. Each may have been dropped from the table since."""
+    metadata = table.metadata
+    found = {i for o in metadata.sort_orders for f in o.fields for i in f.source_ids}
+    found |= {i for s in spec_ids & metadata.specs_by_id.keys() for f in metadata.specs_by_id[s].fields for i in f.source_ids}
+    for manifest in manifests:
+        if manifest.content is ManifestContent.DELETES:
+            for entry in entries_of(table, manifest, live_only=True):
+                found |= set(entry.data_file.equality_ids or ())
+    return found
+
+
+def _schemas_with(metadata: TableMetadata, kept: set[int], field_ids: set[int]) -> set[int]:
+    """The latest schema of each field that no schema in ``kept`` has."""
+    known = {i for schema_id in kept & metadata.schemas_by_id.keys() for i in metadata.schemas_by_id[schema_id].fields_by_id}
+    found: set[int] = set()
+    for schema in sorted(metadata.schemas, key=lambda s: -s.schema_id):
+        if schema.schema_id not in kept and (field_ids - known) & schema.fields_by_id.keys():
+            found.add(schema.schema_id)
+            known |= schema.fields_by_id.keys()
+    return found

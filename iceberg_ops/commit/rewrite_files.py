@@ -1,8 +1,8 @@
 """Replacing files by others with the same rows: compaction of data and of deletes (Java: RewriteFiles).
 
 Every replaced file must still be live. Deletes that came meanwhile for a replaced data file would be lost with it, so they are
-conflicts; equality deletes are not, where the new files keep the data sequence number of the snapshot that was read.
-"""
+conflicts; equality deletes are not, where the new files keep the data sequence number of the snapshot that was read and the
+partition spec of the files they replace: to these files the deletes still apply."""
 
 from __future__ import annotations
 
@@ -53,12 +53,19 @@ class RewriteFiles(SnapshotOperationFields):
         if self.removed_deletes:
             history.no_other_line()
             validation.no_deletes_that_count_again(table, history, self.builds_on, self.removed_deletes)
+        if self.data_sequence_number is not None and (moved := self._moved_to_another_spec()):
+            validation.no_deletes_left_behind(table, history, moved)
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
         # The last one: what it refuses can be carried over, if nothing else is wrong (``carry_over``).
         if self.removed_data:
             keeps_number = self.data_sequence_number is not None
             validation.no_resurrected_rows(table, history, self.removed_data, ignore_equality_deletes=keeps_number)
+
+    def _moved_to_another_spec(self) -> tuple[DataFile, ...]:
+        """Removed data files of which rows may be in a file of another partition spec now."""
+        specs = {f.spec_id for f in self.added_data}
+        return tuple(f for f in self.removed_data if specs - {f.spec_id})
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         changes = Changes(

@@ -41,6 +41,8 @@ class RowDelta(SnapshotOperationFields):
     isolation: Isolation | None = "serializable"
     case_sensitive: bool = False
     merges_vectors: bool = False
+    upserts: bool = False
+    """The added equality deletes must reach every older row of their keys, in whatever partition spec it lies."""
     name: str = "delta"
 
     def __post_init__(self) -> None:
@@ -68,6 +70,8 @@ class RowDelta(SnapshotOperationFields):
         if not self.merges_vectors:
             validation.no_second_deletion_vector(history, self.added_deletes, rows)
         validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
+        if self.upserts:
+            validation.no_rows_out_of_reach(table, self.branch, self.added_deletes)
         if self.isolation is None:
             return
         history.no_other_line()

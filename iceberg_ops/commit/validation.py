@@ -21,6 +21,7 @@ from iceberg_ops.commit.history import (
     REPLACES,
     History,
     ManifestTest,
+    base_of,
     conflict,
 )
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
@@ -30,8 +31,9 @@ from iceberg_ops.io.locations import identity_under, location_identity
 from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent
-from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
+from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
 NewDelete = tuple[Snapshot, DataFile]
@@ -137,7 +139,8 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
     Memory is proportional to the deletes that may concern the replaced files, not to the window.
     """
-    found = new_deletes_for(table, history, replaced, ignore_equality_deletes=ignore_equality_deletes)
+    only = FileContent.POSITION_DELETES if ignore_equality_deletes else None
+    found = new_deletes_for(table, history, replaced, only=only)
     if found:
         file, (snapshot, delete) = found[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
@@ -158,6 +161,36 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
         raise conflict(message, snapshot, removed[0], found)
 
 
+def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataFile]) -> None:
+    """Prevents bringing back rows that an equality delete removed meanwhile: it reaches rows of its own partition spec only, and
+    ``moved`` files are replaced by files of another one (Java has no such check). Global equality deletes reach every spec."""
+    found = new_deletes_for(table, history, moved, only=FileContent.EQUALITY_DELETES)
+    lost = [(file, delete) for file, delete in found if not _is_global(table, delete[1])]
+    if lost:
+        file, (snapshot, delete) = lost[0]
+        message = "Cannot commit, found new equality delete that does not reach the new partition spec of replaced data file"
+        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in lost))
+
+
+def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[DataFile]) -> None:
+    """Prevents keys that are there twice: equality deletes reach rows of their own partition spec only, and the branch has live
+    data files of another one, which came after the upsert was planned (Java has no such check)."""
+    equality = [f for f in added_deletes if f.content is FileContent.EQUALITY_DELETES]
+    if not equality or any(_is_global(table, f) for f in equality):
+        return
+    reached = {f.spec_id for f in equality}
+    head = base_of(table.metadata, branch)
+    for manifest in manifests_of(table, head):
+        if manifest.content is ManifestContent.DATA and manifest.has_live_files and manifest.partition_spec_id not in reached:
+            raise conflict(
+                f"Cannot commit equality deletes of partition specs {sorted(reached)}: the branch has rows of partition spec "
+                f"{manifest.partition_spec_id}, in {manifest.manifest_path}",
+                head,
+                equality[0],
+                tuple(f.file_path for f in equality),
+            )
+
+
 def no_deletes_that_count_again(table: Table, history: History, builds_on: Sequence[int], removed: Sequence[DataFile]) -> None:
     """Prevents rows that come back: ``removed`` deletes were to go because earlier commits, ``builds_on``, had replaced the other
     files they apply to, and a rollback brought these back (Java has no such check)."""
@@ -167,12 +200,12 @@ def no_deletes_that_count_again(table: Table, history: History, builds_on: Seque
 
 
 def new_deletes_for(
-    table: Table, history: History, replaced: Sequence[DataFile], *, ignore_equality_deletes: bool
+    table: Table, history: History, replaced: Sequence[DataFile], *, only: FileContent | None = None
 ) -> list[tuple[DataFile, NewDelete]]:
-    """Each replaced file with one delete of the window that applies to it."""
+    """Each replaced file with one delete of the window that applies to it; ``only`` deletes of one kind count."""
     if not replaced or table.metadata.format_version < 2:
         return []
-    vectors, others = _relevant_deletes(table, history, replaced, ignore_equality_deletes)
+    vectors, others = _relevant_deletes(table, history, replaced, only)
     if not vectors and not others:
         return []
     identity = identity_under(table.io)
@@ -196,7 +229,7 @@ def new_deletes_for(
 
 
 def _relevant_deletes(
-    table: Table, history: History, replaced: Sequence[DataFile], ignore_equality_deletes: bool
+    table: Table, history: History, replaced: Sequence[DataFile], only: FileContent | None
 ) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
     """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
     is no error: the last one stands."""
@@ -211,15 +244,15 @@ def _relevant_deletes(
         f = entry.data_file
         if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
             continue
+        if only is not None and f.content is not only:
+            continue
         if f.is_deletion_vector:
             names = names or {identity(r.file_path) for r in replaced}
             if (name := identity(f.referenced_data_file or "")) in names:
                 vectors[name] = (snapshot, f)
-        elif f.content is FileContent.EQUALITY_DELETES and ignore_equality_deletes:
-            continue
-        elif (only := scoped_path(f)) is not None:
+        elif (path := scoped_path(f)) is not None:
             own = own or {identity(r.file_path) for r in replaced}
-            if identity(only) in own:
+            if identity(path) in own:
                 others.append((snapshot, f, entry.sequence_number or 0))
         elif partition_key(f.spec_id, f.partition) in partitions or _is_global(table, f):
             others.append((snapshot, f, entry.sequence_number or 0))

