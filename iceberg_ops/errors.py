@@ -18,6 +18,7 @@
         ├── NoSuchTableError, NoSuchNamespaceError, NoSuchSnapshotError
         ├── AlreadyExistsError
         ├── OptionError                 an option, property or policy key or value
+        ├── RunKeyReusedError           a run key already stands for other work
         ├── SchemaError                 a schema, partition spec, sort order or evolution step that the spec forbids
         ├── WhereError                  a WHERE that does not parse, or names what is not there
         └── DataError                   rows that do not fit the table
@@ -156,6 +157,12 @@ class OptionError(BadInputError):
     """An option, table property, policy or job-spec key is unknown, or its value breaks a rule."""
 
     code = "BAD_OPTION"
+
+
+class RunKeyReusedError(BadInputError):
+    """A run key is given to other work than it already stands for."""
+
+    code = "RUN_KEY_REUSED"
 
 
 class SchemaError(BadInputError):

@@ -74,7 +74,7 @@ def data_file(
 
 
 def position_deletes(path: str, *data_paths: str, rows: int = 1, partition: tuple[Any, ...] = (), spec_id: int = 0) -> DataFile:
-    """A v2 position delete file that names ``data_paths`` by bounds (one: it is file-scoped; none: no bounds)."""
+    """A v2 position delete file that names ``data_paths`` by bounds (one: it names that file; none: no bounds)."""
     lowest = {DELETE_FILE_PATH_ID: min(data_paths).encode()} if data_paths else None
     highest = {DELETE_FILE_PATH_ID: max(data_paths).encode()} if data_paths else None
     return DataFile(
@@ -87,6 +87,7 @@ def position_deletes(path: str, *data_paths: str, rows: int = 1, partition: tupl
         file_size_in_bytes=100,
         lower_bounds=lowest,
         upper_bounds=highest,
+        referenced_data_file=data_paths[0] if len(data_paths) == 1 else None,
     )
 
 

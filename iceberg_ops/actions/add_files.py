@@ -3,8 +3,8 @@
 All footers are read and all rules checked before anything is committed (``data.imported_files``, ``planning.partition_folders``).
 Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit.
 
-From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false.
-"""
+From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease on the
+folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from iceberg_ops.actions.context import Run
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportTarget, imported_file
+from iceberg_ops.deletion.notes import forbid_running_deletion
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
@@ -26,6 +28,7 @@ from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.name_mapping import create_name_mapping
+from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
@@ -38,25 +41,33 @@ def add_files(run: Run) -> None:
         raise OptionError(
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
+    if run.job.dry_run:
+        _plan(run, options)
+        return
+    head = base_of(run.table.metadata, run.job.branch)
+    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
+        forbid_running_deletion(run.table)
+        if not (files := _plan(run, options)):
+            return
+        with run.step("commit"):
+            committed = commit(run.catalog, run.table, _operation(run, files, head, only_new=options.check_duplicate_files))
+    run.outcome.record(committed)
+
+
+def _plan(run: Run, options: AddFilesOptions) -> list[DataFile]:
     with run.step("plan") as detail:
         files = _planned(run, options)
         detail.append(f"{len(files)} files below {options.source_path}")
-    outcome = run.outcome
-    outcome.metrics |= {
+    run.outcome.metrics |= {
         "imported-files-count": len(files),
         "imported-records-count": sum(f.record_count for f in files),
         "imported-bytes-count": sum(f.file_size_in_bytes for f in files),
         "imported-partitions-count": len({f.partition for f in files}),
     }
-    if not files:
-        return
-    outcome.status = "planned"
-    outcome.files.extend(f.file_path for f in files)
-    if run.job.dry_run:
-        return
-    with run.step("commit"):
-        committed = commit(run.catalog, run.table, _operation(run, files))
-    outcome.record(committed)
+    if files:
+        run.outcome.status = "planned"
+        run.outcome.files.extend(f.file_path for f in files)
+    return files
 
 
 def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
@@ -103,8 +114,15 @@ def _check_new(table: Table, locations: list[str]) -> None:
         raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
 
 
-def _operation(run: Run, files: list[DataFile]) -> Operation:
-    append = AppendFiles(added=tuple(files), branch=run.job.branch, run_key=run.run_key, summary=run.summary)
+def _operation(run: Run, files: list[DataFile], head: Snapshot | None, *, only_new: bool) -> Operation:
+    append = AppendFiles(
+        added=tuple(files),
+        only_new=only_new,
+        starting_snapshot_id=None if head is None else head.snapshot_id,
+        branch=run.job.branch,
+        run_key=run.run_key,
+        summary=run.summary,
+    )
     if name_mapping_of(run.table.metadata) is not None:
         return append
     mapping = name_mapping_to_json(create_name_mapping(run.table.schema))

@@ -93,7 +93,7 @@ def compute_partition_stats(run: Run) -> None:
         return
     file = _written(run, snapshot, counts)
     with run.step("commit"):
-        statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key)
+        statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
         committed = commit_staged(run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark)
     run.outcome.record(committed)
     if not committed.already_committed:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from iceberg_ops.actions.progress import Meter
+from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.run_keys import ACTION, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
@@ -136,7 +138,7 @@ class Run:
     @property
     def summary(self) -> dict[str, str]:
         """Snapshot summary keys every commit of this run carries beside its run key."""
-        found = {"engine-name": "iceberg-ops", "iceberg-ops.action": self.job.job}
+        found = {"engine-name": "iceberg-ops", ACTION: self.job.job, **work_summary(self.job)}
         if self.outcome.plan_id:
-            found["iceberg-ops.plan-id"] = self.outcome.plan_id
+            found[PLAN_ID] = self.outcome.plan_id
         return found

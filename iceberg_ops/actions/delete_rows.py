@@ -18,7 +18,7 @@ from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Committed, Isolation
-from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run
 from iceberg_ops.commit.staged_files import commit_staged, discard
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.read_context import ReadContext
@@ -84,7 +84,7 @@ class DeleteRows:
         )
 
     def _evaluate(self, catalog: Catalog, table: Table, where: Expression, number: int) -> DeletedRows:
-        earlier = find_run(table.metadata, self.run_key)
+        earlier = find_run(table, self._run)
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
             return DeletedRows(committed=done, rows=0, evaluations=number)
@@ -130,8 +130,16 @@ class DeleteRows:
         )
 
     @property
+    def _run(self) -> RunIdentity | None:
+        if self.run_key is None:
+            return None
+        work = self.summary.get(WORK)
+        action = self._fields["summary"][ACTION]
+        return RunIdentity(key=self.run_key, action=action, branch=self.branch, staged=self.staged, work=work)
+
+    @property
     def _fields(self) -> RowFields:
-        return RowFields(branch=self.branch, run_key=self.run_key, summary=dict(self.summary), staged=self.staged)
+        return RowFields(branch=self.branch, run_key=self.run_key, summary={ACTION: "delete", **self.summary}, staged=self.staged)
 
 
 def whole_files_match(found: ScanPlan) -> bool:

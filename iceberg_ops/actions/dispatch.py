@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
@@ -125,7 +126,7 @@ def _run(
     head = table.metadata.branch_head(job.branch)
     record.outcome.starting_snapshot_id = None if head is None else head.snapshot_id
     record.before = table_state(table, head)
-    if not job.dry_run and (earlier := find_run(table.metadata, job.run_key)) is not None:
+    if not job.dry_run and (earlier := find_run(table, run_of(job))) is not None:
         record.outcome.status = "already-committed"
         record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
         record.after = record.before
@@ -152,15 +153,14 @@ def _run(
 def _remember(run: Run) -> None:
     """A complete run whose commits all carry keys of their own (partial progress) is known by its own key from now on. What it did
     is done, so it does not fail where that can not be recorded: a repeated run finds nothing left to do."""
-    outcome, key = run.outcome, run.job.run_key
-    if key is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
-        return
-    if find_run(outcome.table.metadata, key) is not None:
+    outcome, done = run.outcome, run_of(run.job)
+    if done is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
         return
     try:
-        outcome.table = commit(run.catalog, outcome.table, RememberRun(key=key, snapshot_id=outcome.snapshot_ids[-1])).table
+        if find_run(outcome.table, done) is None:
+            outcome.table = commit(run.catalog, outcome.table, RememberRun(done=done, snapshot_id=outcome.snapshot_ids[-1])).table
     except IcebergOpsError as e:
-        log.warning("%s %s is done, but its run key %s could not be recorded: %s", run.job.job, run.job.table, key, e)
+        log.warning("%s %s is done, but its run key %s could not be recorded: %s", run.job.job, run.job.table, done.key, e)
 
 
 def _check(job: JobSpec) -> None:

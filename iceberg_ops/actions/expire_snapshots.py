@@ -1,9 +1,8 @@
 """Expire snapshots, then delete the files that only they used.
 
 Which snapshots and refs go, and the order of note, swap and deletion, are the commit package's (``commit.expire_snapshots``,
-``commit.expiry``); here options become the operation and its result a report. A dry run stages the same operation and tells the
-same files, on the metadata it would commit.
-"""
+``commit.expiry``); here options become the operation and its result a report. A dry run finds the same files, on the metadata that
+it would commit."""
 
 from __future__ import annotations
 
@@ -49,11 +48,11 @@ def expire_snapshots(run: Run) -> None:
         summary=run.summary,
     )
     with run.step("plan") as detail:
-        staged = operation.stage(operation.prepare(table), table)
-        planned = apply_updates(table.metadata, staged.updates, now_ms=run.now_ms()) if staged.updates else table.metadata
+        updates = operation.removals(table)
+        planned = apply_updates(table.metadata, updates, now_ms=run.now_ms()) if updates else table.metadata
         _count(run, table.metadata, planned)
         detail.append(f"{run.outcome.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
-    if not staged.updates:
+    if not updates:
         if not run.job.dry_run:
             _resume(run, options)
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 _NEXT_STEPS = {
     "COMMIT_FAILED": "run the job again: other commits were faster than its retries (commit.retry.* sets how many it makes)",
     "CATALOG_UNAVAILABLE": "check that the catalog and the store answer, then run the job again: nothing was changed",
+    "RUN_KEY_REUSED": "give the run a key of its own",
     "COMMIT_STATE_UNKNOWN": "look for the run key in the table's snapshots first; then run again with the same run key",
     "CONFLICT": "run the job again: it plans anew on the table as it is now; a narrower where conflicts less",
     "CORRUPT_TABLE": "run 'iceberg-ops check' on the table; restore the file it names, or roll back to a snapshot without it",

@@ -1,5 +1,5 @@
-"""Adding data files (Java: FastAppend and MergeAppend). Nothing that others do can make an append wrong, so nothing is
-validated."""
+"""Adding data files (Java: FastAppend and MergeAppend). Nothing that others do can make an append wrong, so nothing is validated;
+but files that somebody else can add as well (an import) may be there already."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
-from iceberg_ops.commit.validation import no_file_twice
+from iceberg_ops.commit.validation import no_file_added_meanwhile, no_file_twice
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestFile
@@ -26,6 +26,8 @@ class AppendFiles(SnapshotOperationFields):
     added: tuple[DataFile, ...] = ()
     manifests: tuple[ManifestFile, ...] = ()
     merge: bool = True
+    only_new: bool = False
+    """No file of ``added`` may have been added since the starting snapshot."""
     name: str = "append"
 
     def __post_init__(self) -> None:
@@ -35,7 +37,8 @@ class AppendFiles(SnapshotOperationFields):
         forbid_unfit(self.manifests)
 
     def validate(self, table: Table, history: History) -> None:
-        return None
+        if self.only_new:
+            no_file_added_meanwhile(history, self.added)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         changes = Changes(

@@ -14,9 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
+from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
+from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, publication_names
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import WAP_ID, SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
@@ -28,9 +30,6 @@ from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.updates import SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
-
-SOURCE = "source-snapshot-id"
-PUBLISHED = "published-wap-id"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +62,7 @@ class CherryPick(SnapshotOperationFields):
             )
         properties = {SOURCE: str(picked.snapshot_id)}
         if WAP_ID in picked.summary:
-            properties[PUBLISHED] = picked.summary[WAP_ID]
+            properties[PUBLISHED_WAP_ID] = picked.summary[WAP_ID]
         if _replaces_partitions(picked):
             properties[REPLACE_PARTITIONS] = "true"
         changes = Changes(
@@ -103,7 +102,7 @@ class CherryPick(SnapshotOperationFields):
         found = table.metadata.ref(self.branch)
         moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
         requirement = AssertRefSnapshotId(self.branch, None if found is None else found.snapshot_id)
-        return staged_updates(table.metadata, SetSnapshotRef(self.branch, moved), requirements=(requirement,), run_key=self.run_key)
+        return staged_updates(table.metadata, SetSnapshotRef(self.branch, moved), requirements=(requirement,), run=self.run)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
@@ -120,9 +119,17 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: already picked to create ancestor {snapshot.snapshot_id}",
                 snapshot_id=snapshot.snapshot_id,
             )
-        if wap_id is not None and wap_id in (snapshot.summary.get(PUBLISHED), snapshot.summary.get(WAP_ID)):
+        if wap_id is not None and wap_id in (snapshot.summary.get(PUBLISHED_WAP_ID), snapshot.summary.get(WAP_ID)):
             raise ValidationError(
                 f"Duplicate request to cherry pick wap id that was published already: {wap_id}", snapshot_id=snapshot.snapshot_id
+            )
+    published = {SOURCE: str(picked.snapshot_id)} | ({} if wap_id is None else {PUBLISHED_WAP_ID: wap_id})
+    for name in (name for known_branch in (branch, "") for name in publication_names(published, known_branch)):
+        if (entry := ledger_entry(table, name)) is not None:
+            raise ValidationError(
+                f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on {branch} already, by snapshot "
+                f"{entry.partition('@')[0]}, which has expired",
+                snapshot_id=picked.snapshot_id,
             )
 
 

@@ -174,14 +174,20 @@ class _Loop:
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedCommit) -> Committed:
-        return Committed(table=table, snapshot=staged.snapshot, attempts=self.attempts, leftovers=tuple(self.leftovers))
+        return Committed(
+            table=table,
+            snapshot=staged.snapshot,
+            attempts=self.attempts,
+            leftovers=tuple(self.leftovers),
+            unused=staged.unused,
+        )
 
     def _earlier_success(self, table: Table) -> Committed | None:
         for staged in self.swapped:
             if self._is_in(table, staged):
                 # A swap of ours that was reported as refused did happen: what it refers to is live.
                 return self._won(table, staged)
-        run = find_run(table.metadata, self.operation.run_key)
+        run = find_run(table, self.operation.run)
         if run is None:
             return None
         self._clean(keep=())
@@ -237,12 +243,12 @@ class _Loop:
     def _is_in(self, table: Table, staged: StagedCommit) -> bool:
         """Whether the table holds what ``staged`` was to bring about."""
         if staged.snapshot is not None:
-            run = find_run(table.metadata, self.operation.run_key)
+            run = find_run(table, self.operation.run)
             known = table.metadata.snapshots_by_id.get(staged.snapshot.snapshot_id)
             if known is not None:
                 return known.manifest_list == staged.snapshot.manifest_list
             return run is not None and run.snapshot_id == staged.snapshot.snapshot_id
-        if find_run(table.metadata, self.operation.run_key) is not None:
+        if find_run(table, self.operation.run) is not None:
             return True
         try:
             return self.operation.in_force(self.prepared, table)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.ledger import Ledger
+from iceberg_ops.commit.operation import MetadataOperation, StagedCommit, staged_updates
 from iceberg_ops.commit.retention import expired
-from iceberg_ops.commit.run_keys import ledger_updates, run_keys_of
+from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
@@ -23,6 +24,17 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
 from iceberg_ops.table.manifests import ManifestLists, entries_of
 from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryDraft:
+    """The ``Prepared`` of an expiry: ledger files it wrote."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        return tuple(self.ledger.written)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,31 +50,46 @@ class ExpireSnapshots(MetadataOperation):
     now_ms: int | None = None
     name: str = "expire_snapshots"
 
-    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+    def prepare(self, table: Table) -> ExpiryDraft:  # type: ignore[override]
+        return ExpiryDraft()
+
+    def removals(self, table: Table) -> tuple[TableUpdate, ...]:
+        """What leaves the metadata, on the table as it is now; nothing is written. Raises ValidationError where gc.enabled is
+        false."""
         if not GC_ENABLED.of(table.properties):
             raise ValidationError("Cannot expire snapshots: GC is disabled (deleting files may corrupt other tables)")
-        metadata = table.metadata
-        now = time.time_ns() // 1_000_000 if self.now_ms is None else self.now_ms
-        leases = active_leases(table, now)
+        now = self._now_ms
         gone = expired(
-            metadata,
+            table.metadata,
             now_ms=now,
             older_than_ms=self.older_than_ms,
             retain_last=self.retain_last,
             snapshot_ids=self.snapshot_ids,
-            leased=[lease.snapshot_id for lease in leases if lease.snapshot_id is not None],
+            leased=[lease.snapshot_id for lease in active_leases(table, now) if lease.snapshot_id is not None],
         )
         updates: list[TableUpdate] = [RemoveSnapshotRef(name) for name in gone.refs]
         if gone.snapshot_ids:
             updates.append(RemoveSnapshots(gone.snapshot_ids))
         if self.clean_expired_metadata:
             updates += _unused(table, set(gone.snapshot_ids))
+        return tuple(updates)
+
+    def stage(self, prepared: ExpiryDraft, table: Table) -> StagedCommit:
+        updates = self.removals(table)
         if not updates:
             return StagedCommit()
-        keys = run_keys_of(metadata.snapshots_by_id[i] for i in gone.snapshot_ids)
-        if self.run_key is not None:
-            keys[self.run_key] = None
-        return staged_updates(metadata, *updates, *ledger_updates(metadata, keys, now_ms=now), requirements=_requirements(metadata))
+        metadata = table.metadata
+        gone = [i for update in updates if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids]
+        entries = entries_of_expiring(metadata, gone)
+        if self.run is not None:
+            entries |= ledger_entries({self.run: None}, self._now_ms)
+        entered, file = prepared.ledger.updates(table, entries)
+        staged = staged_updates(metadata, *updates, *entered, requirements=_requirements(metadata))
+        return replace(staged, referenced=frozenset(() if file is None else (file,)))
+
+    @property
+    def _now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 if self.now_ms is None else self.now_ms
 
 
 def _requirements(metadata: TableMetadata) -> tuple[TableRequirement, ...]:

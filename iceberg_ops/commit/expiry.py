@@ -11,6 +11,7 @@ import json
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from iceberg_ops.catalog.catalog import Catalog
@@ -23,6 +24,7 @@ from iceberg_ops.deletion.notes import delete_note, notes_folder
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
+from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.table import Table
 
 FOLDER = "iceberg-ops/expiry"
@@ -61,7 +63,10 @@ def expire(
     gone = [s for s in before.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
     statistics = [path for _, path in _statistics_of(before, {s.snapshot_id for s in gone})]
     files = unreached_files(after, gone, statistics)
-    deletion = _delete(after, lambda: catalog.load_table(table.identifier[1:]), files, clean, delete)
+    reload = partial(catalog.load_table, table.identifier[1:])
+    deletion = _delete(after, reload, files, clean, delete)
+    outlived = set(ledger_files(before.metadata)) - set(ledger_files(after.metadata))
+    delete_unreferenced(after, reload, sorted(outlived), proven_for=after.metadata)
     if not deletion.left and clean != "metadata-only":
         delete_note(table.io, note)
     return ExpiryResult(committed=committed, files=files, deletion=deletion, resumed=resumed)
@@ -77,8 +82,7 @@ def _reloaded(catalog: Catalog, table: Table) -> Table:
 def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
     """Note which snapshots are about to go; None where none is. A snapshot that an attempt adds to them later is left to
     orphans."""
-    staged = operation.stage(operation.prepare(table), table)
-    ids = {i for update in staged.updates if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids}
+    ids = {i for update in operation.removals(table) if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids}
     if not ids:
         return None
     metadata = table.metadata
@@ -115,7 +119,7 @@ def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, 
         gone, statistics = _gone(after, note)
         if gone:
             files = unreached_files(after, gone, statistics)
-            if not _delete(after, lambda: catalog.load_table(table.identifier[1:]), files, "all", delete).left:
+            if not _delete(after, partial(catalog.load_table, table.identifier[1:]), files, "all", delete).left:
                 delete_note(table.io, location)
                 finished += 1
         elif now - int(note.get("created-at-ms", 0)) > ABANDONED_AFTER_MS:

@@ -60,7 +60,7 @@ class UpdateProperties(MetadataOperation):
             updates.append(SetProperties(dict(self.updates)))
         if gone := tuple(k for k in self.removals if k in properties and k not in self.updates):
             updates.append(RemoveProperties(gone))
-        return staged_updates(table.metadata, *updates, run_key=self.run_key)
+        return staged_updates(table.metadata, *updates, run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class UpdateLocation(MetadataOperation):
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         if table.location == self.location.rstrip("/"):
             return StagedCommit()
-        return staged_updates(table.metadata, SetLocation(self.location), run_key=self.run_key)
+        return staged_updates(table.metadata, SetLocation(self.location), run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class UpgradeFormatVersion(MetadataOperation):
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         if table.metadata.format_version == self.format_version:
             return StagedCommit()
-        return staged_updates(table.metadata, UpgradeFormatVersionUpdate(self.format_version), run_key=self.run_key)
+        return staged_updates(table.metadata, UpgradeFormatVersionUpdate(self.format_version), run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class UpdateSchema(MetadataOperation):
         _unchanged(table, "last column id", base.last_column_id, metadata.last_column_id)
         requirements = (AssertLastAssignedFieldId(base.last_column_id), AssertCurrentSchemaId(base.current_schema_id))
         updates = (*schema_followers(metadata, self.schema), AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
-        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class UpdateSpec(MetadataOperation):
         _unchanged(table, "last partition field id", base.last_partition_id, metadata.last_partition_id)
         requirements = (AssertLastAssignedPartitionId(base.last_partition_id), AssertDefaultSpecId(base.default_spec_id))
         updates = (AddPartitionSpec(self.spec), SetDefaultSpec(LAST_ADDED))
-        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class UpdateSortOrder(MetadataOperation):
         _unchanged(table, "default sort order", base.default_sort_order_id, metadata.default_sort_order_id)
         updates = (AddSortOrder(self.sort_order), SetDefaultSortOrder(LAST_ADDED))
         requirements = (AssertDefaultSortOrderId(base.default_sort_order_id),)
-        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ class UpdateStatistics(MetadataOperation):
                 raise ValidationError(f"statistics for snapshot {snapshot_id}: it is not in table {table.name}")
         updates = self._updates(metadata)
         needed = [update for snapshot_id in sorted(ids) for update in still_there(snapshot_id)] if updates else []
-        return staged_updates(metadata, *needed, *updates, run_key=self.run_key)
+        return staged_updates(metadata, *needed, *updates, run=self.run)
 
     def _updates(self, metadata: TableMetadata) -> list[TableUpdate]:
         with_statistics = {s.snapshot_id for s in metadata.statistics}

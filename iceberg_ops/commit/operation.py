@@ -5,8 +5,8 @@ three things: ``prepare`` once (files that do not depend on the attempt), then o
 given what others committed?) and ``stage`` (requirements and updates on the table as it is now).
 
 ``starting_snapshot_id`` is the snapshot the work was planned on; None means that the table had none, so that everything in its
-history counts as concurrent. A ``run_key`` names one piece of work over all its retries, in any process: at most one
-commit carries it.
+history counts as concurrent. A ``run_key`` names one piece of work over all its retries, in any process: at most one commit of an
+action on a branch carries it (``run_keys``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from iceberg_ops.commit.history import History
-from iceberg_ops.commit.run_keys import ledger_updates
+from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, ledger_entries
 from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef, TableUpdate
+from iceberg_ops.spec.updates import RemoveSnapshotRef, SetProperties, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.table import Table
 
 Isolation = Literal["serializable", "snapshot"]
@@ -45,6 +45,8 @@ class StagedCommit:
     updates: tuple[TableUpdate, ...] = ()
     snapshot: Snapshot | None = None
     referenced: frozenset[str] = frozenset()
+    unused: frozenset[str] = frozenset()
+    """Files of the caller that the operation was given and that this attempt has no use for."""
 
 
 class Operation(Protocol):
@@ -54,6 +56,8 @@ class Operation(Protocol):
     def branch(self) -> str: ...
     @property
     def run_key(self) -> str | None: ...
+    @property
+    def run(self) -> RunIdentity | None: ...
     @property
     def starting_snapshot_id(self) -> int | None: ...
     @property
@@ -82,14 +86,15 @@ class Committed:
     """What became of an operation.
 
     ``snapshot`` is the one it made, now or (``already_committed``) under the same run key before; None for an operation that makes
-    none. ``leftovers`` are files of losing attempts that could not be deleted, for the orphan job.
-    """
+    none. ``leftovers`` are files of losing attempts that could not be deleted, for the orphan job. ``unused`` are files that the
+    caller made for the operation and that it had no use for: the caller deletes them (``staged_files.commit_staged`` does)."""
 
     table: Table
     snapshot: Snapshot | None
     attempts: int
     already_committed: bool = False
     leftovers: tuple[str, ...] = ()
+    unused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +105,20 @@ class OperationFields:
     run_key: str | None = None
     starting_snapshot_id: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
+    staged: bool = False
+    name: str = ""
 
     def stage(self, prepared: Any, table: Table) -> StagedCommit:
         """See ``Operation``."""
         raise NotImplementedError
+
+    @property
+    def run(self) -> RunIdentity | None:
+        """The run key with what is done under it; None without a key."""
+        if self.run_key is None:
+            return None
+        action, work = self.summary.get(ACTION, self.name), self.summary.get(WORK)
+        return RunIdentity(key=self.run_key, action=action, branch=self.branch, staged=self.staged, work=work)
 
     def in_force(self, prepared: Any, table: Table) -> bool:
         """Staging what is in force already gives no updates."""
@@ -135,14 +150,15 @@ def staged_updates(
     metadata: TableMetadata,
     *updates: TableUpdate,
     requirements: tuple[TableRequirement, ...] = (),
-    run_key: str | None = None,
+    run: RunIdentity | None = None,
 ) -> StagedCommit:
-    """A commit of metadata updates on a table that must still be the same one; nothing to do without updates. A ``run_key`` goes
-    into the ledger."""
+    """A commit of metadata updates on a table that must still be the same one; nothing to do without updates. A ``run`` goes into
+    the ledger."""
     if not updates:
         return StagedCommit()
-    entered = [] if run_key is None else ledger_updates(metadata, {run_key: None}, now_ms=time.time_ns() // 1_000_000)
-    return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=(*updates, *entered))
+    entered = {} if run is None else ledger_entries({run: None}, time.time_ns() // 1_000_000)
+    more = [SetProperties(entered)] if entered else []
+    return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=(*updates, *more))
 
 
 def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:

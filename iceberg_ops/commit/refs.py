@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.run_keys import RunIdentity
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
@@ -18,8 +19,19 @@ from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef
 from iceberg_ops.table.table import Table
 
 
+class _OfRef(MetadataOperation):
+    """An operation on a ref: its run key counts for that ref, not for the branch that commits go to."""
+
+    ref: str
+
+    @property
+    def run(self) -> RunIdentity | None:
+        run = super().run
+        return None if run is None else replace(run, branch=self.ref)
+
+
 @dataclass(frozen=True, kw_only=True)
-class SetRef(MetadataOperation):
+class SetRef(_OfRef):
     """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there.
 
     Retention fields that are None keep what an existing ref has. An existing ref that is the same already is left alone."""
@@ -50,11 +62,11 @@ class SetRef(MetadataOperation):
             _check_kind(table, self.ref, found, self.type)
             if found != wanted and not self.replace_existing:
                 raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
-        return _set(metadata, self.ref, found, wanted, self.run_key)
+        return _set(metadata, self.ref, found, wanted, self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RemoveRef(MetadataOperation):
+class RemoveRef(_OfRef):
     """Remove a branch or tag; its snapshots stay until they expire. ``type`` branch or tag: only if it is one."""
 
     ref: str
@@ -72,7 +84,7 @@ class RemoveRef(MetadataOperation):
         if self.type is not None:
             _check_kind(table, self.ref, found, self.type)
         requirement = AssertRefSnapshotId(self.ref, found.snapshot_id)
-        return staged_updates(table.metadata, RemoveSnapshotRef(self.ref), requirements=(requirement,), run_key=self.run_key)
+        return staged_updates(table.metadata, RemoveSnapshotRef(self.ref), requirements=(requirement,), run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +92,11 @@ class RenameBranch(MetadataOperation):
     old: str
     new: str
     name: str = "rename_branch"
+
+    @property
+    def run(self) -> RunIdentity | None:
+        run = super().run
+        return None if run is None else replace(run, branch=f"{self.old} to {self.new}")
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         metadata = table.metadata
@@ -95,7 +112,7 @@ class RenameBranch(MetadataOperation):
             raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
         requirements = (AssertRefSnapshotId(self.old, found.snapshot_id), AssertRefSnapshotId(self.new, None))
         updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, found))
-        return staged_updates(metadata, *updates, requirements=requirements, run_key=self.run_key)
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +129,7 @@ class FastForward(MetadataOperation):
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.to}")
         found = metadata.ref(self.branch)
         if found is None:
-            return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run_key, follows=self.to)
+            return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run, follows=self.to)
         if not found.is_branch:
             raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
         if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
@@ -121,7 +138,7 @@ class FastForward(MetadataOperation):
                 snapshot_id=found.snapshot_id,
             )
         moved = replace(found, snapshot_id=target.snapshot_id)
-        return _set(metadata, self.branch, found, moved, self.run_key, follows=self.to)
+        return _set(metadata, self.branch, found, moved, self.run, follows=self.to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +159,7 @@ class SetCurrentSnapshot(MetadataOperation):
             if pointed is None:
                 raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
             target = pointed.snapshot_id
-        return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run_key, follows=self.ref)
+        return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run, follows=self.ref)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,15 +187,15 @@ class RollBack(MetadataOperation):
             if found is None:
                 raise NoSuchSnapshotError(f"Cannot roll back, no valid snapshot older than {self.timestamp_ms} on {self.branch}")
             target = found.snapshot_id
-        return _move(table, self.branch, target, self.run_key)
+        return _move(table, self.branch, target, self.run)
 
 
-def _move(table: Table, branch: str, snapshot_id: int, run_key: str | None, follows: str | None = None) -> StagedCommit:
+def _move(table: Table, branch: str, snapshot_id: int, run: RunIdentity | None, follows: str | None = None) -> StagedCommit:
     found = table.metadata.ref(branch)
     if found is not None and not found.is_branch:
         raise BadInputError(f"{branch} of table {table.name} is a tag: tags never move")
     wanted = SnapshotRef(snapshot_id=snapshot_id) if found is None else replace(found, snapshot_id=snapshot_id)
-    return _set(table.metadata, branch, found, wanted, run_key, follows=follows)
+    return _set(table.metadata, branch, found, wanted, run, follows=follows)
 
 
 def _set(
@@ -186,7 +203,7 @@ def _set(
     name: str,
     found: SnapshotRef | None,
     wanted: SnapshotRef,
-    run_key: str | None,
+    run: RunIdentity | None,
     follows: str | None = None,
 ) -> StagedCommit:
     """``follows``: the ref that ``wanted`` was read from; it must not have moved."""
@@ -195,7 +212,7 @@ def _set(
     requirements = [AssertRefSnapshotId(name, None if found is None else found.snapshot_id)]
     if follows is not None:
         requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
-    return staged_updates(metadata, SetSnapshotRef(name, wanted), requirements=tuple(requirements), run_key=run_key)
+    return staged_updates(metadata, SetSnapshotRef(name, wanted), requirements=tuple(requirements), run=run)
 
 
 def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:

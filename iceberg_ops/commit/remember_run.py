@@ -9,20 +9,21 @@ import time
 from dataclasses import dataclass
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
-from iceberg_ops.commit.run_keys import find_run, ledger_updates
+from iceberg_ops.commit.run_keys import RunIdentity, find_run, ledger_entries
+from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
 class RememberRun(MetadataOperation):
-    """``key`` is that of the run, ``snapshot_id`` its last snapshot. Keys made up for runs without one are not entered."""
+    """``done`` is the complete run, ``snapshot_id`` its last snapshot. Keys made up for runs without one are not entered."""
 
-    key: str
+    done: RunIdentity
     snapshot_id: int | None = None
     name: str = "remember_run"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
-        if find_run(table.metadata, self.key) is not None:
+        if find_run(table, self.done) is not None:
             return StagedCommit()
-        now_ms = time.time_ns() // 1_000_000
-        return staged_updates(table.metadata, *ledger_updates(table.metadata, {self.key: self.snapshot_id}, now_ms=now_ms))
+        entries = ledger_entries({self.done: self.snapshot_id}, time.time_ns() // 1_000_000)
+        return staged_updates(table.metadata, *([SetProperties(entries)] if entries else []))

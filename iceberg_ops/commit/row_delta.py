@@ -29,8 +29,8 @@ class RowDelta(SnapshotOperationFields):
     replaced by added ones (a deletion vector's predecessor, say). ``conflict_filter`` None: all rows.
 
     ``merges_vectors``: a vector of ``added_deletes`` that meets another for its data file, here or in the table, is united with it;
-    an update is refused only where both delete the same row. The files of ``added_deletes`` are the operation's then: the committer
-    deletes those of which nothing is used."""
+    an update is refused only where both delete the same row. Files of ``added_deletes`` of which nothing is used then are named in
+    ``Committed.unused``: their maker deletes them."""
 
     added_data: tuple[DataFile, ...] = ()
     added_deletes: tuple[DataFile, ...] = ()
@@ -88,7 +88,7 @@ class RowDelta(SnapshotOperationFields):
             return prepared.stage(table, self.target, self._changes(self.added_deletes, self.removed_deletes))
         deletes = unite(table, self.branch, prepared, self.added_deletes, self.removed_deletes, rows_must_differ=self.is_update)
         staged = prepared.stage(table, self.target, self._changes(deletes.added, deletes.removed))
-        return replace(staged, referenced=staged.referenced | deletes.own)
+        return replace(staged, referenced=staged.referenced | deletes.paths, unused=deletes.unused)
 
     def _changes(self, added_deletes: tuple[DataFile, ...], removed_deletes: tuple[DataFile, ...]) -> Changes:
         return Changes(

@@ -6,9 +6,8 @@ what both wanted. For an update that is so only where the rows differ: a row tha
 come back, which ``validation.no_row_changed_twice`` prevents row by row.
 
 The rule upheld: after the commit each of the data files has one vector, with every position of both. Files written here are the
-draft's, so losing attempts are cleaned as ever; so are the operation's own Puffin files once nothing of them is used.
-Spec: "Deletion Vectors".
-"""
+draft's, so losing attempts are cleaned as ever. The operation's own Puffin files of which nothing is used any more are their
+maker's (``Committed.unused``). Spec: "Deletion Vectors"."""
 
 from __future__ import annotations
 
@@ -37,13 +36,15 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class UnitedDeletes:
-    """What the row delta is on the table now. ``own`` are paths that a success keeps."""
+    """What the row delta is on the table now. ``unused`` are paths of the caller's delete files of which nothing is added."""
 
     added: tuple[DataFile, ...]
     removed: tuple[DataFile, ...]
+    unused: frozenset[str] = frozenset()
 
     @property
-    def own(self) -> frozenset[str]:
+    def paths(self) -> frozenset[str]:
+        """Paths of the delete files that are added."""
         return frozenset(f.file_path for f in self.added)
 
 
@@ -89,8 +90,8 @@ def unite(
     rest = [f for f in added if not (f.is_deletion_vector and _name(f, identity) in united)]
     gone = [e.data_file for name, e in met.items() if name in united]
     kept = [f for f in removed if file_key(f, identity) in live or identity(scoped_path(f) or "") not in united]
-    _own(draft, [f for found in united.values() for f in found])
-    return UnitedDeletes((*rest, *written), (*kept, *gone))
+    unused = {f.file_path for found in united.values() for f in found} - {f.file_path for f in rest}
+    return UnitedDeletes((*rest, *written), (*kept, *gone), frozenset(unused))
 
 
 def _live_deletes_of(table: Table, branch: str, ours: Mapping[str, Sequence[DataFile]]) -> dict[FileKey, ManifestEntry]:
@@ -111,14 +112,9 @@ def _write(table: Table, draft: SnapshotDraft, positions: Mapping[DataFile, Posi
     folder = draft.folder
     name = f"{folder.commit_uuid}-{len(folder.written)}"
     written = write_deletion_vectors(table.io, context, positions, operation_id=name)
-    _own(draft, written)
+    known = set(folder.written)
+    folder.written += [path for path in dict.fromkeys(f.file_path for f in written) if path not in known]
     return written
-
-
-def _own(draft: SnapshotDraft, files: Sequence[DataFile]) -> None:
-    """The draft deletes these files unless a success keeps them."""
-    known = set(draft.folder.written)
-    draft.folder.written += [path for path in dict.fromkeys(f.file_path for f in files) if path not in known]
 
 
 def _data_file_of(vector: DataFile) -> DataFile:

@@ -1,13 +1,17 @@
 """Has this piece of work been committed already?
 
+A run key names one piece of work over all its retries, in any process. It counts together with what is done under it: the action,
+the branch, and whether the snapshot is staged (write-audit-publish). So a delete under an append's key is work of its own, and so
+is the publication of a staged snapshot under its staging job's key. A run may also say what its work is (``work``, a digest of its
+source and change): the same key with other work is an error, because one of the two would never be done.
+
 A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
-in the table's properties, one property per key, so that two commits never overwrite each other's entry; operations that make no
-snapshot enter theirs at once, and so does a complete run whose commits carry keys of their own. The ledger remembers the last 64
-keys, however many expire at once. A key that was made up for a run without one does not enter it: nobody can come back with it.
+in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
+commits carry keys of their own. A key that was made up for a run without one does not enter it: nobody can come back with it. Nor
+does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again.
 
 A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
-another key; otherwise a retry that comes late would silently undo the rollback.
-"""
+another key; otherwise a retry that comes late would silently undo the rollback."""
 
 from __future__ import annotations
 
@@ -16,16 +20,54 @@ import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.commit.ledger import ledger_entry
+from iceberg_ops.config.properties import LEDGER_PREFIX
+from iceberg_ops.errors import RunKeyReusedError
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.updates import RemoveProperties, SetProperties, TableUpdate
+from iceberg_ops.table.table import Table
 
 RUN_KEY = "iceberg-ops.run-key"
 ACTION = "iceberg-ops.action"
+BRANCH = "iceberg-ops.branch"
+STAGED = "iceberg-ops.staged"
+WORK = "iceberg-ops.work"
 PLAN_ID = "iceberg-ops.plan-id"
-LEDGER_PREFIX = "iceberg-ops.ledger."
-LEDGER_SIZE = 64
+SOURCE = "source-snapshot-id"
+PUBLISHED_WAP_ID = "published-wap-id"
+"""Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
+IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK})
 _MADE_UP = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """A run key and what is done under it. ``work`` None: not said."""
+
+    key: str
+    action: str
+    branch: str = MAIN_BRANCH
+    staged: bool = False
+    work: str | None = None
+
+    @property
+    def is_made_up(self) -> bool:
+        return _MADE_UP.fullmatch(self.key) is not None
+
+    @property
+    def ledger_name(self) -> str:
+        """The property that holds the run in the ledger."""
+        return f"{LEDGER_PREFIX}{self.action}@{self.branch}{'+staged' if self.staged else ''}:{self.key}"
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """What a snapshot says of the run that made it."""
+        return {
+            RUN_KEY: self.key,
+            BRANCH: self.branch,
+            **({STAGED: "true"} if self.staged else {}),
+            **({} if self.work is None else {WORK: self.work}),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +78,67 @@ class EarlierRun:
     snapshot: Snapshot | None
 
 
-def find_run(metadata: TableMetadata, run_key: str | None) -> EarlierRun | None:
-    """The commit that carries ``run_key``, on any branch, or None."""
-    if run_key is None:
+def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
+    """The commit of ``run``, or None. Raises RunKeyReusedError where its key was used for other work, CorruptTableError where the
+    ledger cannot be read."""
+    if run is None:
         return None
-    for snapshot in reversed(metadata.snapshots):
-        if snapshot.summary.get(RUN_KEY) == run_key:
+    for snapshot in reversed(table.metadata.snapshots):
+        if _made(snapshot, run):
+            _forbid_other_work(table, run, snapshot.summary.get(WORK), f"snapshot {snapshot.snapshot_id}")
             return EarlierRun(snapshot.snapshot_id, snapshot)
-    if (text := metadata.properties.get(LEDGER_PREFIX + run_key)) is not None:
-        known = text.partition("@")[0]
-        if not known.isdecimal():
-            return EarlierRun(None, None)
-        return EarlierRun(int(known), metadata.snapshots_by_id.get(int(known)))
-    return None
+    if (text := ledger_entry(table, run.ledger_name)) is None:
+        return None
+    known, _, rest = text.partition("@")
+    _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
+    if not known.isdecimal():
+        return EarlierRun(None, None)
+    return EarlierRun(int(known), table.metadata.snapshots_by_id.get(int(known)))
 
 
-def ledger_updates(metadata: TableMetadata, runs: Mapping[str, int | None], *, now_ms: int) -> list[TableUpdate]:
-    """Updates that enter ``runs`` (run key -> snapshot id, oldest first) into the ledger and drop its oldest entries beyond
-    LEDGER_SIZE."""
-    lasting = [(key, snapshot_id) for key, snapshot_id in runs.items() if not _MADE_UP.fullmatch(key)][-LEDGER_SIZE:]
-    if not lasting:
-        return []
-    entered = {LEDGER_PREFIX + key: f"{'' if snapshot_id is None else snapshot_id}@{now_ms}" for key, snapshot_id in lasting}
-    known = {k: v for k, v in metadata.properties.items() if k.startswith(LEDGER_PREFIX)}
-    aged = sorted(known.keys() - entered.keys(), key=lambda k: _entered_at(known[k]))
-    surplus = aged[: max(0, len(aged) + len(entered) - LEDGER_SIZE)]
-    updates: list[TableUpdate] = [SetProperties(entered)]
-    return [*updates, RemoveProperties(tuple(surplus))] if surplus else updates
+def identity_of(snapshot: Snapshot) -> RunIdentity | None:
+    """The run that made a snapshot; None where it carries no key."""
+    summary = snapshot.summary
+    if RUN_KEY not in summary:
+        return None
+    return RunIdentity(
+        key=summary[RUN_KEY],
+        action=summary.get(ACTION, ""),
+        branch=summary.get(BRANCH, MAIN_BRANCH),
+        staged=STAGED in summary,
+        work=summary.get(WORK),
+    )
+
+
+def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[str, str]:
+    """Properties that enter ``runs`` (run -> snapshot id) into the ledger."""
+    return {run.ledger_name: entry_text(run, snapshot_id, at_ms) for run, snapshot_id in runs.items() if not run.is_made_up}
+
+
+def entries_of_expiring(metadata: TableMetadata, gone: Iterable[int]) -> dict[str, str]:
+    """What must be remembered of snapshots that are about to go: their runs, and which staged snapshots they published."""
+    found: dict[str, str] = {}
+    published = {s.summary.get(SOURCE) for s in metadata.snapshots}
+    in_a_branch = {s.snapshot_id for ref in metadata.refs.values() for s in metadata.ancestors(ref.snapshot_id)}
+    for snapshot in (metadata.snapshots_by_id[i] for i in gone):
+        run = identity_of(snapshot)
+        counts = not (run and run.staged) or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch
+        if run is not None and not run.is_made_up and counts:
+            found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
+        for name in publication_names(snapshot.summary, snapshot.summary.get(BRANCH, "")):
+            found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
+    return found
+
+
+def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
+    """Ledger names of the publication that a snapshot with this summary is: of its source, and of its WAP id."""
+    asked = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
+    return [f"{LEDGER_PREFIX}published-{what}@{branch}:{value}" for what, value in asked if value is not None]
+
+
+def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
+    """``<snapshot id or nothing>@<milliseconds since the epoch>[@<work>]``."""
+    return f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{'' if run.work is None else '@' + run.work}"
 
 
 def made_up_run_key() -> str:
@@ -70,11 +146,20 @@ def made_up_run_key() -> str:
     return f"run-{uuid.uuid4()}"
 
 
-def run_keys_of(snapshots: Iterable[Snapshot]) -> dict[str, int | None]:
-    """Run keys of snapshots that are about to go."""
-    return {key: s.snapshot_id for s in snapshots if (key := s.summary.get(RUN_KEY)) is not None}
+def _made(snapshot: Snapshot, run: RunIdentity) -> bool:
+    summary = snapshot.summary
+    return (
+        summary.get(RUN_KEY) == run.key
+        and summary.get(ACTION, run.action) == run.action
+        and summary.get(BRANCH, run.branch) == run.branch
+        and (STAGED in summary) == run.staged
+    )
 
 
-def _entered_at(text: str) -> int:
-    stamp = text.partition("@")[2]
-    return int(stamp) if stamp.isdecimal() else 0
+def _forbid_other_work(table: Table, run: RunIdentity, work: str | None, made: str) -> None:
+    """Prevents taking other work for done, or done work for undone: the key would stand for two."""
+    if run.work is not None and work is not None and run.work != work:
+        raise RunKeyReusedError(
+            f"run key {run.key!r} of {run.action} on table {table.name}, branch {run.branch}, was used for other work: it made "
+            f"{made}, from another source or with another change. Give this run a key of its own"
+        )

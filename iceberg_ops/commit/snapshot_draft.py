@@ -31,7 +31,7 @@ from iceberg_ops.commit.manifest_writing import ManifestFolder
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles
-from iceberg_ops.commit.run_keys import ACTION, RUN_KEY
+from iceberg_ops.commit.run_keys import ACTION, RunIdentity
 from iceberg_ops.commit.snapshot_summary import changes_summary, totals
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
 from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
@@ -76,7 +76,7 @@ class Target:
 
     branch: str
     action: str
-    run_key: str | None
+    run: RunIdentity | None
     summary: Mapping[str, str]
     staged: bool = False
     timestamp_ms: int | None = None
@@ -248,7 +248,7 @@ class SnapshotDraft:
             "operation": operation.value,
             **changes.properties,
             **target.summary,
-            **({} if target.run_key is None else {RUN_KEY: target.run_key}),
+            **({} if target.run is None else target.run.summary),
             ACTION: target.action,
             **counts,
             "manifests-created": str(created),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iceberg_ops.commit.operation import OperationFields
+from iceberg_ops.commit.run_keys import ACTION, IDENTITY_KEYS
 from iceberg_ops.commit.snapshot_draft import SnapshotDraft, Target
 from iceberg_ops.table.table import Table
 
@@ -16,9 +17,7 @@ class SnapshotOperationFields(OperationFields):
     """``staged``: the snapshot is added, but no branch moves until it is published (write-audit-publish); its summary should carry
     ``wap.id``. ``timestamp_ms`` None: now."""
 
-    staged: bool = False
     timestamp_ms: int | None = None
-    name: str = ""
 
     def prepare(self, table: Table) -> SnapshotDraft:
         return SnapshotDraft(table)
@@ -27,9 +26,9 @@ class SnapshotOperationFields(OperationFields):
     def target(self) -> Target:
         return Target(
             branch=self.branch,
-            action=self.summary.get("iceberg-ops.action", self.name),
-            run_key=self.run_key,
-            summary={k: v for k, v in self.summary.items() if k not in ("iceberg-ops.action", "iceberg-ops.run-key")},
+            action=self.summary.get(ACTION, self.name),
+            run=self.run,
+            summary={k: v for k, v in self.summary.items() if k not in IDENTITY_KEYS},
             staged=self.staged,
             timestamp_ms=self.timestamp_ms,
         )

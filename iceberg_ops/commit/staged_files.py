@@ -22,8 +22,8 @@ def commit_staged(catalog: Catalog, table: Table, operation: Operation, staged: 
     except BaseException as e:
         discard(catalog, table, staged, mark=mark, after=e)
         raise
-    if committed.already_committed:
-        discard(catalog, table, staged, mark=mark)
+    unused = staged if committed.already_committed else [path for path in staged if path in committed.unused]
+    discard(catalog, table, unused, mark=mark)
     return committed
 
 

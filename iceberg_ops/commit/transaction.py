@@ -13,12 +13,12 @@ from typing import Any
 
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import Operation, OperationFields, StagedCommit
-from iceberg_ops.commit.run_keys import ledger_updates
+from iceberg_ops.commit.run_keys import ledger_entries
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.metadata_builder import apply_updates
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, TableRequirement
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.spec.updates import TableUpdate
+from iceberg_ops.spec.updates import SetProperties, TableUpdate
 from iceberg_ops.table.table import Table
 
 
@@ -65,10 +65,9 @@ class Transaction(OperationFields):
             referenced |= staged.referenced
             snapshot = staged.snapshot or snapshot
             table = replace(table, metadata=apply_updates(table.metadata, staged.updates, now_ms=now))
-        if updates and self.run_key is not None:
-            updates += ledger_updates(
-                table.metadata, {self.run_key: None if snapshot is None else snapshot.snapshot_id}, now_ms=now
-            )
+        if updates and self.run is not None:
+            entries = ledger_entries({self.run: None if snapshot is None else snapshot.snapshot_id}, now)
+            updates += [SetProperties(entries)] if entries else []
         return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
 
 

@@ -120,6 +120,8 @@ class JobSpec(Document, frozen=True, kw_only=True):
     lane_reason: str = ""
     """Why whoever chose the lane did so, for the report."""
     run_key: str | None = None
+    work: str | None = None
+    """A short text that tells this work from other work, a digest say: a run key that already stands for other work is refused."""
     plan_id: str | None = None
     source: Source | None = None
     change: RowChange | None = None

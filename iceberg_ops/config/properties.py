@@ -131,6 +131,11 @@ SPLIT_OPEN_FILE_COST = Property("read.split.open-file-cost", "4194304", _count)
 
 NAME_MAPPING = Property("schema.name-mapping.default", None, str)
 
+LEDGER_PREFIX = "iceberg-ops.ledger."
+"""Properties that remember run keys."""
+LEDGER_FILE_PREFIX = "iceberg-ops.ledger-file."
+"""Properties that name files which remember run keys."""
+
 RESERVED = frozenset(
     {
         "format-version", "uuid", "snapshot-count", "current-snapshot-summary", "current-snapshot-id",

@@ -40,12 +40,16 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
         parts = _below(root, info.location)
         if "_temporary" in parts:
             raise DataError(f"{root} is half written: it holds {'/'.join(parts)}; its writer is at work, or died")
-        if len(parts) == 2 and parts[0] == "metadata" and parts[1].endswith(_METADATA_ENDINGS):
+        if parts[0] == "metadata" and (_is_note(parts) or (len(parts) == 2 and parts[1].endswith(_METADATA_ENDINGS))):
             continue
         if parts[-1][:1] in ("_", ".") or any(p[:1] in ("_", ".") and "=" not in p for p in parts[:-1]):
             continue
         found.append((info, _folders(info.location, parts[:-1])))
     return sorted(found, key=lambda f: f[0].location)
+
+
+def _is_note(parts: Sequence[str]) -> bool:
+    return len(parts) == 4 and parts[1] == "iceberg-ops" and parts[-1].endswith(".json")
 
 
 def _below(root: str, location: str) -> list[str]:

@@ -26,7 +26,7 @@ from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.metadata_files import read_metadata
+from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _VERSION_HINT = "version-hint.text"
@@ -172,9 +172,14 @@ def _reason_to_keep(info: FileInfo, owned: Ownership, options: RemoveOrphanFiles
         return "the store does not say when it was last changed"
     if info.modified_ms >= options.older_than_ms:
         return "it was changed after older-than"
-    if _is_hidden(info.location, location, owned.partition_names) and not is_temporary(info.location):
+    if _is_hidden(info.location, location, owned.partition_names) and not _is_own(info.location):
         return "hidden: a name on its path begins with _ or ."
     return None
+
+
+def _is_own(location: str) -> bool:
+    """Whether this package names files so, and hides them from others."""
+    return is_temporary(location) or is_ledger_file(location)
 
 
 def _is_hidden(location: str, root: str, names: Collection[str]) -> bool:

@@ -19,6 +19,8 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
 
 VERSION_HINT = "version-hint.text"
+LEDGER_FILE_NAME = "_iceberg-ops-ledger-{}.json.gz"
+"""Name of a file that remembers run keys."""
 _SUFFIX = re.compile(r"(\.gz)?\.metadata\.json(\.gz)?$")
 _HADOOP = re.compile(r"v(\d+)$")
 _CATALOG = re.compile(r"(\d+)-.+$")
@@ -32,6 +34,18 @@ def metadata_folder(metadata: TableMetadata) -> str:
 def data_folder(metadata: TableMetadata) -> str:
     """Where data files go: ``write.data.path`` or ``<location>/data``."""
     return _below(metadata.location, properties.DATA_PATH.maybe(metadata.properties) or "data")
+
+
+def ledger_files(metadata: TableMetadata) -> tuple[str, ...]:
+    """Files that remember run keys and that the table's properties name."""
+    return tuple(v for k, v in metadata.properties.items() if k.startswith(properties.LEDGER_FILE_PREFIX))
+
+
+def is_ledger_file(location: str) -> bool:
+    """Whether a location is named as files are that remember run keys."""
+    before, after = LEDGER_FILE_NAME.split("{}")
+    name = location.rsplit("/", 1)[-1]
+    return name.startswith(before) and name.endswith(after)
 
 
 def is_metadata_file(location: str) -> bool:
@@ -74,8 +88,8 @@ def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
 def table_from_path(path: str, io: FileIO) -> Table:
     """The table of a metadata file (whatever it is called before ``.json``), of a table folder or of its metadata folder.
 
-    In a folder the version hint is followed, and onward while the next version exists; without one the highest version wins, among
-    equals the metadata updated last. Raises NoSuchTableError where the path holds no metadata.
+    In a folder the highest version wins, among equals the metadata updated last; a version hint that is no number names the file.
+    Raises NoSuchTableError where the path holds no metadata, CorruptTableError where the hint knows a higher version than there is.
     """
     path = path.rstrip("/") or path
     read_only = io if isinstance(io, ReadOnlyFileIO) else ReadOnlyFileIO(io)
@@ -117,10 +131,13 @@ def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
         return None
     if not hint.isdigit():
         return found.get(hint) or found.get(_SUFFIX.sub("", hint))
-    version = int(hint)
-    while f"v{version + 1}" in found:
-        version += 1
-    return found.get(f"v{version}")
+    newest = max((version_of(location) or 0 for location in found.values()), default=0)
+    if int(hint) > newest:
+        raise CorruptTableError(
+            f"{folder}/{VERSION_HINT} says version {int(hint)}, but the highest version there is {newest}: the metadata file of "
+            f"version {int(hint)} is missing. Name the metadata file of the version to be read instead of the folder"
+        )
+    return None
 
 
 def _highest(found: dict[str, str], io: FileIO) -> str:

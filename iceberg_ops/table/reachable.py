@@ -15,6 +15,7 @@ from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.table import Table
 
 
@@ -23,7 +24,7 @@ class ReachableFiles:
     """Locations by kind.
 
     ``deletes`` holds delete files and the Puffin files of deletion vectors, ``statistics`` those of tables and partitions, and
-    ``metadata_files`` the current metadata file and those of the metadata log.
+    ``metadata_files`` the current metadata file, those of the metadata log, and files that remember run keys.
     """
 
     data: frozenset[str] = frozenset()
@@ -91,8 +92,9 @@ def recorded_locations(table: Table) -> Iterator[str]:
 
 
 def metadata_files(table: Table) -> frozenset[str]:
-    """The current metadata file and those that the metadata log names."""
-    return frozenset((table.metadata_location, *(e.metadata_file for e in table.metadata.metadata_log)))
+    """The current metadata file, those that the metadata log names, and the files that remember run keys."""
+    logged = (e.metadata_file for e in table.metadata.metadata_log)
+    return frozenset((table.metadata_location, *logged, *ledger_files(table.metadata)))
 
 
 def all_files(table: Table) -> tuple[str, ...]:

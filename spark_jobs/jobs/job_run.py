@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.run_identity import run_of, work_summary
 from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run
 from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
@@ -124,10 +125,10 @@ class JobRun:
     @property
     def summary(self) -> dict[str, str]:
         """What goes into the snapshot summary beside the run key."""
-        found = {"engine-name": "spark", "engine-version": self.session.version, "iceberg-ops.action": self.job.job}
+        found = {"engine-name": "spark", "engine-version": self.session.version, ACTION: self.job.job, **work_summary(self.job)}
         if WAP_ID in self.job.options:
             found[SUMMARY_WAP_ID] = self.job.options[WAP_ID]
-        return found | ({"iceberg-ops.plan-id": self.job.plan_id} if self.job.plan_id else {})
+        return found | ({PLAN_ID: self.job.plan_id} if self.job.plan_id else {})
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -141,7 +142,7 @@ class JobRun:
 
     def already_committed(self) -> ActionReport | None:
         """The report to give where an earlier run with this run key has committed."""
-        found = find_run(self.table.metadata, self.job.run_key)
+        found = find_run(self.table, run_of(self.job))
         if found is None:
             return None
         log.info("run key %s was committed before, as snapshot %s: nothing to do", self.job.run_key, found.snapshot_id)

@@ -13,7 +13,7 @@ from iceberg_ops.actions import delete_runs, dispatch, progress
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.progress import LOG_SECONDS, Meter
 from iceberg_ops.actions.runner import Progress
-from iceberg_ops.commit.run_keys import LEDGER_PREFIX
+from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.errors import CommitFailedError, CorruptTableError
 from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.memory import MemoryFileIO

@@ -16,7 +16,7 @@ from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpgradeFormatVersion
+from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.rewrite_files import RewriteFiles
@@ -24,6 +24,7 @@ from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.expressions.predicates import and_, eq, gt_eq, lt
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.table import Table
 from tests.builders import (
@@ -142,7 +143,29 @@ CONCURRENT_DV = "Found concurrently added DV for a"
 UPGRADE = (lambda start: UpgradeFormatVersion(format_version=3),)
 PLAIN_REWRITE = (lambda start: RewriteFiles(removed_data=(A,), added_data=(LATE,), starting_snapshot_id=start),)
 
+TO_PLAIN = (lambda start: UpdateSpec(spec=PartitionSpec(1, ())),)
+NEW_PLAIN = data_file("new", spec_id=1, ids=(0, 9))
+LATE_PLAIN = data_file("late", spec_id=1, ids=(0, 9))
+LEFT_BEHIND = "Cannot commit, found new equality delete that does not reach the new partition spec"
+OUT_OF_REACH = "Cannot commit equality deletes of partition specs [0]: the branch has rows of partition spec 1"
+UPSERT = {"added_deletes": (equality_deletes("u", partition=EU),), "added_data": (NEW,), "upserts": True}
+
+
+def rewrite_to_plain(**fields: Any) -> Callable[[int], Any]:
+    return lambda start: RewriteFiles(removed_data=(A,), added_data=(NEW_PLAIN,), starting_snapshot_id=start, **fields)
+
+
 SCENARIOS: tuple[Scenario, ...] = (
+    # partition specs that change meanwhile
+    Scenario("rewrite to another spec: an equality delete of the old one", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality()), LEFT_BEHIND),
+    Scenario("rewrite to another spec: an equality delete of another partition", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality(US))),
+    Scenario("rewrite to another spec: an equality delete of every spec", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, delta(None, added_deletes=(equality_deletes("e", spec_id=1, ids=(0, 9)),)))),
+    Scenario("rewrite to another spec: rows of its own number", rewrite_to_plain(), (*TO_PLAIN, equality()), NEW_DELETE),
+    Scenario("upsert: rows came in another spec", delta(None, **UPSERT), (*TO_PLAIN, append(LATE_PLAIN)), OUT_OF_REACH),
+    Scenario("upsert: rows of another spec came and went", delta(None, **UPSERT), (*TO_PLAIN, append(LATE_PLAIN), remove("late"))),
+    Scenario("upsert: the spec changed, and no row is in it", delta(None, **UPSERT), TO_PLAIN),
+    Scenario("upsert: its deletes reach every spec", lambda s: RowDelta(added_deletes=(equality_deletes("u", spec_id=1),), added_data=(NEW,), upserts=True, isolation=None), (*TO_PLAIN, append(LATE_PLAIN)), since_others=True),
+    Scenario("delta: equality deletes of one spec are the caller's wish", delta(None, added_deletes=UPSERT["added_deletes"], added_data=(NEW,)), (*TO_PLAIN, append(LATE_PLAIN))),
     # rewrite files
     Scenario("rewrite: an append meanwhile is no conflict", rewrite(A, A2), (append(LATE),), versions=ALL),
     Scenario("rewrite: a file that was deleted can not be replaced", rewrite(A, A2), (remove("a"),), GONE, ALL),

@@ -13,6 +13,7 @@ from tests.commit.scenarios import (
     CONCURRENT_DV,
     EU,
     GONE,
+    LEFT_BEHIND,
     MISSING,
     NEW_CONFLICTING,
     NEW_DELETE,
@@ -41,7 +42,18 @@ def test_scenario(scenario: Scenario, version: int) -> None:
 
 INPUT_CHECKS = {"no_deletes_for_own_removals", "no_file_twice", "no_foreign_rows", "no_unknown_columns", "no_wrong_delete_format"}
 """What they refuse is wrong by itself: there is no other commit to name."""
-CONFLICTS = (GONE, UNSEEN, VANISHED, NEW_CONFLICTING, MISSING, NEW_DELETE, NEW_POSITION_DELETE, CONCURRENT_DV, OTHER_IDS)
+CONFLICTS = (
+    GONE,
+    UNSEEN,
+    VANISHED,
+    NEW_CONFLICTING,
+    MISSING,
+    NEW_DELETE,
+    NEW_POSITION_DELETE,
+    CONCURRENT_DV,
+    OTHER_IDS,
+    LEFT_BEHIND,
+)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import expire, resume_expiry, write_intent
+from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpdateStatistics
 from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
 from iceberg_ops.commit.retention import expired
 from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.run_keys import LEDGER_PREFIX, LEDGER_SIZE
+from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion import expired as expired_module
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, release_lease
 from iceberg_ops.errors import BadInputError, CommitFailedError, ValidationError
@@ -283,7 +284,7 @@ def test_commits_without_a_run_key_do_not_push_others_out_of_the_ledger() -> Non
     for n in range(LEDGER_SIZE + 3):
         s.append(f"b{n}")
     s.expire()
-    assert [k for k in s.table.properties if k.startswith(LEDGER_PREFIX)] == [f"{LEDGER_PREFIX}e"]
+    assert [k for k in s.table.properties if k.startswith(LEDGER_PREFIX)] == [f"{LEDGER_PREFIX}append@main:e"]
 
 
 def test_a_lease_keeps_its_snapshot_and_the_way_to_it_until_it_runs_out() -> None:

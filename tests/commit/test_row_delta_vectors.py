@@ -14,6 +14,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit import validation
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import BadInputError, CommitFailedError, ValidationError
@@ -98,12 +99,15 @@ def test_the_vector_that_meets_none_stays_as_it_was_written() -> None:
     assert world.ids == all_but(2, 3, 12)
 
 
-def test_a_puffin_file_of_which_nothing_is_used_is_deleted_by_the_commit() -> None:
+def test_a_puffin_file_of_which_nothing_is_used_is_named_and_deleted_by_its_maker() -> None:
     world = World.make()
     mine = world.delta(2)
     world.commit(world.delta(3))
-    world.commit(mine)
-    assert not {f.file_path for f in mine.added_deletes} & world.puffins
+    paths = [f.file_path for f in mine.added_deletes]
+    done = commit_staged(world.lake.catalog, world.lake.table, mine, paths)
+    assert done.unused == set(paths)
+    assert not done.unused & world.puffins
+    assert world.ids == all_but(2, 3)
 
 
 def test_attempts_that_lost_leave_no_vectors_behind() -> None:

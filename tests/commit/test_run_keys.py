@@ -1,58 +1,255 @@
-"""What the ledger of run keys takes in, and what a rollback does to them (nothing)."""
+"""A run key stands for one piece of work: an action on a branch, staged or not. It is remembered for long, and never for undone
+work."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from iceberg_ops.commit import ledger
 from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.expiry import expire
+from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.commit.refs import RollBack
-from iceberg_ops.commit.run_keys import LEDGER_PREFIX, LEDGER_SIZE, find_run, made_up_run_key
+from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key
 from iceberg_ops.commit.transaction import Transaction
-from tests.builders import data_file, live_paths, make_catalog, make_table
-from tests.catalog.wrappers import LosesTheAnswer
+from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
+from iceberg_ops.errors import CorruptTableError, RunKeyReusedError, ValidationError
+from iceberg_ops.table.metadata_files import ledger_files
+from iceberg_ops.table.reachable import reachable_files
+from iceberg_ops.table.table import Table
+from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table
+from tests.catalog.wrappers import LosesTheAnswer, Meddles
+
+ALL = ExpireSnapshots(older_than_ms=2**60, retain_last=1)
 
 
-def test_the_ledger_keeps_the_latest_64_however_many_expire_at_once() -> None:
-    catalog = make_catalog()
-    table = make_table(catalog)
+class Keyed:
+    def __init__(self) -> None:
+        self.catalog = make_catalog()
+        self.table = make_table(self.catalog)
+
+    def commit(self, operation: Any) -> Committed:
+        done = commit(self.catalog, self.table, operation)
+        self.table = done.table
+        return done
+
+    def append(self, name: str, **fields: Any) -> Committed:
+        return self.commit(AppendFiles(added=(data_file(name),), merge=False, **fields))
+
+    def expire(self, operation: ExpireSnapshots = ALL) -> Table:
+        expire(self.catalog, self.table, operation)
+        self.table = self.catalog.load_table(IDENTIFIER)
+        return self.table
+
+    @property
+    def rows(self) -> set[str]:
+        return live_paths(self.table)
+
+
+def done_again(done: Committed) -> bool:
+    return not done.already_committed
+
+
+def test_a_delete_under_the_key_of_an_append_is_done() -> None:
+    keyed = Keyed()
+    keyed.append("a", run_key="orders-1")
+    assert done_again(keyed.commit(DeleteFiles(paths=("a",), run_key="orders-1")))
+    assert keyed.rows == set()
+    keyed.expire()
+    assert not done_again(keyed.commit(DeleteFiles(paths=("a",), run_key="orders-1")))
+    assert not done_again(keyed.append("a", run_key="orders-1"))
+
+
+def test_an_append_to_another_branch_under_the_same_key_is_done() -> None:
+    keyed = Keyed()
+    keyed.append("a", run_key="k")
+    assert done_again(keyed.append("b", run_key="k", branch="audit"))
+    assert not done_again(keyed.append("b", run_key="k", branch="audit"))
+    assert (live_paths(keyed.table, "audit"), keyed.rows) == ({"a", "b"}, {"a"})
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_what_was_staged_under_a_key_is_published_under_the_same_one(moved: bool) -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    staged = keyed.append("b", run_key="k", staged=True, summary={"wap.id": "w"})
+    if moved:
+        keyed.append("c")
+    assert staged.snapshot is not None
+    picking = CherryPick(snapshot_id=staged.snapshot.snapshot_id, run_key="k")
+    assert done_again(keyed.commit(picking))
+    assert not done_again(keyed.commit(picking))
+    assert keyed.rows == {"a", "b"} | ({"c"} if moved else set())
+
+
+def test_the_key_of_a_ref_counts_for_that_ref() -> None:
+    keyed = Keyed()
+    head = keyed.append("a").table.metadata.current_snapshot_id or 0
+    for ref in ("one", "two"):
+        assert done_again(keyed.commit(SetRef(ref=ref, snapshot_id=head, type="tag", run_key="k")))
+        assert not done_again(keyed.commit(SetRef(ref="one", snapshot_id=head, type="tag", run_key="k")))
+    assert done_again(keyed.commit(RemoveRef(ref="one", run_key="k")))
+    assert done_again(keyed.commit(RemoveRef(ref="two", run_key="k")))
+    assert set(keyed.table.metadata.refs) == {"main"}
+
+
+def test_a_known_key_with_other_work_is_an_error() -> None:
+    keyed = Keyed()
+    keyed.append("a", run_key="k", summary={"iceberg-ops.work": "source-1"})
+    assert not done_again(keyed.append("a", run_key="k", summary={"iceberg-ops.work": "source-1"}))
+    assert not done_again(keyed.append("a", run_key="k")), "who does not say what it does is not asked"
+    with pytest.raises(
+        RunKeyReusedError, match=r"run key 'k' of append on table test\.ns\.t, branch main, was used for other work: it"
+    ):
+        keyed.append("b", run_key="k", summary={"iceberg-ops.work": "source-2"})
+    keyed.append("last")
+    keyed.expire()
+    assert not done_again(keyed.append("a", run_key="k", summary={"iceberg-ops.work": "source-1"}))
+    with pytest.raises(RunKeyReusedError, match="it made an expired snapshot"):
+        keyed.append("b", run_key="k", summary={"iceberg-ops.work": "source-2"})
+    assert keyed.rows == {"a", "last"}
+
+
+def test_a_staged_snapshot_that_expires_unpublished_is_staged_again_under_its_key() -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    keyed.append("b", run_key="k", staged=True, summary={"wap.id": "w"})
+    keyed.append("c")
+    keyed.expire()
+    assert done_again(keyed.append("b", run_key="k", staged=True, summary={"wap.id": "w"}))
+    assert done_again(keyed.commit(CherryPick(wap_id="w", run_key="k")))
+    assert keyed.rows == {"a", "b", "c"}
+
+
+def test_a_staged_snapshot_that_was_published_is_not_staged_again_after_it_expired() -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    keyed.append("b", run_key="k", staged=True, summary={"wap.id": "w"})
+    keyed.append("c")
+    keyed.commit(CherryPick(wap_id="w"))
+    keyed.append("d")
+    keyed.expire()
+    assert not done_again(keyed.append("b", run_key="k", staged=True, summary={"wap.id": "w"}))
+
+
+@pytest.mark.parametrize("by", ["snapshot", "wap id"])
+def test_a_staged_snapshot_is_not_published_twice_though_what_published_it_expired(by: str) -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    staged = keyed.append("b", staged=True, summary={"wap.id": "w"}).snapshot
+    assert staged is not None
+    keyed.commit(SetRef(ref="kept", snapshot_id=staged.snapshot_id, type="tag"))
+    keyed.append("c")
+    picking = CherryPick(snapshot_id=staged.snapshot_id) if by == "snapshot" else CherryPick(wap_id="w")
+    keyed.commit(picking)
+    keyed.append("d")
+    keyed.expire()
+    with pytest.raises(ValidationError, match=r"it was published on main already, by snapshot \d+, which has expired"):
+        keyed.commit(picking)
+    assert keyed.rows == {"a", "b", "c", "d"}
+
+
+def test_keys_outlive_any_number_of_runs() -> None:
+    keyed = Keyed()
     for n in range(LEDGER_SIZE + 10):
-        table = commit(catalog, table, AppendFiles(added=(data_file(f"f{n}"),), run_key=f"k{n}", merge=False)).table
-    table = commit(catalog, table, ExpireSnapshots(older_than_ms=2**60, retain_last=1, run_key="expiry")).table
-    known = {k.removeprefix(LEDGER_PREFIX) for k in table.properties if k.startswith(LEDGER_PREFIX)}
-    assert known == {f"k{n}" for n in range(10, LEDGER_SIZE + 9)} | {"expiry"}
+        keyed.append(f"f{n}", run_key=f"k{n}")
+        if n % 30 == 29:
+            keyed.expire()
+    keyed.append("last")
+    table = keyed.expire()
+    properties = [k for k in table.properties if k.startswith((LEDGER_PREFIX, LEDGER_FILE_PREFIX))]
+    assert len(properties) <= LEDGER_SIZE, "the rest lies in a file"
+    for n in range(LEDGER_SIZE + 10):
+        assert not done_again(keyed.append(f"f{n}", run_key=f"k{n}")), n
+    assert done_again(keyed.append("new", run_key="new"))
+
+
+def test_old_keys_never_push_out_one_that_was_entered_a_moment_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "MOST_REMEMBERED", LEDGER_SIZE + 1)
+    keyed = Keyed()
+    for n in range(LEDGER_SIZE + 10):
+        keyed.append(f"f{n}", run_key=f"k{n}", timestamp_ms=1_000_000 + n)
+    keyed.commit(UpdateProperties(updates={"x": "1"}, run_key="just now"))
+    keyed.append("last")
+    table = keyed.expire()
+    assert find_run(table, RunIdentity(key="just now", action="update_properties")) is not None
+    assert find_run(table, RunIdentity(key=f"k{LEDGER_SIZE + 9}", action="append")) is not None
+    assert find_run(table, RunIdentity(key="k0", action="append")) is None, "the oldest go first"
+
+
+def test_a_ledger_file_is_kept_while_the_table_names_it_and_goes_when_another_takes_its_place() -> None:
+    keyed = Keyed()
+    files: list[str] = []
+    for round_ in range(3):
+        for n in range(LEDGER_SIZE + 2):
+            keyed.append(f"f{round_}-{n}", run_key=f"k{round_}-{n}")
+        table = keyed.expire()
+        (location,) = ledger_files(table.metadata)
+        assert location in set(reachable_files(table))
+        files.append(location)
+        assert [path for path in files if table.io.exists(path)] == [location]
+
+
+def test_two_expiries_at_once_lose_no_key() -> None:
+    keyed = Keyed()
+    for n in range(LEDGER_SIZE + 10):
+        keyed.append(f"f{n}", run_key=f"k{n}")
+    first = [s.snapshot_id for s in keyed.table.metadata.snapshots]
+    half = ExpireSnapshots(older_than_ms=0, retain_last=1, snapshot_ids=tuple(first[:40]))
+    other = Meddles(keyed.catalog, lambda: expire(keyed.catalog, keyed.catalog.load_table(IDENTIFIER), half))
+    expire(other, keyed.table, ALL)
+    keyed.table = keyed.catalog.load_table(IDENTIFIER)
+    for n in range(LEDGER_SIZE + 9):
+        assert not done_again(keyed.append(f"f{n}", run_key=f"k{n}")), n
+
+
+def test_a_ledger_file_that_is_missing_is_an_error_for_who_asks_for_a_key() -> None:
+    keyed = Keyed()
+    for n in range(LEDGER_SIZE + 2):
+        keyed.append(f"f{n}", run_key=f"k{n}")
+    table = keyed.expire()
+    ledger.CACHE.clear()
+    (location,) = ledger_files(table.metadata)
+    keyed.catalog.io.delete(location)
+    assert done_again(keyed.append("without a key"))
+    with pytest.raises(CorruptTableError, match=r"ledger file .* of table test\.ns\.t, which remembers run keys, does not exist"):
+        keyed.append("a", run_key="k")
 
 
 def test_keys_that_were_made_up_do_not_enter_the_ledger() -> None:
-    catalog = make_catalog()
-    table = make_table(catalog)
+    keyed = Keyed()
     batch = f"{made_up_run_key()}/0123456789ab"
     for key in (made_up_run_key(), batch, "run-2026-07-01", "last"):
-        table = commit(catalog, table, AppendFiles(added=(data_file(key),), run_key=key)).table
-    table = commit(
-        catalog, table, ExpireSnapshots(older_than_ms=2**60, retain_last=1, run_key=made_up_run_key())
-    ).table  # fmt: skip
-    assert [k for k in table.properties if k.startswith(LEDGER_PREFIX)] == [f"{LEDGER_PREFIX}run-2026-07-01"]
+        keyed.append(key, run_key=key)
+    keyed.commit(ExpireSnapshots(older_than_ms=2**60, retain_last=1, run_key=made_up_run_key()))
+    found = [k for k in keyed.table.properties if k.startswith(LEDGER_PREFIX)]
+    assert found == [f"{LEDGER_PREFIX}append@main:run-2026-07-01"]
 
 
 def test_a_rolled_back_run_is_not_done_again_under_its_key_before_and_after_its_snapshot_expired() -> None:
-    catalog = make_catalog()
-    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
-    before = table.metadata.current_snapshot_id
-    work = AppendFiles(added=(data_file("b"),), run_key="job/1")
-    first = commit(catalog, table, work)
-    table = commit(catalog, first.table, RollBack(snapshot_id=before)).table
-    again = commit(catalog, table, work)
-    assert (again.already_committed, again.snapshot, live_paths(again.table)) == (True, first.snapshot, {"a"})
-    table = commit(catalog, table, ExpireSnapshots(older_than_ms=2**60, retain_last=1)).table
-    again = commit(catalog, table, work)
+    keyed = Keyed()
+    before = keyed.append("a").table.metadata.current_snapshot_id
+    first = keyed.append("b", run_key="job/1")
+    keyed.commit(RollBack(snapshot_id=before))
+    again = keyed.append("b", run_key="job/1")
+    assert (again.already_committed, again.snapshot, keyed.rows) == (True, first.snapshot, {"a"})
+    keyed.expire()
+    again = keyed.append("b", run_key="job/1")
     assert (again.already_committed, again.snapshot) == (True, None)
-    found = find_run(again.table.metadata, "job/1")
+    found = find_run(again.table, RunIdentity(key="job/1", action="append"))
     assert found is not None
     assert first.snapshot is not None
     assert found.snapshot_id == first.snapshot.snapshot_id
-    anew = commit(catalog, table, AppendFiles(added=(data_file("b"),), run_key="job/2"))
-    assert live_paths(anew.table) == {"a", "b"}
+    keyed.append("b", run_key="job/2")
+    assert keyed.rows == {"a", "b"}
 
 
 def test_a_repeated_transaction_finds_its_snapshot() -> None:

@@ -74,7 +74,7 @@ def test_a_rewrite_keeps_what_concerns_its_files_and_not_the_window(name: str) -
     version, file_of, kept = FOREIGN_FILES[name]
     table = make_table(make_catalog(), version=version, partitioned=True)
     window = Window(file_of)
-    found = validation.new_deletes_for(table, window, OWN, ignore_equality_deletes=False)  # type: ignore[arg-type]
+    found = validation.new_deletes_for(table, window, OWN)  # type: ignore[arg-type]
     assert len(found) == kept
     assert window.given == FOREIGN
     assert window.most <= kept + 3, "beside what is kept: the one at hand, and the one before it"

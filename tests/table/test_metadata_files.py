@@ -75,14 +75,25 @@ def test_metadata_is_compressed_as_its_name_says(codec: str, suffix: str) -> Non
 
 FOLDERS: Mapping[str, tuple[dict[str, int], str | None, str]] = {
     "the highest version": ({"v1.metadata.json": 1, "v10.metadata.json": 2, "v9.metadata.json": 3}, None, "v10.metadata.json"),
-    "the hint": ({"v1.metadata.json": 1, "v2.metadata.json": 2, "v9.metadata.json": 3}, "1", "v2.metadata.json"),
+    "a hint below a gap": ({"v1.metadata.json": 1, "v2.metadata.json": 2, "v9.metadata.json": 3}, "1", "v9.metadata.json"),
     "a stale hint moves on": ({"v1.metadata.json": 1, "v2.metadata.json": 2, "v3.metadata.json": 2}, "1\n", "v3.metadata.json"),
-    "a hint to nothing": ({"v1.metadata.json": 1}, "7", "v1.metadata.json"),
     "a hint by name": ({"00001-a.metadata.json": 1, "00002-b.metadata.json": 2}, "00001-a", "00001-a.metadata.json"),
     "the newest among equals": ({"00001-a.metadata.json": 9, "00001-b.metadata.json": 5}, None, "00001-a.metadata.json"),
     "gzipped": ({"v1.metadata.json": 1, "v2.gz.metadata.json": 2}, "1", "v2.gz.metadata.json"),
     "an empty hint": ({"00001-a.metadata.json": 1, "00002-b.metadata.json": 2}, "", "00002-b.metadata.json"),
 }
+
+
+def test_a_hint_above_every_version_is_an_error() -> None:
+    io = MemoryFileIO("folder-lost")
+    for version in (1, 3):
+        write_metadata(io, f"/wh/t/metadata/v{version}.metadata.json", replace(METADATA, location="/wh/t"))
+    io.write("/wh/t/metadata/version-hint.text", b"4")
+    with pytest.raises(
+        CorruptTableError, match="says version 4, but the highest version there is 3: the metadata file of version 4 is"
+    ):
+        table_from_path("/wh/t", io)
+    assert table_from_path("/wh/t/metadata/v3.metadata.json", io).metadata_location.endswith("/v3.metadata.json")
 
 
 @pytest.mark.parametrize("case", FOLDERS)

@@ -1,0 +1,19 @@
+"""The run that a job spec stands for: its run key with what is done under it (``commit.run_keys``)."""
+
+from __future__ import annotations
+
+from iceberg_ops.actions.write_options import WAP_ID
+from iceberg_ops.commit.run_keys import WORK, RunIdentity
+from iceberg_ops.config.job_spec import JobSpec
+
+
+def run_of(job: JobSpec) -> RunIdentity | None:
+    """None where the job has no run key."""
+    if job.run_key is None:
+        return None
+    return RunIdentity(key=job.run_key, action=job.job, branch=job.branch, staged=WAP_ID in job.options, work=job.work)
+
+
+def work_summary(job: JobSpec) -> dict[str, str]:
+    """What a snapshot says of the job's work; nothing where the job does not say it."""
+    return {} if job.work is None else {WORK: job.work}

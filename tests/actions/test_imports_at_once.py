@@ -1,0 +1,201 @@
+"""Imports beside other imports, beside deletions, and beside zombies of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.refs import RollBack
+from iceberg_ops.deletion import gate
+from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, lease_location, release_lease
+from iceberg_ops.deletion.notes import DELETIONS, deletion_noted, forbid_running_deletion, notes_folder
+from iceberg_ops.errors import CatalogUnavailableError, ValidationError
+from iceberg_ops.io.memory import MemoryFileIO
+from tests.actions.lake import NOW, Lake, make_lake
+from tests.catalog.wrappers import Meddles
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def place(lake: Lake, folder: str, count: int = 2) -> str:
+    for number in range(count):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table({"id": [number], "data": ["x"], "region": ["eu"]}), sink)
+        lake.table.io.write(f"{folder}/{number}.parquet", bytes(sink.getvalue()))
+    return folder
+
+
+def test_two_imports_of_one_folder_at_once_do_not_double_its_rows() -> None:
+    lake = make_lake()
+    folder = place(lake, "memory://import")
+    other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=folder))
+    with pytest.raises(
+        ValidationError, match=r"Cannot add a file that was added meanwhile: memory://import/0\.parquet \(snapshot \d+"
+    ):
+        lake.run("add_files", catalog=other, source_path=folder)
+    assert len(lake.rows()) == 2
+    other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=folder, check_duplicate_files="false"))
+    assert lake.run("add_files", catalog=other, source_path=folder, check_duplicate_files="false").status == "committed"
+    assert len(lake.rows()) == 6, "whoever asks for it gets them"
+
+
+class Interposes(MemoryFileIO):
+    """Calls ``then`` once, right before the first file that ``when`` names is deleted."""
+
+    when: str
+    then: Callable[[], object] | None
+
+    def delete_many(self, locations: Any) -> Any:
+        found = list(locations)
+        if self.then is not None and any(self.when in f for f in found):
+            then, self.then = self.then, None
+            then()
+        return super().delete_many(found)
+
+
+def interposing(lake: Lake, when: str, then: Callable[[], object]) -> None:
+    io: Any = lake.table.io
+    io.__class__ = Interposes
+    io.when, io.then = when, then
+
+
+def test_an_import_waits_while_orphans_are_deleted() -> None:
+    lake = make_lake()
+    lake.append([(9, "x", "eu")])
+    folder = place(lake, f"{lake.table.location}/incoming")
+    refused: list[str] = []
+
+    def importing() -> None:
+        with pytest.raises(CatalogUnavailableError, match="a job is deleting files right now") as e:
+            lake.run("add_files", source_path=folder)
+        refused.append(str(e.value))
+
+    interposing(lake, "/incoming/", importing)
+    report = lake.run("remove_orphan_files", now=lambda: NOW * 2)
+    assert (len(report.files), len(refused)) == (2, 1)
+    assert len(lake.rows()) == 1
+
+
+def test_orphan_removal_keeps_what_an_import_has_begun_to_take_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import begins after the orphans were found, and commits before they are deleted; or it is still at it."""
+    original = gate.deletion_noted
+    for commits in (True, False):
+        lake = make_lake()
+        lake.append([(9, "x", "eu")])
+        folder = place(lake, f"{lake.table.location}/incoming")
+
+        def late(table: Any, lake: Lake = lake, folder: str = folder, commits: bool = commits) -> Any:
+            monkeypatch.setattr(gate, "deletion_noted", original)
+            if commits:
+                lake.run("add_files", source_path=folder)
+            else:
+                acquire_lease(lake.table, Lease(holder="i", snapshot_id=None, expires_at_ms=2**62, folders=(folder,)))
+            return original(table)
+
+        monkeypatch.setattr(gate, "deletion_noted", late)
+        report = lake.run("remove_orphan_files", now=lambda: NOW * 2)
+        assert report.files == []
+        reasons = {s.reason.split()[0] for s in report.skipped if "/incoming/" in s.file_path}
+        assert reasons == ({"snapshot"} if commits else {"run"})
+        assert len(lake.rows()) == (3 if commits else 1)
+
+
+def test_expiry_keeps_files_that_an_import_takes_in_again() -> None:
+    lake = make_lake()
+    lake.append([(9, "x", "eu")])
+    first = lake.table.metadata.current_snapshot_id
+    folder = place(lake, "memory://import")
+    lake.run("add_files", source_path=folder)
+    commit(lake.catalog, lake.table, RollBack(snapshot_id=first))
+    acquire_lease(lake.table, Lease(holder="import", snapshot_id=None, expires_at_ms=2**62, folders=(folder,)))
+    report = lake.run("expire_snapshots", older_than="0s", retain_last=1)
+    assert report.metrics["kept-files-count"] == 2
+    assert {s.reason for s in report.skipped} == {"run import is working on it"}
+    assert all(lake.table.io.exists(f"{folder}/{n}.parquet") for n in range(2))
+    for lease in active_leases(lake.table):
+        release_lease(lake.table, lease)
+    assert lake.run("expire_snapshots", older_than="0s", retain_last=1).metrics["resumed-expirations-count"] == 1
+    assert not lake.table.io.exists(f"{folder}/0.parquet")
+
+
+def test_a_zombie_and_its_retry_have_leases_of_their_own() -> None:
+    lake = make_lake()
+    lake.append([(9, "x", "eu")])
+    job = lake.job("rewrite_data_files", run_key="night")
+    runs = [
+        Run(job=job, catalog=lake.catalog, table=lake.table, runner=None, run_key="night", now_ms=lambda: NOW, outcome=None)  # type: ignore[arg-type]
+        for _ in range(2)
+    ]
+    with runs[0].lease(lake.table.metadata.current_snapshot_id):
+        with runs[1].lease(lake.table.metadata.current_snapshot_id):
+            assert len(active_leases(lake.table, NOW)) == 2
+        (left,) = active_leases(lake.table, NOW)
+        assert left.marks == (runs[0].operation_id,)
+    assert active_leases(lake.table, NOW) == []
+
+
+@pytest.mark.parametrize("holder", ["a/b", "..", "x" * 500, "日本" * 200, "a%2Fb", "", "%" * 100], ids=lambda h: h[:8])
+def test_any_run_key_may_hold_a_lease(holder: str) -> None:
+    lake = make_lake()
+    lease = Lease(holder=holder, snapshot_id=None, expires_at_ms=2**62)
+    acquire_lease(lake.table, lease)
+    assert active_leases(lake.table) == [lease]
+    location = lease_location(lake.table.metadata, lease)
+    assert location.startswith(f"{notes_folder(lake.table.metadata)}/leases/")
+    assert len(location.rpartition("/")[2].encode()) < 200
+    assert location != lease_location(lake.table.metadata, Lease(holder=holder + "y", snapshot_id=None, expires_at_ms=1))
+    release_lease(lake.table, lease)
+    assert active_leases(lake.table) == []
+
+
+def test_a_lease_that_cannot_be_read_protects_everything_for_a_day() -> None:
+    lake = make_lake()
+    lake.append([(9, "x", "eu")])
+    stray = f"{lake.table.location}/data/stray"
+    lake.table.io.write(stray, b"x")
+    broken = f"{notes_folder(lake.table.metadata)}/leases/broken.json"
+    io: Any = lake.table.io
+    io.write(broken, b"{")
+    report = lake.run("remove_orphan_files", now=lambda: NOW * 2)
+    assert [s.reason for s in report.skipped if s.file_path == stray] == [f"run unreadable lease {broken} is working on it"]
+    io.set_modified_ms(broken, 0)
+    assert stray in lake.run("remove_orphan_files", now=lambda: NOW * 2).files
+
+
+def test_the_note_of_a_deletion_that_died_keeps_imports_waiting_for_an_hour_and_is_then_an_orphan() -> None:
+    lake = make_lake()
+    lake.append([(9, "x", "eu")])
+    with pytest.raises(ZeroDivisionError), deletion_noted(lake.table):
+        raise ZeroDivisionError
+    forbid_running_deletion(lake.table)
+    note = f"{notes_folder(lake.table.metadata, DELETIONS)}/dead.json"
+    lake.table.io.write(note, b'{"expires-at-ms": 99999999999999}')
+    with pytest.raises(CatalogUnavailableError, match=f"note {note}"):
+        forbid_running_deletion(lake.table)
+    lake.table.io.write(note, b'{"expires-at-ms": 1}', overwrite=True)
+    forbid_running_deletion(lake.table)
+    assert note in lake.run("remove_orphan_files", now=lambda: NOW * 2).files
+
+
+def test_metadata_only_expiry_beside_a_lease_keeps_what_the_lease_needs() -> None:
+    from iceberg_ops.commit.expiry import expire
+
+    lake = make_lake()
+    for number in range(3):
+        lake.append([(number, "x", "eu")])
+    first = lake.table.metadata.snapshots[0]
+    operation = ExpireSnapshots(older_than_ms=2**60, retain_last=1)
+    taking = Meddles(
+        lake.catalog,
+        lambda: acquire_lease(lake.table, Lease(holder="late", snapshot_id=first.snapshot_id, expires_at_ms=2**62)),
+    )
+    result = expire(taking, lake.table, operation, clean="metadata-only")
+    assert result.deletion.deleted == ()
+    assert lake.table.io.exists(first.manifest_list or "")
