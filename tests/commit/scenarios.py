@@ -146,6 +146,7 @@ PLAIN_REWRITE = (lambda start: RewriteFiles(removed_data=(A,), added_data=(LATE,
 TO_PLAIN = (lambda start: UpdateSpec(spec=PartitionSpec(1, ())),)
 NEW_PLAIN = data_file("new", spec_id=1, ids=(0, 9))
 LATE_PLAIN = data_file("late", spec_id=1, ids=(0, 9))
+ADDED_MEANWHILE = "Cannot add a file that was added meanwhile: new"
 LEFT_BEHIND = "Cannot commit, found new equality delete that does not reach the new partition spec"
 OUT_OF_REACH = "Cannot commit equality deletes of partition specs [0]: the branch has rows of partition spec 1"
 UPSERT = {"added_deletes": (equality_deletes("u", partition=EU),), "added_data": (NEW,), "upserts": True}
@@ -156,6 +157,11 @@ def rewrite_to_plain(**fields: Any) -> Callable[[int], Any]:
 
 
 SCENARIOS: tuple[Scenario, ...] = (
+    # imports
+    Scenario("import: a file of it was added meanwhile", lambda s: AppendFiles(added=(NEW,), only_new=True, starting_snapshot_id=s), (append(NEW),), ADDED_MEANWHILE, ALL),
+    Scenario("import: a file of it came and went meanwhile", lambda s: AppendFiles(added=(NEW,), only_new=True, starting_snapshot_id=s), (append(NEW), remove("new")), ADDED_MEANWHILE, ALL),
+    Scenario("import: other files were added meanwhile", lambda s: AppendFiles(added=(NEW,), only_new=True, starting_snapshot_id=s), (append(LATE),), None, ALL),
+    Scenario("import: a file of it was there before it started", lambda s: AppendFiles(added=(NEW,), only_new=True, starting_snapshot_id=s), (append(NEW), remove("new")), None, ALL, since_others=True),
     # partition specs that change meanwhile
     Scenario("rewrite to another spec: an equality delete of the old one", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality()), LEFT_BEHIND),
     Scenario("rewrite to another spec: an equality delete of another partition", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality(US))),
