@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from iceberg_ops.commit import validation
 from iceberg_ops.commit.appended_manifests import forbid_unfit
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
-from iceberg_ops.commit.validation import no_file_added_meanwhile, no_file_twice
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestFile
@@ -33,12 +33,12 @@ class AppendFiles(SnapshotOperationFields):
     def __post_init__(self) -> None:
         if wrong := next((f for f in self.added if f.content is not FileContent.DATA), None):
             raise BadInputError(f"append takes data files only: {wrong.file_path} holds {wrong.content.name.lower()}")
-        no_file_twice(self.added)
+        validation.no_file_twice(self.added)
         forbid_unfit(self.manifests)
 
     def validate(self, table: Table, history: History) -> None:
         if self.only_new:
-            no_file_added_meanwhile(history, self.added)
+            validation.no_file_added_meanwhile(history, self.added)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         changes = Changes(
