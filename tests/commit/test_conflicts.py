@@ -10,6 +10,7 @@ from iceberg_ops.commit.removals import RowFilter
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
 from tests.builders import IDENTIFIER
 from tests.commit.scenarios import (
+    ADDED_MEANWHILE,
     CONCURRENT_DV,
     EU,
     GONE,
