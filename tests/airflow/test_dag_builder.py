@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_airflow.dag_builder import build_maintenance_dags, gathered, schedules, step_order
-from iceberg_ops.config.policy import Policy, load_policy
+from iceberg_airflow.dag_builder import build_maintenance_dags, gathered, schedules
+from iceberg_ops.config.policy import Policy
+from iceberg_ops.config.policy_lint import load_policy, step_order
 from iceberg_ops.errors import OptionError
 
 pytestmark = pytest.mark.airflow
@@ -40,12 +41,12 @@ def a_file(tmp_path: Path, text: str) -> Path:
 
 def test_there_is_a_dag_for_each_schedule(tmp_path: Path) -> None:
     built = build_maintenance_dags(a_file(tmp_path, TWO_SCHEDULES), dag_id="care")
-    assert sorted(built) == ["care__15_3_____6", "care__daily", "care__hourly"]
+    assert sorted(built) == ["care__15_3_x_x_6", "care__daily", "care__hourly"]
     assert {dag.owner for dag in built.values()} == {"lake-team"}
 
 
 def test_a_policy_without_schedule_runs_on_demand() -> None:
-    assert schedules(policy("version: 1\ndefaults: {maintenance: [{action: rewrite_manifests}]}")) == [None]
+    assert schedules(policy("version: 1\ndefaults: {maintenance: [{action: rewrite_manifests}]}\ncatalogs: {lake: {type: sql}}")) == [None]
 
 
 def test_a_default_schedule_leaves_nothing_on_demand() -> None:

@@ -13,7 +13,7 @@ from iceberg_airflow.work import Answer, Request
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.config.policy import load_policy
+from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.errors import NoSuchTableError, OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
@@ -113,7 +113,7 @@ def test_a_step_runs_with_the_options_of_the_tables_policy() -> None:
         "steps": [{"action": "rewrite_data_files", "label": "hourly", "options": {"min-input-files": "2"}}],
     }
     lane = FakeLane(a_report)
-    with_lane(PolicyStepOperator(task_id="t", work=work, step="hourly"), lane).execute(a_context())
+    with_lane(PolicyStepOperator(task_id="t", table_work=work, step="hourly"), lane).execute(a_context())
     assert (lane.seen[0].job, lane.seen[0].table) == ("rewrite_data_files", "lake.nyc.flights")
     assert lane.seen[0].options == {"min-input-files": "2"}
     assert not lane.seen[0].dry_run
@@ -122,12 +122,12 @@ def test_a_step_runs_with_the_options_of_the_tables_policy() -> None:
 def test_a_plan_of_a_spark_step_needs_no_spark() -> None:
     work = {"table": "lake.nyc.flights", "steps": [{"action": "rewrite_data_files", "label": "x", "lane": "spark"}]}
     lane = FakeLane(a_report)
-    with_lane(PolicyStepOperator(task_id="t", work=work, step="x", plan=True), lane).execute(a_context())
+    with_lane(PolicyStepOperator(task_id="t", table_work=work, step="x", plan=True), lane).execute(a_context())
     assert (lane.seen[0].lane, lane.seen[0].dry_run) == ("local", True)
 
 
 def test_a_table_without_the_step_is_skipped() -> None:
-    operator = with_lane(PolicyStepOperator(task_id="t", work={"table": "lake.nyc.flights"}, step="x"), FakeLane(a_report))
+    operator = with_lane(PolicyStepOperator(task_id="t", table_work={"table": "lake.nyc.flights"}, step="x"), FakeLane(a_report))
     with pytest.raises(AirflowSkipException, match=r"the policy of lake\.nyc\.flights has no step x"):
         operator.execute(a_context())
 
@@ -138,4 +138,4 @@ def test_a_sound_table_passes_the_check(connected: CatalogConfig) -> None:
 
 def test_a_missing_table_is_named_by_the_check(connected: CatalogConfig) -> None:
     with pytest.raises(NoSuchTableError, match=r"nyc\.trains"):
-        CheckTableOperator(task_id="t", work={"table": "lake.nyc.trains"}).execute(a_context())
+        CheckTableOperator(task_id="t", table_work={"table": "lake.nyc.trains"}).execute(a_context())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.config.policy import effective, lint, load_policy
+from iceberg_ops.config.policy import effective
+from iceberg_ops.config.policy_lint import lint, load_policy
 from iceberg_ops.errors import OptionError
 
 POLICY = """
