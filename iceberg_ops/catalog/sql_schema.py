@@ -73,8 +73,8 @@ def _parse(uri: str) -> URL:
         url = make_url(uri)
     except Exception:  # noqa: BLE001 - SQLAlchemy has no common class for this, and its messages quote the URI
         raise OptionError(_FORM) from None
-    if "@" in (url.host or ""):
-        # Half of a password with an @ in it: the driver's error would print it as an unknown host.
+    if url.get_backend_name() != "sqlite" and "@" in f"{url.host or ''}{url.database or ''}":
+        # The end of a password that has an @: the driver's error would print it as an unknown host or database.
         raise OptionError(_FORM)
     return url
 
@@ -83,7 +83,9 @@ def _create(url: URL, **options: Any) -> Engine:
     try:
         return create_engine(url, isolation_level="AUTOCOMMIT", **options)
     except NoSuchModuleError:
-        raise OptionError(f"catalog property uri: SQLAlchemy has no dialect {url.drivername!r}, or its package is missing") from None
+        raise OptionError(
+            f"catalog property uri: SQLAlchemy has no dialect {url.drivername!r}, or its package is missing"
+        ) from None
     except ImportError as e:
         package = _PACKAGES.get(e.name or "", e.name or "a package that it needs")
         raise RuntimeMissingError(

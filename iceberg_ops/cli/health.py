@@ -51,7 +51,9 @@ def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any
     if policy_file is None:
         return [(action, {"job": action}) for action in MAINTENANCE_ACTIONS]
     if is_path(target):
-        raise OptionError(f"{target}: a path has no place in a policy; name the table as catalog.namespace.name, or leave out --policy")
+        raise OptionError(
+            f"{target}: a path has no place in a policy; name the table as catalog.namespace.name, or leave out --policy"
+        )
     found = policy_of(policy_file, target)
     return [
         (step.label, {"job": step.action, "options": step.option_texts(), "where": step.where, "branch": step.branch})

@@ -66,8 +66,8 @@ def explain(file: str, table: str, as_json: bool) -> int:
 
 
 def policy_of(file: str, table: str) -> EffectivePolicy:
-    """What the policy document says about a table. Raises OptionError for a name that is not catalog.namespace.name, and for a catalog
-    that the policy does not name: nothing in it applies there."""
+    """What the policy document says about a table. Raises OptionError for a name that is not catalog.namespace.name, and for a
+    catalog that the policy does not name: nothing in it applies there."""
     from iceberg_ops.config.policy import effective
     from iceberg_ops.config.policy_lint import load_policy
 

@@ -1,6 +1,7 @@
-"""Globs over table names, as the policy's matcher (``fnmatch``) reads them: ``*`` any text, ``?`` one character, ``[ab]`` one of these.
+"""Globs over table names, as the policy's matcher (``fnmatch``) reads them.
 
-What is decided here is whether a glob can match a name at all; a typing error in a glob is otherwise silent.
+``*`` is any text, dots included, ``?`` one character, ``[ab]`` one of these, ``[!ab]`` any other. What is decided here is whether a
+glob can match a name at all; a typing error in a glob is otherwise silent.
 """
 
 from __future__ import annotations

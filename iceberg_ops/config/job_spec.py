@@ -6,8 +6,8 @@ host and engine. Names of jobs are the action names of every floor (maintenance)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.secrets import without_secrets
@@ -41,8 +41,8 @@ class CatalogConfig(Document, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"CatalogConfig(name={self.name!r}, type={self.type!r}, properties={without_secrets(self.properties)!r})"
 
-    def __rich_repr__(self) -> Iterator[tuple[str, object]]:
-        yield from (("name", self.name), ("type", self.type), ("properties", without_secrets(self.properties)))
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("name", self.name), ("type", self.type), ("properties", without_secrets(self.properties))]
 
 
 class Source(Document, frozen=True, kw_only=True):

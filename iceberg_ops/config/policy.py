@@ -23,9 +23,9 @@ A YAML document people keep in git::
         enabled: false
 
 A policy is for the tables of the catalogs that it names, and no others. Settings apply in order: defaults, the table's catalog, its
-namespaces (outer first), then every entry of ``tables`` whose glob matches, in the order written, an entry without wildcards last. Each field of a later layer replaces the earlier one by itself;
-``options`` merge key by key, and every value remembers the layer that set it (provenance), which ``policy explain`` shows.
-``maintenance`` is replaced as a whole: its order is part of its meaning.
+namespaces (outer first), then every entry of ``tables`` whose glob matches, in the order written, an entry without wildcards last.
+Each field of a later layer replaces the earlier one by itself; ``options`` merge key by key, and every value remembers the layer
+that set it (provenance), which ``policy explain`` shows. ``maintenance`` is replaced as a whole: its order is part of its meaning.
 
 Reading a policy and its rules are in ``iceberg_ops.config.policy_lint``.
 """

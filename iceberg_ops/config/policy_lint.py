@@ -1,7 +1,7 @@
 """Reading a policy strictly: every key, action, option, schedule, name and glob is one that its reader takes.
 
-Schedules are decided by the parser that Airflow uses, step names by Airflow's rule for task ids, globs by the matcher. A problem is one
-line with its path in the document; the first one refuses the policy.
+Schedules are decided by the parser that Airflow uses, step names by Airflow's rule for task ids, globs by the matcher. A problem
+is one line with its path in the document; the first one refuses the policy.
 """
 
 from __future__ import annotations

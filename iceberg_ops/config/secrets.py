@@ -1,9 +1,9 @@
 """Which texts of a catalog's properties are secrets, and texts without them.
 
-A secret is the password of a URI (of one that cannot be parsed as well), a secret parameter of its query, and the value of a property
-whose name says so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the property, never its value. What is
-written all the same, because it comes from a driver or a library, goes through ``hide`` first. A secret is hidden in each form that
-programs print: as written, percent-decoded, percent-encoded, and as JSON.
+A secret is the password of a URI (of one that cannot be parsed as well), a secret parameter of its query, and the value of a
+property whose name says so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the property, never its value.
+What is written all the same, because it comes from a driver or a library, goes through ``hide`` first. A secret is hidden in each
+form that programs print: as written, percent-decoded, percent-encoded, and as JSON.
 """
 
 from __future__ import annotations
@@ -61,11 +61,10 @@ def _secrets(name: str, value: str) -> Iterator[str]:
     scheme, separator, rest = value.partition("://")
     if not separator or scheme.partition("+")[0] == "sqlite":
         return
-    # A password with an @ or / that is not encoded makes the URI ambiguous: each reading counts.
-    for at in (match.start() for match in re.finditer("@", rest)):
-        _, colon, password = rest[:at].partition(":")
-        if colon:
-            yield password
+    # The password ends at the last @, which a query may have as well. Characters in it that are not encoded count as its own.
+    address = rest.partition("?")[0]
+    user, _, _ = (address if "@" in address else rest).rpartition("@")
+    yield from user.partition(":")[2:]
     for key, text in parse_qsl(rest.partition("?")[2]):
         if is_secret(key):
             yield text

@@ -43,8 +43,10 @@ def build_maintenance_dags(
     connections: Connections = Connections(),
     tables_at_once: int = 2,
 ) -> dict[str, DAG]:
-    """DAG id -> DAG, to be put into a DAG file's globals; a step works on ``tables_at_once`` tables. Raises OptionError for a policy
-    that is wrong; Airflow then shows that line as the file's import error, and starts no run of its DAGs until it is right."""
+    """DAG id -> DAG, to be put into a DAG file's globals; a step works on ``tables_at_once`` tables.
+
+    Raises OptionError for a policy that is wrong; Airflow then shows that line as the file's import error, and starts no run of
+    its DAGs until it is right."""
     policy = load_policy(policy_file.read_bytes(), policy_file.name)
     labels = step_order(policy)
     built = {}
@@ -57,8 +59,8 @@ def build_maintenance_dags(
 
 
 def maintenance_dag_id(base: str, schedule: str | None) -> str:
-    """``base``, and the schedule in the characters that a DAG id may have: ``*/5 * * * *`` is ``x.per.5_x_x_x_x``. Different schedules
-    have different ids, since no cron expression has a word like ``per``."""
+    """``base``, and the schedule in the characters that a DAG id may have: ``*/5 * * * *`` is ``x.per.5_x_x_x_x``. Different
+    schedules have different ids, since no cron expression has a word like ``per``."""
     if schedule is None:
         return base
     return f"{base}__" + "".join(_IN_DAG_ID.get(c, c) for c in schedule.removeprefix("@"))
@@ -87,9 +89,7 @@ def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _fill(
-    policy_file: Path, schedule: str | None, labels: list[str], connections: Connections, tables_at_once: int
-) -> None:
+def _fill(policy_file: Path, schedule: str | None, labels: list[str], connections: Connections, tables_at_once: int) -> None:
     """The tasks of one DAG."""
     tables = DiscoverTablesOperator(
         task_id="discover", policy=str(policy_file), schedule=schedule, catalog_conn_id=connections.catalog
@@ -129,8 +129,8 @@ def _fill(
 
     group = maintain.expand(table_work=tables.output)
     told = report(outputs)
-    # Airflow takes a run's state from its last tasks, and report runs whatever happened. A failure reaches verify, because no task of
-    # a table runs after one that failed.
+    # Airflow takes a run's state from its last tasks, and report runs whatever happened. A failure reaches verify, because no task
+    # of a table runs after one that failed.
     outcome = EmptyOperator(task_id="outcome", trigger_rule=TriggerRule.NONE_FAILED)
     group >> told
     [tables, group, told] >> outcome

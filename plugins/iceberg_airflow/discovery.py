@@ -28,10 +28,12 @@ def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
     if catalog.name not in policy.catalogs:
         known = ", ".join(policy.catalogs) or "none"
         raise OptionError(
-            f"{Path(request.policy).name}: no catalog {catalog.name!r}, which is the connection's: the policy's catalogs are {known}; "
-            "name it there if the policy is meant for its tables"
+            f"{Path(request.policy).name}: no catalog {catalog.name!r}, which is the connection's: the policy's catalogs are "
+            f"{known}; name it there if the policy is meant for its tables"
         )
-    return Answer(tables=[_verdict(policy, catalog.name, identifier, request.schedule) for identifier in sorted(_tables(catalog, ()))])
+    return Answer(
+        tables=[_verdict(policy, catalog.name, identifier, request.schedule) for identifier in sorted(_tables(catalog, ()))]
+    )
 
 
 def verdict(policy: Policy, table: str, schedule: str | None) -> TableWork:

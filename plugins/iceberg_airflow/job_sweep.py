@@ -51,7 +51,8 @@ def keep_seconds() -> float:
 
 
 def prune(root: Path, *, older_than_s: float) -> int:
-    """Delete the folders of tries in which nothing is younger, and files with secrets of more than a day; returns how many folders."""
+    """Delete the folders of tries in which nothing is younger, and files with secrets of more than a day; returns how many
+    folders."""
     removed = 0
     for folder in list(_tries(root)):
         newest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
@@ -63,14 +64,13 @@ def prune(root: Path, *, older_than_s: float) -> int:
 
 
 def _tries(folder: Path) -> Iterator[Path]:
-    """Folders of tries at or below ``folder``."""
+    """Folders of tries below ``folder``, inner ones first: an id may look like a try."""
     for path in folder.iterdir():
         if path.is_symlink() or not path.is_dir():
             continue
+        yield from _tries(path)
         if _TRY.fullmatch(path.name):
             yield path
-        else:
-            yield from _tries(path)
 
 
 def _delete_private(folder: Path, *, older_than_s: float) -> None:

@@ -1,12 +1,13 @@
 """Starting an engine on a job spec: ``spark-submit`` on the Spark connection's master, or ``iceberg-ops`` on this machine.
 
-A lane streams the engine's output to the task's log and gives the exit code and last line back; it never reads the report and never
-raises for a job that failed. Both run the interpreter that runs Airflow, so that driver, executors and host agree on Python. The job
-spec, which may hold secrets, exists only while the engine runs.
+A lane streams the engine's output to the task's log and gives the exit code and last line back; it never reads the report and
+never raises for a job that failed. Both run the interpreter that runs Airflow, so that driver, executors and host agree on Python.
+The job spec, which may hold secrets, exists only while the engine runs.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Mapping
@@ -65,8 +66,8 @@ class SparkLane:
         command = list(hook._build_spark_submit_command(str(application())))
         if _is_cluster_mode(command):
             raise OptionError(
-                f"Spark connection {self.conn_id!r} asks for deploy mode cluster: the driver must run on the worker (client mode), where "
-                "the job spec lies and where a stopped task can end it"
+                f"Spark connection {self.conn_id!r} asks for deploy mode cluster: the driver must run on the worker (client mode), "
+                "where the job spec lies and where a stopped task can end it"
             )
         return command
 
@@ -115,7 +116,7 @@ def spark_master(conn_id: str) -> str | None:
 
 
 def _is_cluster_mode(command: list[str]) -> bool:
-    pairs = list(zip(command, command[1:], strict=False))
+    pairs = list(itertools.pairwise(command))
     return ("--deploy-mode", "cluster") in pairs or ("--conf", "spark.submit.deployMode=cluster") in pairs
 
 

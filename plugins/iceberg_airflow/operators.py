@@ -1,8 +1,8 @@
 """Operators: one task, one job spec, one report.
 
 ``IcebergOpsOperator`` runs any job of ``iceberg_ops.config.job_spec``; the others name what a DAG author means. Each try writes its
-job spec, starts the lane's engine, reads the report, tells it in the log, pushes report URI and five numbers to XCom, and raises the
-typed error the report names, so that the log ends with that one line. Exactly-once effect comes from the run key
+job spec, starts the lane's engine, reads the report, tells it in the log, pushes report URI and five numbers to XCom, and raises
+the typed error the report names, so that the log ends with that one line. Exactly-once effect comes from the run key
 (``iceberg_airflow.run_keys``). A task that is stopped ends its engine with everything that the engine started.
 """
 

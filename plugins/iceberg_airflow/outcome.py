@@ -1,8 +1,8 @@
 """What became of a job: its report, or the typed error it ended with.
 
 A report is believed only if it is this try's own: of the same job id, run key, table and action. A report of status ``failed``
-becomes the exception of the tree that its code names, so a retry policy can tell conflict from bad input from unknown outcome. A job
-that ended without such a report was killed or could not start: whether it committed is not known.
+becomes the exception of the tree that its code names, so a retry policy can tell conflict from bad input from unknown outcome. A
+job that ended without such a report was killed or could not start: whether it committed is not known.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The processes of one task: what opens catalogs and tables, and every engine, runs outside the worker and ends with the task.
 
-Every command runs under ``guard.py`` in a session of its own. Stopping the task (``kill``, from Airflow's ``on_kill``) ends the whole
-session: the engine, its JVM, Python drivers and workers. A task that was stopped starts nothing more. A task that is killed by
-SIGKILL closes the guard's standard input, which ends the session as well.
+Every command runs under ``guard.py`` in a session of its own. Stopping the task (``kill``, from Airflow's ``on_kill``) ends the
+whole session: the engine, its JVM, Python drivers and workers. A task that was stopped starts nothing more. A task that is killed
+by SIGKILL closes the guard's standard input, which ends the session as well.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Processes:
         files: Mapping[Path, bytes] | None = None,
         heard: Callable[[str], None] = lambda _line: None,
     ) -> Ended:
-        """Run a command to its end. ``files`` exist, readable by the owner only, as long as it runs; ``heard`` gets each line of its
-        output. Raises RetryableError for a task that was stopped before."""
+        """Run a command to its end. ``files`` exist, readable by the owner only, as long as it runs; ``heard`` gets each line of
+        its output. Raises RetryableError for a task that was stopped before."""
         self._check()
         running = _Guarded.start(command, {**os.environ, **environment})
         self._running = running

@@ -1,8 +1,8 @@
 """Template fields that keep what was written, also in a DAG with ``render_template_as_native_obj``.
 
-Airflow's native rendering reads every rendered text as a Python literal: the branch ``2024`` becomes a number, the table ``2024.10`` the
-table ``2024.1``, an option ``1,2`` a tuple. Here a template of one expression gives that expression's value (a mapping stays a
-mapping, None stays None), anything else gives its text, and no text is read as anything else.
+Airflow's native rendering reads every rendered text as a Python literal: the branch ``2024`` becomes a number, the table
+``2024.10`` the table ``2024.1``, an option ``1,2`` a tuple. Here a template of one expression gives that expression's value (a
+mapping stays a mapping, None stays None), anything else gives its text, and no text is read as anything else.
 """
 
 from __future__ import annotations
@@ -69,9 +69,7 @@ def _value_of(template: jinja2.Template, context: Any) -> Any:
     known.update({name: value for name, value in template.globals.items() if name not in context})
     environment = template.environment
     try:
-        nodes = list(
-            template.root_render_func(environment.context_class(environment, known, template.name, template.blocks))
-        )
-    except Exception:
+        nodes = list(template.root_render_func(environment.context_class(environment, known, template.name, template.blocks)))
+    except Exception:  # noqa: BLE001 - raised again, with the template's line
         environment.handle_exception()
     return nodes[0] if len(nodes) == 1 else "".join(str(node) for node in nodes)

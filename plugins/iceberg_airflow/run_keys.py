@@ -35,7 +35,7 @@ HOW_OPTIONS = frozenset(
 def work_of(job: JobSpec) -> str:
     """The digest of what the job does."""
     rows = job.job in ROW_OPERATIONS
-    change = None if job.change is None else msgspec.to_builtins(replace(job.change, mode=None))
+    change = {} if job.change is None else msgspec.to_builtins(replace(job.change, mode=None))
     document = {
         "job": job.job,
         "table": job.table,
@@ -43,7 +43,7 @@ def work_of(job: JobSpec) -> str:
         "where": job.where,
         "options": {k: v for k, v in job.options.items() if not (rows and k in HOW_OPTIONS)},
         "source": None if job.source is None else _source(job.source),
-        "change": change,
+        "change": change or None,
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return sha256(text.encode()).hexdigest()[:_DIGITS]

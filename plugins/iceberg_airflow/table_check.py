@@ -1,7 +1,8 @@
 """The check of one table: run as ``python -m iceberg_airflow.table_check REQUEST ANSWER``.
 
-A process of its own, because it opens the table. Reads a ``CheckRequest``, writes a ``CheckAnswer``; only an answer says that a table is
-damaged. A process that was killed, for want of memory say, leaves none. Errors are one line on standard error and exit code 1.
+A process of its own, because it opens the table. Reads a ``CheckRequest``, writes a ``CheckAnswer``; only an answer says that a
+table is damaged. A process that was killed, for want of memory say, leaves none. Errors are one line on standard error and exit
+code 1.
 """
 
 from __future__ import annotations

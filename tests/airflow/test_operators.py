@@ -15,7 +15,6 @@ from iceberg_airflow.operators import (
     IcebergOpsOperator,
     IcebergPlanOperator,
     IcebergUpdateOperator,
-    identity_of,
 )
 from iceberg_airflow.outcome import Ended, JobDiedError
 from iceberg_ops import errors
