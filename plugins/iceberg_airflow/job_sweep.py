@@ -55,11 +55,14 @@ def prune(root: Path, *, older_than_s: float) -> int:
     folders."""
     removed = 0
     for folder in list(_tries(root)):
-        newest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
-        _delete_private(folder, older_than_s=min(older_than_s, _PRIVATE_S))
-        if time.time() - newest >= older_than_s and _remove(folder):
-            removed += 1
-            _remove_empty(folder.parent, root)
+        try:
+            newest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+            _delete_private(folder, older_than_s=min(older_than_s, _PRIVATE_S))
+            if time.time() - newest >= older_than_s and _remove(folder):
+                removed += 1
+                _remove_empty(folder.parent, root)
+        except FileNotFoundError:
+            continue  # removed meanwhile: by another task, or as the empty folder of a run called like a try
     return removed
 
 

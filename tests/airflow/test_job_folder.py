@@ -157,6 +157,13 @@ def test_old_folders_are_removed_and_young_ones_stay(monkeypatch: pytest.MonkeyP
     assert names(crashed) == []
 
 
+def test_an_id_may_look_like_a_try() -> None:
+    for odd in (identity(run_id="try-1"), identity(dag_id="try-2", task_id="try-3")):
+        leave(JobFolder.of(odd), "report.json", days_ago=400)
+    assert prune(jobs_root(), older_than_s=86_400) == 2
+    assert list(jobs_root().iterdir()) == []
+
+
 def test_folders_are_looked_through_once_an_hour() -> None:
     now, old = JobFolder.of(identity(run_id="now")), identity(run_id="old")
     sweep(now, log=LOG)
