@@ -15,7 +15,7 @@ from iceberg_ops.actions.next_steps import next_step
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, ErrorReport, SkippedFile
-from iceberg_ops.config.secrets import hide, secrets_of
+from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.load import load_file_io
 
@@ -44,9 +44,7 @@ def write_report(job: JobSpec, report: ActionReport) -> None:
 
 def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
     """The report with the secrets of the job's catalogs hidden in its error and its failures."""
-    source = job.source.catalog if job.source is not None else None
-    secrets = [*secrets_of(job.catalog.properties), *(secrets_of(source.properties) if source is not None else ())]
-    error = report.error
+    secrets, error = job.secrets(), report.error
     return replace(
         report,
         error=None if error is None else replace(error, message=hide(error.message, secrets)),

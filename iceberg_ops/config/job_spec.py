@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from iceberg_ops.config.document import Document
-from iceberg_ops.config.secrets import without_secrets
+from iceberg_ops.config.secrets import secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
 
 MAINTENANCE_ACTIONS = (
@@ -141,6 +141,11 @@ class JobSpec(Document, frozen=True, kw_only=True):
     """Names this attempt; the report carries it, so whoever started the job knows the report as its own."""
     report: str | None = None
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret of the table's and the source's catalog, in every form it may be printed in."""
+        source = self.source.catalog if self.source is not None else None
+        return secrets_of(self.catalog.properties) + (secrets_of(source.properties) if source is not None else ())
 
     def __post_init__(self) -> None:
         _check_not_blank("where", self.where)

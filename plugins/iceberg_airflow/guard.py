@@ -74,7 +74,9 @@ def main(command: list[str]) -> int:
             _write_private(Path(path), text)
         return _run(command)
     except OSError as e:
-        print(f"error: RETRYABLE: {e.filename or command[0]}: {e.strerror or e}", file=sys.stderr, flush=True)
+        # Errors as every process of ours ends with them; nothing was changed, for nothing has run.
+        code = "RUNTIME_MISSING" if e.filename == command[0] else "RETRYABLE"
+        print(f"error: {code}: {e.filename or command[0]}: {e.strerror or e}", file=sys.stderr, flush=True)
         return 1
     finally:
         for path in written:

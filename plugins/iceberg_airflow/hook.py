@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from airflow.sdk import BaseHook, Connection
-from airflow.sdk.log import mask_secret
 
+from iceberg_airflow.masking import mask
 from iceberg_airflow.processes import Processes, run_module
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig
@@ -82,8 +82,7 @@ def catalog_config(connection: Connection) -> CatalogConfig:
     properties = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
     if connection.login and "uri" in properties:
         properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
-    for secret in secrets_of({**properties, "password": connection.password or ""}):
-        mask_secret(secret)
+    mask(secrets_of({**properties, "password": connection.password or ""}))
     return CatalogConfig(name=extra["name"], type=extra["type"], properties=properties)
 
 

@@ -19,8 +19,10 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from iceberg_airflow.java import find_java
+from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, project_folder, python_environment
+from iceberg_ops.config.secrets import is_secret, secrets_of
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 
@@ -47,23 +49,32 @@ class SparkLane:
         """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection and for cluster mode."""
         self.log.info("%s", find_java())
         require_connection(self.conn_id)
-        return self.processes.run(
-            self.command(spec), environment=python_environment(), files={spec: document}, heard=_to_log(self.log)
-        )
+        files = {spec: document}
+        secret = {name: value for name, value in self.conf.items() if is_secret(name)}
+        if secret:
+            mask(secrets_of(secret))
+            files[_settings_beside(spec)] = _properties(secret)
+        command = self.command(spec)
+        return self.processes.run(command, environment=python_environment(), files=files, heard=_to_log(self.log))
 
     def command(self, spec: Path) -> list[str]:
-        """The spark-submit call as Airflow's hook makes it from the connection. Raises OptionError for cluster mode."""
+        """The spark-submit call as Airflow's hook makes it from the connection. Settings that hold secrets are in a file beside the
+        job spec: every user of the machine sees a command line. Raises OptionError for cluster mode."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+        plain = {name: value for name, value in self.conf.items() if not is_secret(name)}
         hook = SparkSubmitHook(
             conn_id=self.conn_id,
             name=self.name,
-            conf={**quiet_driver(), **self.conf},
+            conf={**quiet_driver(), **plain},
+            properties_file=str(_settings_beside(spec)) if len(plain) < len(self.conf) else None,
             driver_memory=self.driver_memory or os.environ.get("ICEBERG_OPS_DRIVER_MEMORY"),
             application_args=["--job-spec", str(spec)],
             env_vars=python_environment(),
         )
         command = list(hook._build_spark_submit_command(str(application())))
+        if "--properties-file" in command:
+            command.insert(command.index("--properties-file"), "--load-spark-defaults")
         if _is_cluster_mode(command):
             raise OptionError(
                 f"Spark connection {self.conn_id!r} asks for deploy mode cluster: the driver must run on the worker (client mode), "
@@ -113,6 +124,23 @@ def spark_master(conn_id: str) -> str | None:
         return BaseHook.get_connection(conn_id).host
     except AirflowNotFoundException:
         return None
+
+
+def _settings_beside(spec: Path) -> Path:
+    return spec.with_name(f"{spec.name}.spark.properties")
+
+
+def _properties(settings: Mapping[str, str]) -> bytes:
+    """A Java properties file. Its backslash escapes, and only ASCII is safe in it."""
+    lines = [f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in settings.items()]
+    return "".join(lines).encode("ascii")
+
+
+def _escaped(text: str) -> str:
+    """Every character that a properties file could take for something else, as its code."""
+    utf16 = text.encode("utf-16-be")
+    units = [int.from_bytes(utf16[i : i + 2], "big") for i in range(0, len(utf16), 2)]
+    return "".join(chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)
 
 
 def _is_cluster_mode(command: list[str]) -> bool:

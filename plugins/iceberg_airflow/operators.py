@@ -20,6 +20,7 @@ from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.job_folder import JobFolder, TryIdentity
 from iceberg_airflow.job_sweep import sweep
 from iceberg_airflow.lanes import Lane, LocalLane, SparkLane, spark_master
+from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import narrate, read_report, summary
 from iceberg_airflow.processes import Processes, run_module
 from iceberg_airflow.rendering import ExactRendering, flag, optional_text, text
@@ -156,6 +157,7 @@ class IcebergOpsOperator(GuardedOperator):
             "report": str(folder.report),
         }
         spec = cast(JobSpec, _document(fields, JobSpec))
+        mask(spec.secrets())
         work = optional_text("work", self.work) or work_of(spec)
         key = optional_text("run_key", self.run_key) or default_run_key(identity, work, hook.deployment())
         return msgspec.structs.replace(spec, run_key=key, work=work)

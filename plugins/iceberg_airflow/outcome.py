@@ -16,7 +16,7 @@ from iceberg_ops import errors
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, ErrorReport, TableState
-from iceberg_ops.config.secrets import hide, secrets_of
+from iceberg_ops.config.secrets import hide
 
 NUMBERS = ("data_files", "delete_files", "bytes", "records", "snapshots")
 
@@ -47,7 +47,7 @@ def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
         stated = None if ended.killed else error_of_line(ended.last_line)
         if stated is not None:
             raise stated
-        said = f": {hide(ended.last_line, secrets_of(job.catalog.properties))}" if ended.last_line else ""
+        said = f": {hide(ended.last_line, job.secrets())}" if ended.last_line else ""
         raise JobDiedError(f"the job ended with exit code {ended.exit_code} and wrote no report{said}")
     try:
         report = from_json(path.read_bytes(), ActionReport, str(path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -40,6 +41,24 @@ def test_spark_is_called_in_client_mode_on_the_connections_master() -> None:
 
 def test_spark_runs_the_interpreter_that_runs_airflow() -> None:
     assert python_environment()["PYSPARK_PYTHON"] == python_environment()["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_settings_that_hold_secrets_are_in_a_file_instead_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """spark-submit is a program here that shows what it was given; Spark itself reads such a file in test_spark_lane.py."""
+    (tmp_path / "spark-submit").write_text('#!/bin/sh\necho "$@"\nwhile [ "$1" != --properties-file ]; do shift; done\ncat "$2"\n')
+    (tmp_path / "spark-submit").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    lane = spark(conf={"spark.hadoop.fs.s3a.secret.key": "a/B=\\ é", "spark.ui.enabled": "false"})
+    with caplog.at_level(logging.INFO):
+        lane.run(tmp_path / "private-job.json", b"{}")
+    command, settings = caplog.messages[-2:]
+    assert "--load-spark-defaults --properties-file" in command
+    assert "--conf spark.ui.enabled=false" in command
+    assert "s3a" not in command
+    assert settings == "spark\\u002ehadoop\\u002efs\\u002es3a\\u002esecret\\u002ekey=a\\u002fB\\u003d\\u005c\\u0020\\u00e9"
+    assert list(tmp_path.glob("private-*")) == []
 
 
 def test_cluster_mode_is_refused_because_a_stopped_task_could_not_end_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:

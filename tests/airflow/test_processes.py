@@ -125,9 +125,15 @@ def test_a_command_that_a_signal_ended_has_a_code_above_128() -> None:
     assert (ended.exit_code, ended.killed) == (137, True)
 
 
-def test_a_command_that_is_not_there_is_said() -> None:
-    ended = Processes().run(["/nowhere/spark-submit"], environment={})
-    assert ended == Ended(1, "error: RETRYABLE: /nowhere/spark-submit: No such file or directory")
+def test_a_command_that_is_not_there_is_missing_on_this_worker() -> None:
+    ended = Processes().run(["spark-submit"], environment={"PATH": "/nowhere"})
+    assert ended == Ended(1, "error: RUNTIME_MISSING: spark-submit: No such file or directory")
+
+
+def test_a_file_that_can_not_be_written_may_be_written_later(tmp_path: Path) -> None:
+    ended = Processes().run([sys.executable, "-c", "print('ran')"], environment={}, files={tmp_path / "no" / "x": b""})
+    assert ended.last_line.startswith("error: RETRYABLE: ")
+    assert ended.last_line.endswith("no/x: No such file or directory")
 
 
 def test_stopping_ends_the_engine_and_everything_it_started(tmp_path: Path) -> None:
