@@ -40,8 +40,9 @@ class GuardedOperator(ExactRendering):
     """Base of operators whose work is done by other processes: they end with the task."""
 
     def __init__(self, **kwargs: Any) -> None:
-        kwargs.setdefault("retry_policy", iceberg_retry_policy())
         super().__init__(**kwargs)
+        if self.retry_policy is None:  # neither the author nor the DAG's default_args chose one
+            self.retry_policy = iceberg_retry_policy()
         self._processes = Processes()
 
     def on_kill(self) -> None:
