@@ -76,6 +76,8 @@ def catalog_config(connection: Connection) -> CatalogConfig:
     for key in ("name", "type"):
         if not isinstance(extra.get(key), str) or not extra[key]:
             raise OptionError(f"{where}: extra must hold {key!r}, the catalog's {key}")
+    if "." in extra["name"]:
+        raise OptionError(f"{where}: extra 'name' must have no dot: it is the first part of every table's name")
     wrong = sorted(k for k, v in extra.items() if not isinstance(v, (str, int, float)))
     if wrong:
         raise OptionError(f"{where}: extra {wrong[0]!r} must be text, a number, true or false")

@@ -126,6 +126,5 @@ def test_steps_of_a_table_follow_each_other(bag: DagBag) -> None:
 
 def test_airflow_loads_one_plugin_and_no_module_of_the_package_as_a_plugin() -> None:
     """It would run every module of the folder in every component, under its bare name."""
-    assert [Path(found).name for found in find_path_from_directory(str(ROOT / "plugins"), ".airflowignore")] == [
-        "iceberg_plugin.py"
-    ]
+    found = find_path_from_directory(str(ROOT / "plugins"), ".airflowignore")
+    assert [Path(path).name for path in found] == ["iceberg_plugin.py"]

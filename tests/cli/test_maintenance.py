@@ -219,3 +219,36 @@ def test_no_command_shows_the_catalogs_password(
         assert run([*more, "inspect", "lake.a.b", "snapshots"]) == 1
     said = capsys.readouterr()
     assert "geheim" not in said.err + said.out + report.read_text()
+
+
+@pytest.fixture
+def fake_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spark-submit that says how its job spec is protected, and leaves a report where the job asks for one."""
+    script = tmp_path / "spark" / "bin" / "spark-submit"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        f"""#!{sys.executable}
+import json, os, sys
+spec = json.load(open(sys.argv[-1]))
+print(oct(os.stat(sys.argv[-1]).st_mode & 0o777), file=sys.stderr)
+report = {{"action": spec["job"], "table": spec["table"], "status": "committed", "started-at": "x", "duration-ms": 1}}
+json.dump(report, open(spec["report"], "w"))
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    return script
+
+
+@pytest.mark.usefixtures("fake_spark")
+def test_a_report_from_spark_goes_to_a_device_too(lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "rewrite_manifests", "wh.ns.t", "--lane", "spark", "--report", os.devnull, "--json"]) == 0
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert json.loads(capfd.readouterr().out)["status"] == "committed"
+
+
+@pytest.mark.usefixtures("fake_spark")
+def test_only_the_owner_reads_the_job_spec_that_spark_gets(lake: Lake, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "rewrite_manifests", "wh.ns.t", "--lane", "spark", "--report", str(tmp_path / "r.json")]) == 0
+    assert "0o600" in capfd.readouterr().err
+    assert json.loads((tmp_path / "r.json").read_text())["status"] == "committed"
