@@ -6,7 +6,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import psutil
@@ -19,18 +19,19 @@ SIGNALS = {
     "guard": (signal.SIGKILL, signal.SIGTERM),
     "engine": (signal.SIGKILL, signal.SIGTERM),
     "engine's child": (signal.SIGKILL,),
+    "worker": (signal.SIGKILL,),
 }
+"""A worker is Airflow's process that watches over a task; where it dies, Airflow takes the task for dead when its heartbeat is late."""
 
 
 @dataclass(slots=True)
 class Killer:
-    """Called again and again, it kills one process every few seconds, ``most`` in all; ``kinds`` says of which kinds."""
+    """Called again and again, it kills one process every few seconds, as many of each kind as ``kinds`` says."""
 
     world: World
     seed: int
-    most: int
+    kinds: Mapping[str, int]
     pause: tuple[float, float] = (0.5, 5.0)
-    kinds: tuple[str, ...] = tuple(SIGNALS)
     killed: Counter[str] = field(default_factory=Counter)
     _next: float = 0.0
     _random: random.Random = field(init=False)
@@ -39,9 +40,9 @@ class Killer:
         self._random = random.Random(self.seed)
 
     def __call__(self) -> None:
-        if time.monotonic() < self._next or self.killed.total() >= self.most:
+        if time.monotonic() < self._next:
             return
-        found = [(kind, process) for kind, process in victims(self.world) if kind in self.kinds]
+        found = [(kind, process) for kind, process in victims(self.world) if self.killed[kind] < self.kinds.get(kind, 0)]
         if not found:
             return
         # First the kind: a task has one guard, but an engine may have many children.
@@ -69,6 +70,8 @@ def victims(world: World) -> Iterator[tuple[str, psutil.Process]]:
             yield "guard", guard
             if (task := guard.parent()) is not None and task.pid != scheduler:
                 yield "task", task
+                if (worker := task.parent()) is not None and worker.pid != scheduler:
+                    yield "worker", worker
             for engine in guard.children():
                 yield "engine", engine
                 yield from (("engine's child", child) for child in engine.children(recursive=True))

@@ -28,11 +28,11 @@ def kills(world: World) -> None:
         table = world.make_table(f"killed_{i}")
         world.trigger("loads", f"killed_{i}", table=table, list=world.list(f"killed_{i}", numbers))
         runs.append((("loads", f"killed_{i}"), table, numbers))
-    killer = Killer(world, seed=1, most=24)
+    killer = Killer(world, seed=1, kinds={"task": 8, "guard": 8, "engine": 8, "worker": 2})
     world.expect(world.wait(*(run for run, _, _ in runs), meanwhile=killer), "success")
     for _, table, numbers in runs:
         world.check_rows(table, numbers, "killed tasks")
-    missing = {"task", "guard", "engine"} - set(killer.killed)
+    missing = set(killer.kinds) - set(killer.killed)
     if missing:
         raise TortureError(f"nothing of kind {missing} was killed: {killer.killed}")
 
@@ -48,6 +48,17 @@ def kill_scheduler(world: World) -> None:
     world.expect(world.wait(("loads", "scheduler")), "success")
     world.end_orphans(session)
     world.check_rows(table, range(20, 26), "a killed scheduler")
+
+
+def clear_while_running(world: World) -> None:
+    """A run is cleared while its tasks run: the old tries are stopped, the new ones find what they had done."""
+    table = world.make_table("cleared")
+    world.trigger("loads", "cleared", table=table, list=world.list("cleared", range(27, 30)))
+    if not wait_until(lambda: any(kind == "engine" for kind, _ in victims(world)), 300, poll=0.1):
+        raise TortureError("no append began")
+    world.clear("loads", "cleared")
+    world.expect(world.wait(("loads", "cleared")), "success")
+    world.check_rows(table, range(27, 30), "a run cleared while it ran")
 
 
 def odd_run_ids(world: World) -> None:
@@ -176,7 +187,7 @@ def spark(world: World) -> None:
     """Spark drivers, their JVM and Python workers are killed; a stopped task commits nothing afterwards."""
     table = world.make_table("spark")
     world.trigger("spark_loads", "spark", table=table, list=world.list("spark", [70, 71]))
-    killer = Killer(world, seed=2, most=5, pause=(10.0, 25.0))
+    killer = Killer(world, seed=2, kinds={"task": 1, "guard": 1, "engine": 2, "engine's child": 1}, pause=(10.0, 25.0))
     world.expect(world.wait(("spark_loads", "spark"), meanwhile=killer), "success")
     world.check_rows(table, [70, 71], "killed Spark tasks")
 
@@ -209,7 +220,18 @@ def _append(world: World, table: str, number: int) -> None:
 
 
 SCENARIOS: tuple[Callable[[World], None], ...] = (
-    *(kills, kill_scheduler, odd_run_ids, changed_lists, empty_conditions, policies, stopped, spark, nothing_left),
+    *(
+        kills,
+        kill_scheduler,
+        clear_while_running,
+        odd_run_ids,
+        changed_lists,
+        empty_conditions,
+        policies,
+        stopped,
+        spark,
+        nothing_left,
+    ),
 )
 
 
