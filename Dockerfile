@@ -16,8 +16,8 @@ WORKDIR /opt/iceberg-ops
 COPY --chown=airflow:root constraints.txt pyproject.toml README.md LICENSE ./
 COPY --chown=airflow:root iceberg_ops ./iceberg_ops
 COPY --chown=airflow:root spark_jobs ./spark_jobs
-RUN pip install --no-cache-dir --constraint constraints.txt --editable ".[fast,spark,airflow,demo,postgres]"
 COPY --chown=airflow:root plugins ./plugins
+RUN pip install --no-cache-dir --constraint constraints.txt --editable ".[fast,spark,airflow,demo,postgres]"
 COPY --chown=airflow:root dags ./dags
 COPY --chown=airflow:root demo ./demo
 COPY --chown=airflow:root docker/spark-defaults.conf ./spark/spark-defaults.conf

@@ -5,15 +5,24 @@ A database made by an older Java (V0) has no ``iceberg_type`` column; it is used
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Engine, MetaData, String, Table, create_engine, event, inspect
+from typing import Any
+
+from sqlalchemy import URL, Column, Engine, MetaData, String, Table, create_engine, event, inspect
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.schema import CreateTable
 
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 TABLE_TYPE = "TABLE"
 BUSY_TIMEOUT_SECONDS = 60
+_FORM = (
+    "catalog property uri (not shown, it may hold a password) must be dialect+driver://user:password@host:port/database: "
+    "the port a number, and special characters of user and password percent-encoded (@ is %40, / is %2F, : is %3A)"
+)
+_PACKAGES = {"psycopg2": "psycopg2-binary", "psycopg": "'psycopg[binary]'", "MySQLdb": "mysqlclient", "pymysql": "PyMySQL"}
+"""Modules of database drivers whose package has another name."""
 
 _METADATA = MetaData()
 
@@ -39,17 +48,16 @@ NAMESPACE_PROPERTIES = Table(
 
 
 def open_engine(uri: str) -> Engine:
-    """An engine in autocommit: every statement of this catalog is atomic by itself. Raises OptionError for a bad URI.
+    """An engine in autocommit: every statement of this catalog is atomic by itself.
 
     sqlite waits for a lock instead of failing, and gets a connection per use, so that processes and threads never share one.
+    Raises OptionError for a URI that is wrong, RuntimeMissingError for a database driver that is not installed. Neither shows the
+    URI, because it may hold a password.
     """
-    try:
-        url = make_url(uri)
-    except Exception as e:  # noqa: BLE001 - SQLAlchemy has no common class for this
-        raise OptionError(f"catalog property uri = {uri!r}: {e}") from None
+    url = _parse(uri)
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
-    engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
+        return _create(url, pool_pre_ping=True)
+    engine = _create(url, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
 
     @event.listens_for(engine, "connect")
     def _wait_for_locks(connection: object, _record: object) -> None:
@@ -58,6 +66,33 @@ def open_engine(uri: str) -> Engine:
         cursor.close()
 
     return engine
+
+
+def _parse(uri: str) -> URL:
+    try:
+        url = make_url(uri)
+    except Exception:  # noqa: BLE001 - SQLAlchemy has no common class for this, and its messages quote the URI
+        raise OptionError(_FORM) from None
+    if url.get_backend_name() != "sqlite" and "@" in f"{url.host or ''}{url.database or ''}":
+        # The end of a password that has an @: the driver's error would print it as an unknown host or database.
+        raise OptionError(_FORM)
+    return url
+
+
+def _create(url: URL, **options: Any) -> Engine:
+    try:
+        return create_engine(url, isolation_level="AUTOCOMMIT", **options)
+    except NoSuchModuleError:
+        raise OptionError(
+            f"catalog property uri: SQLAlchemy has no dialect {url.drivername!r}, or its package is missing"
+        ) from None
+    except ImportError as e:
+        package = _PACKAGES.get(e.name or "", e.name or "a package that it needs")
+        raise RuntimeMissingError(
+            f"catalog property uri: the database driver of {url.drivername} is not installed: pip install {package}"
+        ) from None
+    except (SQLAlchemyError, TypeError, ValueError):
+        raise OptionError(f"catalog property uri: {url.drivername} refuses its host, database or query (not shown)") from None
 
 
 def create_missing_tables(engine: Engine) -> bool:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from iceberg_ops.cli.output import print_json, print_rows
-from iceberg_ops.cli.policy import read
+from iceberg_ops.cli.policy import policy_of
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
-from iceberg_ops.errors import IcebergOpsError, UnsupportedError, ValidationError
+from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError, ValidationError
 
 if TYPE_CHECKING:
     from iceberg_ops.config.report import ActionReport
@@ -47,11 +47,14 @@ def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) 
 def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any]]]:
     """What to ask: a step's name, and the fields of its job."""
     from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
-    from iceberg_ops.config.policy import effective, load_policy
 
     if policy_file is None:
         return [(action, {"job": action}) for action in MAINTENANCE_ACTIONS]
-    found = effective(load_policy(read(policy_file), policy_file), target)
+    if is_path(target):
+        raise OptionError(
+            f"{target}: a path has no place in a policy; name the table as catalog.namespace.name, or leave out --policy"
+        )
+    found = policy_of(policy_file, target)
     return [
         (step.label, {"job": step.action, "options": step.option_texts(), "where": step.where, "branch": step.branch})
         for step in found.steps

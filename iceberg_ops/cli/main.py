@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 
 from iceberg_ops import __version__
+from iceberg_ops.config.secrets import hide_passwords
 from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
@@ -122,7 +123,7 @@ def run(arguments: Sequence[str]) -> int:
 def _fail(code: str, message: str, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    click.echo(f"error: {code}: {' '.join(message.split())}", err=True)
+    click.echo(f"error: {code}: {hide_passwords(' '.join(message.split()))}", err=True)
     return 1
 
 

@@ -210,18 +210,20 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     import msgspec
 
+    from iceberg_ops.actions.report_file import write_report
     from iceberg_ops.cli.spark_launcher import spark_submit
     from iceberg_ops.config.document import from_json, to_json
     from iceberg_ops.config.report import ActionReport
-    from iceberg_ops.io.load import load_file_io
 
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
-        job = job if job.report is not None else msgspec.structs.replace(job, report=f"{folder}/report.json")
-        assert job.report is not None
-        code = spark_submit(to_json(job))
-        if code in (0, WORK_FOUND):
-            data = load_file_io(job.catalog.properties).read(job.report)
-            show_report(from_json(data, ActionReport, job.report), as_json)
+        # A file of our own, which can be read again: --report may name a device.
+        written = Path(folder) / "report.json"
+        code = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
+        if code in (0, WORK_FOUND) or written.exists():
+            found = from_json(written.read_bytes(), ActionReport, str(written))
+            write_report(job, found)
+            if code in (0, WORK_FOUND):
+                show_report(found, as_json)
     return code
 
 

@@ -43,11 +43,7 @@ def lint(files: tuple[str, ...], as_json: bool) -> int:
 @json_option
 def explain(file: str, table: str, as_json: bool) -> int:
     """Show what FILE says about one table, and which layer each value comes from."""
-    from iceberg_ops.config.policy import effective, load_policy
-
-    if table.count(".") < 2 or not all(table.split(".")):
-        raise OptionError(f"table {table!r} must be catalog.namespace.name")
-    found = effective(load_policy(read(file), file), table)
+    found = policy_of(file, table)
     if as_json:
         print_json(document(found))
         return 0
@@ -69,6 +65,19 @@ def explain(file: str, table: str, as_json: bool) -> int:
     return 0
 
 
+def policy_of(file: str, table: str) -> EffectivePolicy:
+    """What the policy document says about a table. Raises OptionError for a name that is not catalog.namespace.name, and for a
+    catalog that the policy does not name: nothing in it applies there."""
+    from iceberg_ops.config.policy import effective
+    from iceberg_ops.config.policy_lint import load_policy
+
+    if table.count(".") < 2 or not all(table.split(".")):
+        raise OptionError(f"table {table!r} must be catalog.namespace.name")
+    policy = load_policy(read(file), file)
+    policy.catalog_config(table.partition(".")[0])
+    return effective(policy, table)
+
+
 def _listed(step: EffectiveStep) -> list[tuple[str, Sourced | None]]:
     """A step's options by name; one empty line for a step without any."""
     return [*sorted(step.options.items())] or [("", None)]
@@ -78,7 +87,7 @@ def problems(file: str) -> list[str]:
     """What is wrong with a policy document; empty where nothing is."""
     from iceberg_ops.config.document import from_yaml
     from iceberg_ops.config.policy import Policy
-    from iceberg_ops.config.policy import lint as problems_of
+    from iceberg_ops.config.policy_lint import lint as problems_of
 
     try:
         parsed: Policy = from_yaml(read(file), Policy, file)

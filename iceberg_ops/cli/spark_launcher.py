@@ -39,7 +39,9 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
         command += ["--conf", f"spark.driver.extraJavaOptions=-Dlog4j2.configurationFile={quiet.as_uri()}"]
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
         path = Path(folder) / "job-spec.json"
-        path.write_bytes(job_spec)
+        # It may hold a catalog's password.
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(job_spec)
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         # Standard output is the report's: what the job logs goes to standard error.
         run = subprocess.run(

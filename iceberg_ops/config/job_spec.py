@@ -7,9 +7,10 @@ host and engine. Names of jobs are the action names of every floor (maintenance)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from iceberg_ops.config.document import Document
+from iceberg_ops.config.secrets import secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
 
 MAINTENANCE_ACTIONS = (
@@ -30,11 +31,18 @@ JOBS = TABLE_ACTIONS + ROW_OPERATIONS
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):
-    """A catalog by name: ``type`` (sql, filesystem, memory) and its properties (``uri``, ``warehouse``, ...)."""
+    """A catalog by name: ``type`` (sql, filesystem, memory) and its properties (``uri``, ``warehouse``, ...). Its ``repr`` shows
+    no secret, so no traceback does."""
 
     name: str
     type: str
     properties: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"CatalogConfig(name={self.name!r}, type={self.type!r}, properties={without_secrets(self.properties)!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("name", self.name), ("type", self.type), ("properties", without_secrets(self.properties))]
 
 
 class Source(Document, frozen=True, kw_only=True):
@@ -67,6 +75,9 @@ class MergeClause(Document, frozen=True, kw_only=True):
     action: Literal["update", "delete", "insert"]
     condition: str | None = None
     assignments: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        _check_not_blank("condition", self.condition)
 
 
 class RowChange(Document, frozen=True, kw_only=True):
@@ -120,16 +131,31 @@ class JobSpec(Document, frozen=True, kw_only=True):
     lane_reason: str = ""
     """Why whoever chose the lane did so, for the report."""
     run_key: str | None = None
-    work: str | None = None
-    """A short text that tells this work from other work, a digest say: a run key that already stands for other work is refused."""
     plan_id: str | None = None
     source: Source | None = None
     change: RowChange | None = None
+    work: str | None = None
+    """A short text that stands for what the job does, a digest say: it is recorded with ``run_key``. A later job with this key and
+    another ``work`` is an error, not a repetition."""
+    job_id: str | None = None
+    """Names this attempt; the report carries it, so whoever started the job knows the report as its own."""
     report: str | None = None
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
 
+    def secrets(self) -> tuple[str, ...]:
+        """Every secret of the table's and the source's catalog, in every form it may be printed in."""
+        source = self.source.catalog if self.source is not None else None
+        return secrets_of(self.catalog.properties) + (secrets_of(source.properties) if source is not None else ())
+
     def __post_init__(self) -> None:
+        _check_not_blank("where", self.where)
         if self.job not in JOBS:
             raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(JOBS)}")
         if self.table.count(".") < 2 or not all(self.table.split(".")):
             raise OptionError(f"table {self.table!r} must be catalog.namespace.name")
+
+
+def _check_not_blank(name: str, condition: str | None) -> None:
+    """A condition that a template left empty must not mean every row. Raises OptionError."""
+    if condition is not None and not condition.strip():
+        raise OptionError(f"{name} is empty: leave it out, or write the condition true for every row")

@@ -22,28 +22,25 @@ A YAML document people keep in git::
       - match: prod.nyc.flights
         enabled: false
 
-Settings apply in order: defaults, the table's catalog, its namespaces (outer first), then every entry of ``tables`` whose glob
-matches, in the order written, an entry without wildcards last. Each field of a later layer replaces the earlier one by itself;
-``options`` merge key by key, and every value remembers the layer that set it (provenance), which ``policy explain`` shows.
-``maintenance`` is replaced as a whole: its order is part of its meaning.
+A policy is for the tables of the catalogs that it names, and no others. Settings apply in order: defaults, the table's catalog, its
+namespaces (outer first), then every entry of ``tables`` whose glob matches, in the order written, an entry without wildcards last.
+Each field of a later layer replaces the earlier one by itself; ``options`` merge key by key, and every value remembers the layer
+that set it (provenance), which ``policy explain`` shows. ``maintenance`` is replaced as a whole: its order is part of its meaning.
 
-Strict: an unknown key, action or option is an OptionError that names the document, the path and the known names.
+Reading a policy and its rules are in ``iceberg_ops.config.policy_lint``.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from iceberg_ops.config.document import Document, from_yaml
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, CatalogConfig
-from iceberg_ops.config.options import check_options, known_options
+from iceberg_ops.config.document import Document
+from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import OptionError
 
-_CRON = re.compile(r"(@(once|hourly|daily|weekly|monthly|yearly|annually|midnight|continuous))|(\S+\s+){4}\S+")
 Lane = Literal["auto", "local", "spark"]
 Scalar = str | int | float | bool
 
@@ -102,7 +99,8 @@ class Policy(Document, frozen=True, kw_only=True):
     def catalog_config(self, name: str) -> CatalogConfig:
         """The catalog as a job spec wants it. Raises OptionError."""
         if name not in self.catalogs:
-            raise OptionError(f"policy has no catalog {name!r}: it has {', '.join(self.catalogs) or 'none'}")
+            known = ", ".join(self.catalogs) or "none"
+            raise OptionError(f"the policy has no catalog {name!r}, so nothing in it applies there: its catalogs are {known}")
         found = self.catalogs[name]
         return CatalogConfig(name=name, type=found.type, properties=dict(found.properties))
 
@@ -153,33 +151,6 @@ class EffectivePolicy:
         return default if found is None else found.value
 
 
-def load_policy(data: bytes | str, name: str) -> Policy:
-    """Parse and lint a policy; ``name`` (a path, say) leads error messages. Raises OptionError for the first problem."""
-    policy = from_yaml(data, Policy, name)
-    problems = lint(policy)
-    if problems:
-        raise OptionError(f"{name}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
-    return policy
-
-
-def lint(policy: Policy) -> list[str]:
-    """Every problem of a parsed policy, each with its path; empty where it is right."""
-    problems: list[str] = []
-    for path, settings in _layers(policy):
-        problems.extend(_lint_settings(path, settings))
-    for name in policy.namespaces:
-        if name.partition(".")[0] not in policy.catalogs:
-            problems.append(
-                f"namespaces.{name}: must begin with a catalog of this policy ({', '.join(policy.catalogs) or 'it has none'})"
-            )
-    for i, entry in enumerate(policy.tables):
-        if entry.match.count(".") < 2 and "*" not in entry.match:
-            problems.append(f"tables[{i}].match: {entry.match!r} must be catalog.namespace.name, or a glob over that")
-        elif policy.catalogs and not any(_may_match_catalog(entry.match, name) for name in policy.catalogs):
-            problems.append(f"tables[{i}].match: {entry.match!r} matches no catalog of this policy ({', '.join(policy.catalogs)})")
-    return problems
-
-
 def effective(policy: Policy, table: str) -> EffectivePolicy:
     """The policy of one table (catalog.namespace.name), every value with its source."""
     settings: dict[str, Sourced] = {}
@@ -215,12 +186,24 @@ def effective(policy: Policy, table: str) -> EffectivePolicy:
     return EffectivePolicy(table=table, settings=settings, steps=steps)
 
 
+def all_layers(policy: Policy) -> Iterable[tuple[str, Settings]]:
+    """Every layer with its path in the document."""
+    yield "defaults", policy.defaults
+    for name, catalog in policy.catalogs.items():
+        yield f"catalogs.{name}", catalog
+    for name, namespace in policy.namespaces.items():
+        yield f"namespaces.{name}", namespace
+    for i, entry in enumerate(policy.tables):
+        yield f"tables[{i}]", entry
+
+
 def layers_of(policy: Policy, table: str) -> list[tuple[str, Settings]]:
-    """The layers that apply to a table, weakest first, with their paths."""
-    catalog, *namespace = table.split(".")[:-1]
-    found: list[tuple[str, Settings]] = [("defaults", policy.defaults)]
-    if catalog in policy.catalogs:
-        found.append((f"catalogs.{catalog}", policy.catalogs[catalog]))
+    """The layers that apply to a table, weakest first, with their paths. None applies to a table of a catalog that the policy does
+    not name: its defaults are meant for the catalogs it names."""
+    catalog, *namespace = table.split(".")[:-1] or [""]
+    if catalog not in policy.catalogs:
+        return []
+    found: list[tuple[str, Settings]] = [("defaults", policy.defaults), (f"catalogs.{catalog}", policy.catalogs[catalog])]
     for depth in range(1, len(namespace) + 1):
         name = ".".join([catalog, *namespace[:depth]])
         if name in policy.namespaces:
@@ -240,54 +223,3 @@ def _later(added: Mapping[str, Sourced], step_source: str, order: list[str], ste
     """Options of layers that win over the step's own: all new names, and names set by a layer at or above the step's."""
     level = order.index(step_source)
     return {key: found for key, found in added.items() if key not in step.options or order.index(found.source) > level}
-
-
-def _layers(policy: Policy) -> Iterable[tuple[str, Settings]]:
-    yield "defaults", policy.defaults
-    for name, catalog in policy.catalogs.items():
-        yield f"catalogs.{name}", catalog
-    for name, namespace in policy.namespaces.items():
-        yield f"namespaces.{name}", namespace
-    for i, entry in enumerate(policy.tables):
-        yield f"tables[{i}]", entry
-
-
-def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
-    if settings.schedule is not None and not _CRON.fullmatch(settings.schedule):
-        yield f"{path}.schedule: {settings.schedule!r} must be a cron expression of five fields or a preset such as @daily"
-    for action, options in settings.options.items():
-        if action not in MAINTENANCE_ACTIONS:
-            yield f"{path}.options: unknown action {action!r}: the maintenance actions are {', '.join(MAINTENANCE_ACTIONS)}"
-        else:
-            unknown = sorted(set(options) - set(known_options(action)))
-            yield from (
-                f"{path}.options.{action}: unknown option {name}: the options are {', '.join(sorted(known_options(action)))}"
-                for name in unknown
-            )
-    labels: set[str] = set()
-    for i, step in enumerate(settings.maintenance or ()):
-        yield from _lint_step(f"{path}.maintenance[{i}]", step)
-        if step.label in labels:
-            yield f"{path}.maintenance[{i}]: two steps are called {step.label!r}: give one a name"
-        labels.add(step.label)
-
-
-def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
-    if step.action not in MAINTENANCE_ACTIONS:
-        yield f"{path}.action: unknown action {step.action!r}: the maintenance actions are {', '.join(MAINTENANCE_ACTIONS)}"
-        return
-    if step.schedule is not None and not _CRON.fullmatch(step.schedule):
-        yield f"{path}.schedule: {step.schedule!r} must be a cron expression of five fields or a preset such as @daily"
-    if step.where is not None and step.action not in TAKE_WHERE:
-        yield f"{path}.where: {step.action} takes no where"
-    if step.branch != "main" and step.action not in TAKE_BRANCH:
-        yield f"{path}.branch: {step.action} works on the whole table and takes no branch"
-    try:
-        check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, {}, now_ms=2**41)
-    except OptionError as e:
-        yield f"{path}.options: {e}"
-
-
-def _may_match_catalog(pattern: str, catalog: str) -> bool:
-    head = pattern.partition(".")[0]
-    return fnmatchcase(catalog, head) or "*" in head

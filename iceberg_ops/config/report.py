@@ -86,6 +86,7 @@ class ActionReport(Document, frozen=True, kw_only=True):
     duration_ms: int
     version: Literal[1] = 1
     run_key: str | None = None
+    job_id: str | None = None
     plan_id: str | None = None
     lane: str = "local"
     lane_reason: str = ""

@@ -3,76 +3,79 @@
 Parsing reads one small YAML file and builds operators; it opens no catalog, reads no table and imports no engine. Which tables
 there are is found when the DAG runs. In a group every step is a pair of tasks, ``plan_STEP`` (a dry run; skipped when nothing is
 due) and ``run_STEP``; steps follow each other within a table and do not wait for other tables; a step that fails stops its table
-only.
+only. ``report`` runs whatever happened; ``outcome``, the last task, fails the run if anything in it failed.
 """
 
 from __future__ import annotations
 
-import graphlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TriggerRule, task, task_group
 
 from iceberg_airflow.hook import DEFAULT_CONNECTION
 from iceberg_airflow.operators import SPARK_CONNECTION
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
 from iceberg_airflow.retry_policy import task_defaults
-from iceberg_ops.config.policy import Policy, Settings, load_policy
-from iceberg_ops.errors import OptionError
+from iceberg_ops.config.policy import Policy, all_layers
+from iceberg_ops.config.policy_lint import load_policy, step_order
 
-_PRESETS = {None: "", "@hourly": "hourly", "@daily": "daily", "@weekly": "weekly", "@monthly": "monthly"}
+_IN_DAG_ID = {" ": "_", "*": "x", ",": ".", "/": ".per.", "#": ".nth.", "?": ".any."}
+"""Characters of a cron expression that a DAG id cannot have, and what stands for them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """Which connections the tasks use, and how many tables a step works on at once."""
+class Connections:
+    """Which connections the tasks use."""
 
-    catalog_conn_id: str = DEFAULT_CONNECTION
-    spark_conn_id: str = SPARK_CONNECTION
-    tables_at_once: int = 2
+    catalog: str = DEFAULT_CONNECTION
+    spark: str = SPARK_CONNECTION
 
 
-def build_maintenance_dags(policy_file: Path, *, dag_id: str = "table_maintenance", hands: Hands = Hands()) -> dict[str, DAG]:
-    """DAG id -> DAG, to be put into a DAG file's globals. Raises OptionError for a policy that is wrong; Airflow then shows that
-    line as the file's import error, and starts no run of its DAGs until it is right."""
+def build_maintenance_dags(
+    policy_file: Path,
+    *,
+    dag_id: str = "table_maintenance",
+    connections: Connections = Connections(),
+    tables_at_once: int = 2,
+) -> dict[str, DAG]:
+    """DAG id -> DAG, to be put into a DAG file's globals; a step works on ``tables_at_once`` tables.
+
+    Raises OptionError for a policy that is wrong; Airflow then shows that line as the file's import error, and starts no run of
+    its DAGs until it is right."""
     policy = load_policy(policy_file.read_bytes(), policy_file.name)
     labels = step_order(policy)
     built = {}
     for schedule in schedules(policy):
-        name = _dag_id(dag_id, schedule)
+        name = maintenance_dag_id(dag_id, schedule)
         with _dag(name, schedule, policy, policy_file) as dag:
-            _fill(policy_file, schedule, labels, hands)
+            _fill(policy_file, schedule, labels, connections, tables_at_once)
         built[name] = dag
     return built
+
+
+def maintenance_dag_id(base: str, schedule: str | None) -> str:
+    """``base``, and the schedule in the characters that a DAG id may have: ``*/5 * * * *`` is ``x.per.5_x_x_x_x``. Different
+    schedules have different ids, since no cron expression has a word like ``per``."""
+    if schedule is None:
+        return base
+    return f"{base}__" + "".join(_IN_DAG_ID.get(c, c) for c in schedule.removeprefix("@"))
 
 
 def schedules(policy: Policy) -> list[str | None]:
     """Every schedule that a step may run on, None for on demand."""
     found: set[str | None] = set()
-    for layer in _layers(policy):
+    for _, layer in all_layers(policy):
         steps = layer.maintenance or []
         found.update(step.schedule for step in steps if step.schedule)
         if layer.schedule:
             found.add(layer.schedule)
     everywhere = policy.defaults.schedule is not None
     return sorted(found | (set() if everywhere else {None}), key=lambda s: s or "")
-
-
-def step_order(policy: Policy) -> list[str]:
-    """Labels of all steps, in an order that agrees with every ``maintenance`` list. Raises OptionError if two lists disagree."""
-    graph: dict[str, list[str]] = {}
-    for layer in _layers(policy):
-        labels = [step.label for step in layer.maintenance or []]
-        for i, label in enumerate(labels):
-            graph.setdefault(label, []).extend(labels[max(0, i - 1) : i])
-    try:
-        return list(graphlib.TopologicalSorter(graph).static_order())
-    except graphlib.CycleError as e:
-        raise OptionError(f"policy: maintenance lists disagree on the order of {' and '.join(e.args[1][:-1])}") from None
 
 
 def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -86,20 +89,21 @@ def gathered(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _fill(policy_file: Path, schedule: str | None, labels: list[str], hands: Hands) -> None:
+def _fill(policy_file: Path, schedule: str | None, labels: list[str], connections: Connections, tables_at_once: int) -> None:
     """The tasks of one DAG."""
     tables = DiscoverTablesOperator(
-        task_id="discover", policy=str(policy_file), schedule=schedule, catalog_conn_id=hands.catalog_conn_id
+        task_id="discover", policy=str(policy_file), schedule=schedule, catalog_conn_id=connections.catalog
     )
     outputs: dict[str, Any] = {}
 
     @task_group(group_id="maintain")
-    def maintain(work: Any) -> None:
+    def maintain(table_work: Any) -> None:
+        shared = {"table_work": table_work, "catalog_conn_id": connections.catalog}
         previous: Any = None
         for label in labels:
-            shared = {"work": work, "step": label, "catalog_conn_id": hands.catalog_conn_id, "spark_conn_id": hands.spark_conn_id}
-            plan = PolicyStepOperator(task_id=f"plan_{label}", plan=True, trigger_rule=TriggerRule.NONE_FAILED, retries=1, **shared)
-            run = PolicyStepOperator(task_id=f"run_{label}", max_active_tis_per_dag=hands.tables_at_once, **shared)
+            step = {**shared, "step": label, "spark_conn_id": connections.spark}
+            plan = PolicyStepOperator(task_id=f"plan_{label}", plan=True, trigger_rule=TriggerRule.NONE_FAILED, retries=1, **step)
+            run = PolicyStepOperator(task_id=f"run_{label}", max_active_tis_per_dag=tables_at_once, **step)
             if previous is not None:
                 previous >> plan
             plan >> run
@@ -107,10 +111,9 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], hands: Han
             previous = run
         check = CheckTableOperator(
             task_id="verify",
-            work=work,
-            catalog_conn_id=hands.catalog_conn_id,
             trigger_rule=TriggerRule.NONE_FAILED,
-            map_index_template="{{ task.work['table'] }}",
+            map_index_template="{{ task.table_work['table'] }}",
+            **shared,
         )
         if previous is not None:
             previous >> check
@@ -124,8 +127,13 @@ def _fill(policy_file: Path, schedule: str | None, labels: list[str], hands: Han
             print(f"{entry['table']}: {entry['action']}: {entry['status']}, {size}")
         return done
 
-    group = maintain.expand(work=tables.output)
-    group >> report(outputs)
+    group = maintain.expand(table_work=tables.output)
+    told = report(outputs)
+    # Airflow takes a run's state from its last tasks, and report runs whatever happened. A failure reaches verify, because no task
+    # of a table runs after one that failed.
+    outcome = EmptyOperator(task_id="outcome", trigger_rule=TriggerRule.NONE_FAILED)
+    group >> told
+    [tables, group, told] >> outcome
 
 
 def _dag(name: str, schedule: str | None, policy: Policy, policy_file: Path) -> DAG:
@@ -146,18 +154,5 @@ def _documentation(schedule: str | None, policy_file: Path, labels: list[str]) -
     return (
         f"### Table maintenance ({schedule or 'on demand'})\n\nBuilt from `{policy_file.name}`. For every table of the catalog "
         f"that the policy gives work, in this order:\n\n{steps}\n\nthen `verify` checks the table. A table that fails stops alone; "
-        "`discover` logs the verdict for every table, also why there is nothing to do."
+        "`outcome` then fails the run. `discover` logs the verdict for every table, also why there is nothing to do."
     )
-
-
-def _dag_id(base: str, schedule: str | None) -> str:
-    plain = "".join(c if c.isalnum() else "_" for c in schedule or "").strip("_")
-    suffix = _PRESETS.get(schedule, plain)
-    return f"{base}__{suffix}" if suffix else base
-
-
-def _layers(policy: Policy) -> Iterator[Settings]:
-    yield policy.defaults
-    yield from policy.catalogs.values()
-    yield from policy.namespaces.values()
-    yield from policy.tables

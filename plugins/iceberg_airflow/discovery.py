@@ -11,17 +11,29 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from iceberg_airflow.work import Answer, Request, StepWork, TableWork
-from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
-from iceberg_ops.config.policy import EffectiveStep, Policy, effective, load_policy
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.config.policy import EffectiveStep, Policy, effective
+from iceberg_ops.config.policy_lint import load_policy
+from iceberg_ops.errors import IcebergOpsError, OptionError
 
 
 def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
-    """A verdict for each table, sorted by name."""
-    return Answer(tables=[verdict(policy, f"{catalog.name}.{name}", request.schedule) for name in sorted(_tables(catalog, ()))])
+    """A verdict for each table, sorted by name. Raises OptionError for a catalog that the policy does not name: its defaults are
+    not meant for every catalog that a connection leads to."""
+    if catalog.name not in policy.catalogs:
+        known = ", ".join(policy.catalogs) or "none"
+        raise OptionError(
+            f"{Path(request.policy).name}: no catalog {catalog.name!r}, which is the connection's: the policy's catalogs are "
+            f"{known}; name it there if the policy is meant for its tables"
+        )
+    return Answer(
+        tables=[_verdict(policy, catalog.name, identifier, request.schedule) for identifier in sorted(_tables(catalog, ()))]
+    )
 
 
 def verdict(policy: Policy, table: str, schedule: str | None) -> TableWork:
@@ -54,13 +66,28 @@ def main(arguments: list[str]) -> int:
     except IcebergOpsError as e:
         print(f"error: {e.code}: {e}", file=sys.stderr)
         return 1
+    except OSError as e:
+        print(f"error: {OptionError.code}: policy {request.policy}: {e.strerror}", file=sys.stderr)
+        return 1
     answer_path.write_bytes(to_json(answer))
     return 0
 
 
-def _tables(catalog: Catalog, namespace: tuple[str, ...]) -> Iterator[str]:
+def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str | None) -> TableWork:
+    found = verdict(policy, ".".join((catalog, *identifier)), schedule)
+    if not found.steps or not any("." in part for part in identifier):
+        return found
+    parts = " / ".join(identifier)
+    refused = (
+        f"not supported: maintaining {parts}, because a job names a table as "
+        "catalog.namespace.name, and a name here has a dot: rename it, or disable the table in the policy"
+    )
+    return replace(found, refused=refused)
+
+
+def _tables(catalog: Catalog, namespace: tuple[str, ...]) -> Iterator[Identifier]:
     for child in catalog.list_namespaces(namespace):
-        yield from (".".join(identifier) for identifier in catalog.list_tables(child))
+        yield from catalog.list_tables(child)
         yield from _tables(catalog, child)
 
 

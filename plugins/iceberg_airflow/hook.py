@@ -2,27 +2,36 @@
 
 The connection's ``extra`` holds ``name`` (the catalog's, first part of every table name), ``type`` (``sql``, ``filesystem``,
 ...) and the catalog's properties. Login and password, where given, are put into the ``uri`` property, so that secrets stay in
-the connection. Example::
+the connection. ``deployment`` in the extra names this Airflow; it becomes part of default run keys. Example::
 
-    AIRFLOW_CONN_ICEBERG_DEFAULT='{"conn_type": "iceberg_ops", "extra": {"name": "lake", "type": "sql", "uri":
-    "sqlite:////data/catalog.db",
-                                   "warehouse": "/data/warehouse"}}'
+    AIRFLOW_CONN_ICEBERG_DEFAULT='{"conn_type": "iceberg_ops", "extra": {"name": "lake", "type": "sql",
+                                   "uri": "sqlite:////data/catalog.db", "warehouse": "/data/warehouse"}}'
 
-Opening the catalog is the engine's work, in the job's own process: a worker never holds one.
+Every secret is masked in the task's log in each form it may be printed in: Airflow itself masks the password only as written in the
+connection. Opening the catalog is the engine's work, in the job's own process: a worker never holds one.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from airflow.sdk import BaseHook, Connection
 
+from iceberg_airflow.masking import mask
+from iceberg_airflow.processes import Processes, run_module
+from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.errors import OptionError
+from iceberg_ops.config.secrets import hide, secrets_of
+from iceberg_ops.errors import IcebergOpsError, OptionError
 
 DEFAULT_CONNECTION = "iceberg_default"
+CONNECTION_TYPE = "iceberg_ops"
+HOOK_NAME = "Iceberg catalog"
+_NOT_PROPERTIES = ("name", "type", "deployment")
 
 
 class IcebergCatalogHook(BaseHook):
@@ -30,8 +39,8 @@ class IcebergCatalogHook(BaseHook):
 
     conn_name_attr = "catalog_conn_id"
     default_conn_name = DEFAULT_CONNECTION
-    conn_type = "iceberg_ops"
-    hook_name = "Iceberg catalog"
+    conn_type = CONNECTION_TYPE
+    hook_name = HOOK_NAME
 
     def __init__(self, catalog_conn_id: str = DEFAULT_CONNECTION) -> None:
         super().__init__()
@@ -41,40 +50,69 @@ class IcebergCatalogHook(BaseHook):
         """The catalog's settings. Raises OptionError that names the connection and what is wrong with it."""
         return catalog_config(self.get_connection(self.catalog_conn_id))
 
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        return {
-            "hidden_fields": ["port", "schema", "host"],
-            "relabeling": {"login": "Catalog user", "password": "Catalog password"},
-            "placeholders": {
-                "extra": '{"name": "lake", "type": "sql", "uri": "postgresql://db/iceberg", "warehouse": "s3://lake/"}'
-            },
-        }
+    def deployment(self) -> str | None:
+        """What this Airflow is called where several work on one catalog. Raises OptionError."""
+        return deployment_of(self.get_connection(self.catalog_conn_id))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Open the catalog and list its namespaces, in a process of its own: whether that worked, and a line about it."""
+        try:
+            config = self.get_conn()
+        except IcebergOpsError as e:
+            return False, str(e)
+        try:
+            with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
+                path, answer = Path(folder) / "catalog.json", Path(folder) / "answer.txt"
+                run_module(Processes(), "iceberg_airflow.connection_test", [str(path), str(answer)], {path: to_json(config)})
+                return True, answer.read_text()
+        except IcebergOpsError as e:
+            return False, hide(f"{e.code}: {e}", secrets_of(config.properties))
 
 
 def catalog_config(connection: Connection) -> CatalogConfig:
-    """A connection as catalog settings. Raises OptionError."""
-    extra: Mapping[str, Any] = connection.extra_dejson
+    """A connection as catalog settings, its secrets masked in the log from now on. Raises OptionError."""
+    extra = _extra(connection)
     where = f"connection {connection.conn_id}"
     for key in ("name", "type"):
         if not isinstance(extra.get(key), str) or not extra[key]:
             raise OptionError(f"{where}: extra must hold {key!r}, the catalog's {key}")
+    if "." in extra["name"]:
+        raise OptionError(f"{where}: extra 'name' must have no dot: it is the first part of every table's name")
     wrong = sorted(k for k, v in extra.items() if not isinstance(v, (str, int, float)))
     if wrong:
         raise OptionError(f"{where}: extra {wrong[0]!r} must be text, a number, true or false")
-    properties = {k: _text(v) for k, v in extra.items() if k not in ("name", "type")}
+    properties = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
     if connection.login and "uri" in properties:
-        properties["uri"] = _with_login(properties["uri"], connection.login, connection.password)
+        properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
+    mask(secrets_of({**properties, "password": connection.password or ""}))
     return CatalogConfig(name=extra["name"], type=extra["type"], properties=properties)
+
+
+def deployment_of(connection: Connection) -> str | None:
+    """The extra's ``deployment``. Raises OptionError for one that is not text."""
+    found = _extra(connection).get("deployment")
+    if found is not None and (not isinstance(found, str) or not found.strip() or "/" in found):
+        raise OptionError(f"connection {connection.conn_id}: extra 'deployment' must be a name without a slash")
+    return found
+
+
+def _extra(connection: Connection) -> Mapping[str, Any]:
+    extra = connection.extra_dejson
+    if not isinstance(extra, Mapping):
+        raise OptionError(f"connection {connection.conn_id}: extra must be a JSON object, not a {type(extra).__name__}")
+    return extra
 
 
 def _text(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _with_login(uri: str, login: str, password: str | None) -> str:
+def _with_login(uri: str, login: str, password: str | None, where: str) -> str:
     """``uri`` with user and password before the host, unless it names a user already."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
     if not parts.netloc or "@" in parts.netloc:
         return uri
     user = quote(login, safe="") + (f":{quote(password, safe='')}" if password else "")

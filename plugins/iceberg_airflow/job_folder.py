@@ -1,21 +1,37 @@
-"""Where a task's job specs and reports lie, and how they are named.
+"""Where the job spec and the report of a task's try lie, and how the folder is named.
 
-``ICEBERG_OPS_JOBS`` names the folder (default ``$AIRFLOW_HOME/iceberg_jobs``); it must be one that workers share if reports are
-to be read elsewhere. One folder per try, so that a retry overwrites nothing. Job specs may hold a catalog's secrets: files are
-the owner's alone.
+``ICEBERG_OPS_JOBS`` names the root (default ``$AIRFLOW_HOME/iceberg_jobs``); it must be one that workers share if reports are to be
+read elsewhere. Below it each try of each task has a folder of its own, ``<dag>/<run>/<task>/[<map index>/]try-<n>``: no two tries
+share one, whatever characters their ids have. Folders are the owner's alone, and no symbolic link below the root is followed.
+
+A folder keeps the job spec without secrets and the report. Files with secrets (``private``) exist only while the job runs. Folders
+that are older than ``ICEBERG_OPS_JOBS_KEEP`` (default ``30d``) are removed by later tasks.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from iceberg_ops.config.document import to_json
-from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.config.secrets import without_secrets
+from iceberg_ops.errors import OptionError
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
+ROOT_VARIABLE = "ICEBERG_OPS_JOBS"
+SPEC, REPORT = "job.json", "report.json"
+PRIVATE = "private-"
+"""How the names of files with secrets begin."""
+
+_MOST_BYTES = 200
+"""Longer names are cut and get a digest: file systems allow 255 bytes, ids of Airflow 250 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +46,8 @@ class TryIdentity:
 
     @property
     def task_key(self) -> str:
-        """``dag/run/task[/index]``: the same for every try, so a retry of a job carries the same run key."""
-        index = f"/{self.map_index}" if self.map_index >= 0 else ""
-        return f"{self.dag_id}/{self.run_id}/{self.task_id}{index}"
+        """``dag/run/task``: the same for every try and every map index. A slash or percent sign in an id is percent-encoded."""
+        return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in (self.dag_id, self.run_id, self.task_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +58,65 @@ class JobFolder:
 
     @classmethod
     def of(cls, identity: TryIdentity) -> JobFolder:
-        parts = [_UNSAFE.sub("_", part) for part in identity.task_key.split("/")]
-        return cls(jobs_root().joinpath(*parts, f"try-{identity.try_number}"))
-
-    @property
-    def spec(self) -> Path:
-        return self.folder / "job.json"
+        """The folder of a try, made if it is not there. Raises OptionError where a symbolic link or a file is in its place."""
+        index = [f"{identity.map_index}"] if identity.map_index >= 0 else []
+        names = [folder_name(part) for part in (identity.dag_id, identity.run_id, identity.task_id)]
+        return cls(_make(jobs_root(), [*names, *index, f"try-{identity.try_number}"]))
 
     @property
     def report(self) -> Path:
-        return self.folder / "report.json"
+        return self.folder / REPORT
+
+    def private(self, name: str) -> Path:
+        """Where a file with secrets lies while a process needs it."""
+        return self.folder / f"{PRIVATE}{name}"
 
     def write(self, job: JobSpec) -> Path:
-        """Write the job spec, readable by the owner only, and return its path."""
+        """Write the job spec without secrets, for whoever asks later what was to be done; a report of before is removed."""
         self.report.unlink(missing_ok=True)
-        return self.write_private(self.spec.name, to_json(job))
-
-    def write_private(self, name: str, data: bytes) -> Path:
-        """Write a file that only the owner reads, and return its path."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.folder / name
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        path = self.folder / SPEC
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "wb") as out:
-            out.write(data)
+            out.write(to_json(_shown(job)))
         return path
 
 
 def jobs_root() -> Path:
-    """The folder of all job specs and reports."""
+    """The folder of all job folders."""
     home = os.environ.get("AIRFLOW_HOME", "~/airflow")
-    return Path(os.environ.get("ICEBERG_OPS_JOBS") or Path(home).expanduser() / "iceberg_jobs").absolute()
+    return Path(os.environ.get(ROOT_VARIABLE) or Path(home).expanduser() / "iceberg_jobs").absolute()
+
+
+def folder_name(part: str) -> str:
+    """An id as a name in a file system; different ids have different names.
+
+    Letters, digits and ``_-=.`` stay, everything else is percent-encoded, and so is a leading dot (``..`` leads out of the folder).
+    A name of more than 200 bytes is cut; ``%-`` and a digest of the id, which no encoding contains, keep it apart."""
+    encoded = quote(part, safe="=").replace("~", "%7E")
+    encoded = re.sub(r"^\.", "%2E", encoded)
+    if len(encoded) <= _MOST_BYTES:
+        return encoded or "%"
+    return f"{encoded[: _MOST_BYTES - 66]}%-{sha256(part.encode()).hexdigest()}"
+
+
+def _make(root: Path, names: list[str]) -> Path:
+    root.mkdir(parents=True, exist_ok=True)
+    path = root
+    for name in names:
+        path = path / name
+        path.mkdir(exist_ok=True, mode=0o700)
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise OptionError(f"job folder {path} must be a folder, not a symbolic link: remove it, or set {ROOT_VARIABLE}")
+    return path
+
+
+def _shown(job: JobSpec) -> JobSpec:
+    source = job.source
+    if source is not None and source.catalog is not None:
+        source = replace(source, catalog=_without_secrets(source.catalog))
+    return replace(job, catalog=_without_secrets(job.catalog), source=source)
+
+
+def _without_secrets(catalog: CatalogConfig) -> CatalogConfig:
+    return replace(catalog, properties=without_secrets(catalog.properties))

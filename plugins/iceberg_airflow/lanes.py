@@ -1,45 +1,37 @@
-"""Starting an engine on a job spec: ``spark-submit`` through Airflow's Spark hook, or ``iceberg-ops`` in a process of its own.
+"""Starting an engine on a job spec: ``spark-submit`` on the Spark connection's master, or ``iceberg-ops`` on this machine.
 
-A lane streams the engine's output to the task's log and gives the exit code and last line back; it never reads the report and never
-raises for a job that failed. Both run the interpreter that runs Airflow, so that driver, executors and host agree on Python.
+A lane streams the engine's output to the task's log and gives the exit code and last line back; it never reads the report and
+never raises for a job that failed. Both run the interpreter that runs Airflow, so that driver, executors and host agree on Python.
+The job spec, which may hold secrets, exists only while the engine runs.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import signal
-import subprocess
 import sys
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from iceberg_airflow.java import find_java
+from iceberg_airflow.masking import mask
+from iceberg_airflow.outcome import Ended
+from iceberg_airflow.processes import Processes, project_folder, python_environment
+from iceberg_ops.config.secrets import is_secret, secrets_of
 from iceberg_ops.errors import OptionError, RuntimeMissingError
-
-_TERM_SECONDS = 10
-APPLICATION = Path(__file__).resolve().parents[2] / "spark_jobs" / "main.py"
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How an engine's process ended."""
-
-    exit_code: int
-    last_line: str = ""
 
 
 class Lane(Protocol):
-    """An engine that can be started on a job spec, and killed."""
+    """An engine that can be started on a job spec."""
 
-    def run(self, spec: Path) -> Ended: ...
-
-    def kill(self) -> None: ...
+    def run(self, spec: Path, document: bytes) -> Ended:
+        """Run the job ``document``, which lies at ``spec`` meanwhile."""
+        ...
 
 
 @dataclass(slots=True)
@@ -47,41 +39,48 @@ class SparkLane:
     """``spark-submit spark_jobs/main.py --job-spec FILE`` in client mode, on the master that the connection names."""
 
     log: Any
+    processes: Processes
     name: str
     conn_id: str = "spark_default"
     conf: Mapping[str, str] = field(default_factory=dict)
     driver_memory: str | None = None
-    _hook: Any = None
 
-    def run(self, spec: Path) -> Ended:
-        """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection."""
+    def run(self, spec: Path, document: bytes) -> Ended:
+        """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection and for cluster mode."""
         self.log.info("%s", find_java())
         require_connection(self.conn_id)
-        self._hook = self._make_hook(spec)
-        try:
-            self._hook.submit(str(application()))
-        except AirflowException as e:
-            # The hook puts the output's tail into its message; it is in the log already, and the report says more.
-            self.log.info("spark-submit did not succeed: %s", str(e).splitlines()[0][:300])
-            lines = [line for line in str(e).splitlines() if line.strip()]
-            return Ended(1, lines[-1].strip() if len(lines) > 1 else "")
-        return Ended(0)
+        files = {spec: document}
+        secret = {name: value for name, value in self.conf.items() if is_secret(name)}
+        if secret:
+            mask(secrets_of(secret))
+            files[_settings_beside(spec)] = _properties(secret)
+        command = self.command(spec)
+        return self.processes.run(command, environment=python_environment(), files=files, heard=_to_log(self.log))
 
-    def kill(self) -> None:
-        if self._hook is not None:
-            self._hook.on_kill()
-
-    def _make_hook(self, spec: Path) -> Any:
+    def command(self, spec: Path) -> list[str]:
+        """The spark-submit call as Airflow's hook makes it from the connection. Settings that hold secrets are in a file beside the
+        job spec: every user of the machine sees a command line. Raises OptionError for cluster mode."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        return SparkSubmitHook(
+        plain = {name: value for name, value in self.conf.items() if not is_secret(name)}
+        hook = SparkSubmitHook(
             conn_id=self.conn_id,
             name=self.name,
-            conf={**quiet_driver(), **self.conf},
+            conf={**quiet_driver(), **plain},
+            properties_file=str(_settings_beside(spec)) if len(plain) < len(self.conf) else None,
             driver_memory=self.driver_memory or os.environ.get("ICEBERG_OPS_DRIVER_MEMORY"),
             application_args=["--job-spec", str(spec)],
             env_vars=python_environment(),
         )
+        command = list(hook._build_spark_submit_command(str(application())))
+        if "--properties-file" in command:
+            command.insert(command.index("--properties-file"), "--load-spark-defaults")
+        if _is_cluster_mode(command):
+            raise OptionError(
+                f"Spark connection {self.conn_id!r} asks for deploy mode cluster: the driver must run on the worker (client mode), "
+                "where the job spec lies and where a stopped task can end it"
+            )
+        return command
 
 
 @dataclass(slots=True)
@@ -89,49 +88,12 @@ class LocalLane:
     """``iceberg-ops run --job-spec FILE``: no JVM, for tables that one machine handles."""
 
     log: Any
-    command: tuple[str, ...] = (sys.executable, "-m", "iceberg_ops.cli.main", "run")
-    _process: subprocess.Popen[str] | None = None
+    processes: Processes
+    program: tuple[str, ...] = (sys.executable, "-m", "iceberg_ops.cli.main", "run")
 
-    def run(self, spec: Path) -> Ended:
-        self._process = subprocess.Popen(
-            [*self.command, "--job-spec", str(spec)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env={**os.environ, **python_environment()},
-            start_new_session=True,
-        )
-        last: deque[str] = deque(maxlen=1)
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.strip():
-                last.append(line.strip())
-                self.log.info("%s", line.rstrip())
-        return Ended(self._process.wait(), last[0] if last else "")
-
-    def kill(self) -> None:
-        """End the process group: SIGTERM, and SIGKILL after ten seconds."""
-        process = self._process
-        if process is None or process.poll() is not None:
-            return
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(timeout=_TERM_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-
-
-def python_environment() -> dict[str, str]:
-    """Variables that make Spark use the running interpreter, and let the application find the packages."""
-    root = str(APPLICATION.parents[1])
-    known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != root]
-    return {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([root, *known]),
-    }
+    def run(self, spec: Path, document: bytes) -> Ended:
+        command = [*self.program, "--job-spec", str(spec)]
+        return self.processes.run(command, environment=python_environment(), files={spec: document}, heard=_to_log(self.log))
 
 
 def quiet_driver() -> dict[str, str]:
@@ -142,7 +104,7 @@ def quiet_driver() -> dict[str, str]:
 
 def application() -> Path:
     """The spark-submit entry: ``ICEBERG_OPS_SPARK_APPLICATION``, or the one beside this plugin. Raises RuntimeMissingError."""
-    path = Path(os.environ.get("ICEBERG_OPS_SPARK_APPLICATION") or APPLICATION)
+    path = Path(os.environ.get("ICEBERG_OPS_SPARK_APPLICATION") or project_folder() / "spark_jobs" / "main.py")
     if not path.is_file():
         raise RuntimeMissingError(f"Spark application {path} is not there: set ICEBERG_OPS_SPARK_APPLICATION to spark_jobs/main.py")
     return path
@@ -162,3 +124,29 @@ def spark_master(conn_id: str) -> str | None:
         return BaseHook.get_connection(conn_id).host
     except AirflowNotFoundException:
         return None
+
+
+def _settings_beside(spec: Path) -> Path:
+    return spec.with_name(f"{spec.name}.spark.properties")
+
+
+def _properties(settings: Mapping[str, str]) -> bytes:
+    """A Java properties file. Its backslash escapes, and only ASCII is safe in it."""
+    lines = [f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in settings.items()]
+    return "".join(lines).encode("ascii")
+
+
+def _escaped(text: str) -> str:
+    """Every character that a properties file could take for something else, as its code."""
+    utf16 = text.encode("utf-16-be")
+    units = [int.from_bytes(utf16[i : i + 2], "big") for i in range(0, len(utf16), 2)]
+    return "".join(chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)
+
+
+def _is_cluster_mode(command: list[str]) -> bool:
+    pairs = list(itertools.pairwise(command))
+    return ("--deploy-mode", "cluster") in pairs or ("--conf", "spark.submit.deployMode=cluster") in pairs
+
+
+def _to_log(log: Any) -> Any:
+    return lambda line: log.info("%s", line)

@@ -1,47 +1,73 @@
 """Operators: one task, one job spec, one report.
 
-``IcebergOpsOperator`` runs any job of ``iceberg_ops.config.job_spec``; the others name what a DAG author means. Each try writes
-its job spec, starts the lane's engine, reads the report, tells it in the log, pushes report URI and five numbers to XCom, and
-raises the typed error the report names, so that the log ends with that one line. Exactly-once effect comes from the run key,
-which stays the same for every try and, where the author gives one, for every run that means the same work.
+``IcebergOpsOperator`` runs any job of ``iceberg_ops.config.job_spec``; the others name what a DAG author means. Each try writes its
+job spec, starts the lane's engine, reads the report, tells it in the log, pushes report URI and five numbers to XCom, and raises
+the typed error the report names, so that the log ends with that one line. Exactly-once effect comes from the run key
+(``iceberg_airflow.run_keys``). A task that is stopped ends its engine with everything that the engine started.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
-from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.job_folder import JobFolder, TryIdentity
+from iceberg_airflow.job_sweep import sweep
 from iceberg_airflow.lanes import Lane, LocalLane, SparkLane, spark_master
+from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import narrate, read_report, summary
-from iceberg_airflow.processes import run_python
+from iceberg_airflow.processes import Processes, run_module
+from iceberg_airflow.rendering import ExactRendering, flag, optional_text, text
 from iceberg_airflow.retry_policy import iceberg_retry_policy
+from iceberg_airflow.run_keys import default_run_key, work_of
+from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, RowChange, Source
 from iceberg_ops.config.lanes import SHARED_BY_TASKS, is_this_machine
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import OptionError
 
 SPARK_CONNECTION = "spark_default"
-_FALSE_WORDS = ("", "false", "no", "0", "none")
+_NEEDS_WHERE = ("delete", "update")
 
 
-class IcebergOpsOperator(BaseOperator):
+class GuardedOperator(ExactRendering):
+    """Base of operators whose work is done by other processes: they end with the task."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if self.retry_policy is None:  # neither the author nor the DAG's default_args chose one
+            self.retry_policy = iceberg_retry_policy()
+        self._processes = Processes()
+
+    def on_kill(self) -> None:
+        self._processes.kill()
+
+    def job_folder(self, identity: TryIdentity) -> JobFolder:
+        """The folder of this try; what earlier ones left is tidied up."""
+        folder = JobFolder.of(identity)
+        sweep(folder, log=self.log)
+        return folder
+
+
+class IcebergOpsOperator(GuardedOperator):
     """Run one job on one table.
 
     :param job: an action or row operation, as in a job spec (templated)
-    :param table: ``namespace.table`` or ``catalog.namespace.table`` (templated)
+    :param table: ``namespace.table``, or ``catalog.namespace.table`` with the connection's catalog (templated)
     :param options: the job's options under Iceberg's names (templated)
-    :param where: Spark SQL condition (templated)
+    :param where: Spark SQL condition (templated). ``delete`` and ``update`` need one; ``true`` is every row
     :param source: rows to read, as the job spec's ``source`` (templated)
     :param change: write mode, SET, ON and clauses, as the job spec's ``change`` (templated)
     :param run_key: names the work; a commit with this key is made once, however often the task runs. Default: DAG, run, task and
-        map index, so a retry or a cleared task of the same run repeats nothing (templated)
+        a digest of the work, so a retry or a cleared task of the same run repeats nothing (templated)
+    :param work: what the work is, where the digest of its fields says too much: a source's path that differs in each run, say
+        (templated). A run key that is known with other work is an error
     :param lane: ``spark``, ``local``, or ``auto``: row operations on Spark, maintenance local, but for rewrites and statistics of
         as many bytes as the catalog's ``spark-from-bytes`` where the Spark connection's master is a cluster (templated)
     :param plan_only: a dry run: plan, write nothing (templated). BaseOperator's own ``dry_run`` is something else
@@ -50,7 +76,7 @@ class IcebergOpsOperator(BaseOperator):
 
     template_fields: Sequence[str] = (
         *("job", "table", "options", "where", "branch", "source", "change"),
-        *("run_key", "plan_id", "lane", "plan_only"),
+        *("run_key", "work", "plan_id", "lane", "plan_only"),
     )
     template_fields_renderers = {"options": "json", "source": "json", "change": "json", "where": "sql"}  # noqa: RUF012
     ui_color = "#d5e8f6"
@@ -69,6 +95,7 @@ class IcebergOpsOperator(BaseOperator):
         source: Mapping[str, Any] | None = None,
         change: Mapping[str, Any] | None = None,
         run_key: str | None = None,
+        work: str | None = None,
         plan_id: str | None = None,
         plan_only: bool | str = False,
         skip_if_nothing: bool = False,
@@ -76,7 +103,6 @@ class IcebergOpsOperator(BaseOperator):
         driver_memory: str | None = None,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("retry_policy", iceberg_retry_policy())
         super().__init__(**kwargs)
         self.job = job
         self.table = table
@@ -89,22 +115,22 @@ class IcebergOpsOperator(BaseOperator):
         self.source = source
         self.change = change
         self.run_key = run_key
+        self.work = work
         self.plan_id = plan_id
         self.plan_only = plan_only
         self.skip_if_nothing = skip_if_nothing
         self.spark_conf = spark_conf or {}
         self.driver_memory = driver_memory
-        self._running: Lane | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the job. Raises the typed error of the report, AirflowSkipException as asked."""
         identity = identity_of(context)
-        folder = JobFolder.of(identity)
+        folder = self.job_folder(identity)
         job = self._in_lane(self.job_spec(identity, folder), folder)
         path = folder.write(job)
         self.log.info("%s on %s, job spec %s", job.job, job.table, path)
-        ended = self._start(job).run(path)
-        report = read_report(folder.report, exit_code=ended.exit_code, last_line=ended.last_line)
+        ended = self._lane_of(job).run(folder.private(path.name), to_json(job))
+        report = read_report(folder.report, job, ended)
         for line in narrate(report):
             self.log.info("%s", line)
         if self.skip_if_nothing and report.status == "nothing-to-do":
@@ -113,24 +139,29 @@ class IcebergOpsOperator(BaseOperator):
 
     def job_spec(self, identity: TryIdentity, folder: JobFolder) -> JobSpec:
         """The document for one try. Raises OptionError when a field does not fit."""
-        catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
-        table = self.table if self.table.startswith(f"{catalog.name}.") else f"{catalog.name}.{self.table}"
+        hook = IcebergCatalogHook(self.catalog_conn_id)
+        catalog = hook.get_conn()
+        job = text("job", self.job)
         fields: dict[str, Any] = {
-            "job": self.job,
-            "table": table,
+            "job": job,
+            "table": full_name(text("table", self.table), catalog.name),
             "catalog": msgspec.to_builtins(catalog),
-            "options": {str(k): _option_text(v) for k, v in self.options.items()},
-            "where": self.where or None,
-            "branch": self.branch,
-            "dry-run": _truth(self.plan_only),
+            "options": {str(k): _option_text(k, v) for k, v in _mapping("options", self.options).items()},
+            "where": _condition(job, self.where),
+            "branch": text("branch", self.branch),
+            "dry-run": flag("plan_only", self.plan_only),
             "lane": self.chosen_lane(),
-            "run-key": self.run_key or identity.task_key,
-            "plan-id": self.plan_id or None,
-            "source": None if self.source is None else msgspec.to_builtins(_document(self.source, Source)),
-            "change": None if self.change is None else msgspec.to_builtins(_document(self.change, RowChange)),
+            "plan-id": optional_text("plan_id", self.plan_id),
+            "source": _part("source", self.source, Source),
+            "change": _part("change", self.change, RowChange),
+            "job-id": str(uuid.uuid4()),
             "report": str(folder.report),
         }
-        return cast(JobSpec, _document(fields, JobSpec))
+        spec = cast(JobSpec, _document(fields, JobSpec))
+        mask(spec.secrets())
+        work = optional_text("work", self.work) or work_of(spec)
+        key = optional_text("run_key", self.run_key) or default_run_key(identity, work, hook.deployment())
+        return msgspec.structs.replace(spec, run_key=key, work=work)
 
     def chosen_lane(self) -> str:
         """``local`` or ``spark``; row operations need SQL, so ``auto`` is Spark for them. Raises OptionError for another word."""
@@ -138,7 +169,7 @@ class IcebergOpsOperator(BaseOperator):
             raise OptionError(f"lane {self.lane!r} must be auto, local or spark")
         if self.lane != "auto":
             return self.lane
-        return "local" if self.job in TABLE_ACTIONS or _truth(self.plan_only) else "spark"
+        return "local" if self.job in TABLE_ACTIONS or flag("plan_only", self.plan_only) else "spark"
 
     def _in_lane(self, job: JobSpec, folder: JobFolder) -> JobSpec:
         """With lane ``auto`` a large rewrite goes to Spark, if the connection's master brings other machines."""
@@ -147,9 +178,9 @@ class IcebergOpsOperator(BaseOperator):
         master = spark_master(self.spark_conn_id)
         if master is None or is_this_machine(master):
             return job
-        answer = folder.folder / "lane.json"
-        path = folder.write(msgspec.structs.replace(job, lane="auto"))
-        run_python(["-m", "iceberg_airflow.lane_choice", str(path), master, str(answer)])
+        answer, path = folder.folder / "lane.json", folder.private("question.json")
+        asked = {path: to_json(msgspec.structs.replace(job, lane="auto"))}
+        run_module(self._processes, "iceberg_airflow.lane_choice", [str(path), master, str(answer)], asked)
         chosen = json.loads(answer.read_bytes())
         self.log.info("lane %s: %s", chosen["lane"], chosen["reason"])
         return msgspec.structs.replace(job, lane=chosen["lane"], lane_reason=chosen["reason"])
@@ -158,22 +189,17 @@ class IcebergOpsOperator(BaseOperator):
         """What goes to XCom."""
         return summary(report, uri)
 
-    def on_kill(self) -> None:
-        if self._running is not None:
-            self._running.kill()
-
-    def _start(self, job: JobSpec) -> Lane:
-        if job.lane == "spark":
-            self._running = SparkLane(
-                log=self.log,
-                name=f"{job.job} {job.table}",
-                conn_id=self.spark_conn_id,
-                conf=self.spark_conf,
-                driver_memory=self.driver_memory,
-            )
-        else:
-            self._running = LocalLane(log=self.log)
-        return self._running
+    def _lane_of(self, job: JobSpec) -> Lane:
+        if job.lane != "spark":
+            return LocalLane(log=self.log, processes=self._processes)
+        return SparkLane(
+            log=self.log,
+            processes=self._processes,
+            name=f"{job.job} {job.table}",
+            conn_id=self.spark_conn_id,
+            conf=self.spark_conf,
+            driver_memory=self.driver_memory,
+        )
 
 
 class IcebergPlanOperator(IcebergOpsOperator):
@@ -246,6 +272,38 @@ def identity_of(context: Any) -> TryIdentity:
     return TryIdentity(ti.dag_id, ti.run_id, ti.task_id, -1 if ti.map_index is None else ti.map_index, ti.try_number)
 
 
+def full_name(table: str, catalog: str) -> str:
+    """``catalog.namespace.table`` of a name with or without the catalog. A name of two parts never has it, so a namespace may be
+    called like its catalog; a nested namespace that begins so needs the full name."""
+    parts = table.split(".")
+    return table if len(parts) > 2 and parts[0] == catalog else f"{catalog}.{table}"
+
+
+def _condition(job: str, where: Any) -> str | None:
+    """Raises OptionError for a missing, empty or false one: it must not change every row."""
+    found = None if where is None else text("where", where)
+    if job in _NEEDS_WHERE and (found is None or not found.strip()):
+        raise OptionError(f"{job} needs a where, and it is empty; where='true' is every row")
+    return found
+
+
+def _part(name: str, value: Any, kind: type[Any]) -> Any:
+    """A nested document, checked. Raises OptionError, also for a condition of a clause that a template left without a value."""
+    if value is None:
+        return None
+    fields = _mapping(name, value)
+    for i, clause in enumerate(fields.get("clauses") or ()):
+        if isinstance(clause, Mapping) and "condition" in clause:
+            text(f"condition of clause {i + 1}", clause["condition"])
+    return msgspec.to_builtins(_document(fields, kind))
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{name} must be a mapping; the template gave a {type(value).__name__}")
+    return value
+
+
 def _document(fields: Mapping[str, Any], kind: type[Any]) -> Any:
     """Fields as a document, strictly. Raises OptionError."""
     try:
@@ -254,10 +312,7 @@ def _document(fields: Mapping[str, Any], kind: type[Any]) -> Any:
         raise OptionError(f"{kind.__name__}: {e}") from None
 
 
-def _option_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _truth(value: bool | str) -> bool:
-    """A flag that a template may have made text."""
-    return value if isinstance(value, bool) else str(value).strip().lower() not in _FALSE_WORDS
+def _option_text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, float) else text(f"option {name}", value)

@@ -1,40 +1,75 @@
 """What became of a job: its report, or the typed error it ended with.
 
-A report of status ``failed`` becomes the exception of the tree that its code names, so a retry policy can tell conflict from bad
-input from unknown outcome. A job that ended without a report was killed or could not start: whether it committed is not known.
+A report is believed only if it is this try's own: of the same job id, run key, table and action. A report of status ``failed``
+becomes the exception of the tree that its code names, so a retry policy can tell conflict from bad input from unknown outcome. A
+job that ended without such a report was killed or could not start: whether it committed is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from iceberg_ops import errors
 from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, ErrorReport, TableState
+from iceberg_ops.config.secrets import hide
 
 NUMBERS = ("data_files", "delete_files", "bytes", "records", "snapshots")
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended: its exit code, 128 + n for signal n, and its last line of output."""
+
+    exit_code: int
+    last_line: str = ""
+
+    @property
+    def killed(self) -> bool:
+        """Whether a signal ended it, for want of memory say: the exit code then tells nothing about the work."""
+        return self.exit_code < 0 or self.exit_code > 128
+
+
 class JobDiedError(errors.CommitStateUnknownError):
-    """The job's process ended without writing a report; the message has its exit code and last line."""
+    """A process ended without saying how its work ended: it was killed, or its report is incomplete or not its own. The message
+    has its exit code and last line."""
 
     code = "JOB_DIED"
 
 
-def read_report(path: Path, *, exit_code: int, last_line: str) -> ActionReport:
+def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
     """The report of a finished job. Raises what the report says; without one what the last line says, or JobDiedError."""
     if not path.is_file():
-        stated = error_of_line(last_line)
+        stated = None if ended.killed else error_of_line(ended.last_line)
         if stated is not None:
             raise stated
-        said = f": {last_line}" if last_line else ""
-        raise JobDiedError(f"the job ended with exit code {exit_code} and wrote no report{said}")
-    report = from_json(path.read_bytes(), ActionReport, str(path))
+        said = f": {hide(ended.last_line, job.secrets())}" if ended.last_line else ""
+        raise JobDiedError(f"the job ended with exit code {ended.exit_code} and wrote no report{said}")
+    try:
+        report = from_json(path.read_bytes(), ActionReport, str(path))
+    except errors.OptionError as e:
+        raise JobDiedError(f"the job ended with exit code {ended.exit_code} and its report cannot be read: {e}") from None
+    _check_own(report, job)
     if report.error is not None or report.status == "failed":
         raise typed_error(report.error or ErrorReport(code="TERMINAL", message=f"{report.action} of {report.table} failed"))
     return report
+
+
+def _check_own(report: ActionReport, job: JobSpec) -> None:
+    """Raise JobDiedError for another job's report. A dry run and a job that was committed before may have no run key."""
+    pairs = [
+        ("table", report.table, job.table),
+        ("action", report.action, job.job),
+        ("run key", report.run_key or job.run_key, job.run_key),
+        ("job id", report.job_id, job.job_id),
+    ]
+    for name, said, asked in pairs:
+        if said != asked:
+            raise JobDiedError(f"the report is another job's: its {name} is {said!r}, this job's is {asked!r}")
 
 
 def typed_error(error: ErrorReport) -> errors.IcebergOpsError:

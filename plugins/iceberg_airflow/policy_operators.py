@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from airflow.sdk import BaseOperator
+from airflow.sdk import conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
-from iceberg_airflow.job_folder import JobFolder
-from iceberg_airflow.lanes import python_environment
-from iceberg_airflow.operators import IcebergOpsOperator, identity_of
-from iceberg_airflow.outcome import error_of_line
-from iceberg_airflow.processes import last_line, run_python
-from iceberg_airflow.retry_policy import iceberg_retry_policy
-from iceberg_airflow.work import Answer, Request, StepWork, TableWork
-from iceberg_ops.config.document import from_json, to_json
-from iceberg_ops.errors import CorruptTableError
+from iceberg_airflow.operators import GuardedOperator, IcebergOpsOperator, full_name, identity_of
+from iceberg_airflow.processes import run_module
+from iceberg_airflow.rendering import text
+from iceberg_airflow.work import Answer, CheckAnswer, CheckRequest, Request, StepWork, TableWork
+from iceberg_ops.config.document import Document, from_json, to_json
+from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
+
+ANSWER = "answer.json"
 
 
-class DiscoverTablesOperator(BaseOperator):
+class CatalogOperator(GuardedOperator):
+    """Base of operators that ask a process of their own about a catalog."""
+
+    def __init__(self, *, catalog_conn_id: str = DEFAULT_CONNECTION, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.catalog_conn_id = catalog_conn_id
+
+    def ask(self, context: Any, module: str, request: Document) -> bytes:
+        """The answer's document. Raises the typed error that the process ended with."""
+        folder = self.job_folder(identity_of(context))
+        asked, answer = folder.private("request.json"), folder.folder / ANSWER
+        answer.unlink(missing_ok=True)
+        run_module(self._processes, module, [str(asked), str(answer)], {asked: to_json(request)})
+        return answer.read_bytes()
+
+
+class DiscoverTablesOperator(CatalogOperator):
     """Give the work of every table that has some, as a list to map over; the verdict of every table is logged.
 
     :param policy: path of the policy file
@@ -34,53 +45,48 @@ class DiscoverTablesOperator(BaseOperator):
 
     ui_color = "#eef3f7"
 
-    def __init__(
-        self, *, policy: str, schedule: str | None = None, catalog_conn_id: str = DEFAULT_CONNECTION, **kwargs: Any
-    ) -> None:
-        kwargs.setdefault("retry_policy", iceberg_retry_policy())
+    def __init__(self, *, policy: str, schedule: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.policy = policy
         self.steps_on = schedule
-        self.catalog_conn_id = catalog_conn_id
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
-        """Raises the typed error that the discovery ended with."""
-        folder = JobFolder.of(identity_of(context))
+        """Raises the typed error that the discovery ended with, OptionError for more tables than Airflow maps over."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
-        request = folder.write_private(
-            "request.json", to_json(Request(catalog=catalog, policy=self.policy, schedule=self.steps_on))
-        )
-        answer = folder.folder / "answer.json"
-        run_python(["-m", "iceberg_airflow.discovery", str(request), str(answer)])
-        found = from_json(answer.read_bytes(), Answer, str(answer)).tables
+        request = Request(catalog=catalog, policy=self.policy, schedule=self.steps_on)
+        found = from_json(self.ask(context, "iceberg_airflow.discovery", request), Answer, ANSWER).tables
         for table in found:
             labels = ", ".join(step.label for step in table.steps)
             self.log.info("%s: %s%s", table.table, table.reason, f": {labels}" if labels else "")
-        return [msgspec.to_builtins(table) for table in found if table.steps]
+        work = [table for table in found if table.steps]
+        _check_count(len(work), conf.getint("core", "max_map_length", fallback=1024))
+        return [msgspec.to_builtins(table) for table in work]
 
 
 class PolicyStepOperator(IcebergOpsOperator):
     """One step of one table's work. Skipped where the table's policy does not have the step, and, as a plan, where nothing is due.
 
-    :param work: the table's work, an item of what DiscoverTablesOperator gives (templated)
+    :param table_work: the table's work, an item of what DiscoverTablesOperator gives (templated)
     :param step: the step's label
     """
 
-    template_fields: Sequence[str] = ("work",)
-    template_fields_renderers = {"work": "json"}  # noqa: RUF012
+    template_fields: Sequence[str] = ("table_work",)
+    template_fields_renderers = {"table_work": "json"}  # noqa: RUF012
 
-    def __init__(self, *, work: Any, step: str, plan: bool = False, **kwargs: Any) -> None:
-        kwargs.setdefault("map_index_template", "{{ task.work['table'] }}")
+    def __init__(self, *, table_work: Any, step: str, plan: bool = False, **kwargs: Any) -> None:
+        kwargs.setdefault("map_index_template", "{{ task.table_work['table'] }}")
         super().__init__(job="", table="", plan_only=plan, skip_if_nothing=plan, **kwargs)
-        self.work = work
+        self.table_work = table_work
         self.step = step
         self.plan = plan
 
     def execute(self, context: Any) -> dict[str, Any]:
-        work = msgspec.convert(self.work, TableWork)
+        work = msgspec.convert(self.table_work, TableWork)
         step = next((step for step in work.steps if step.label == self.step), None)
         if step is None:
             raise AirflowSkipException(f"the policy of {work.table} has no step {self.step}")
+        if work.refused is not None:
+            raise UnsupportedError(work.refused)
         self._take(work.table, step)
         return super().execute(context)
 
@@ -90,46 +96,41 @@ class PolicyStepOperator(IcebergOpsOperator):
         self.lane = "local" if self.plan else step.lane
 
 
-class CheckTableOperator(BaseOperator):
+class CheckTableOperator(CatalogOperator):
     """``iceberg-ops check``: everything the table refers to exists, parses and adds up.
 
-    :param work: a table's work (templated), or
+    :param table_work: a table's work (templated), or
     :param table: its name (templated)
     """
 
-    template_fields: Sequence[str] = ("work", "table")
+    template_fields: Sequence[str] = ("table_work", "table")
     ui_color = "#dff0d8"
 
-    def __init__(
-        self, *, work: Any = None, table: str | None = None, catalog_conn_id: str = DEFAULT_CONNECTION, **kwargs: Any
-    ) -> None:
-        kwargs.setdefault("retry_policy", iceberg_retry_policy())
+    def __init__(self, *, table_work: Any = None, table: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.work = work
+        self.table_work = table_work
         self.table = table
-        self.catalog_conn_id = catalog_conn_id
 
     def execute(self, context: Any) -> str:
         """Raises CorruptTableError with the first finding; all of them are in the log."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
-        table = str(self.work["table"] if isinstance(self.work, Mapping) else self.table)
-        table = table if table.startswith(f"{catalog.name}.") else f"{catalog.name}.{table}"
-        folder = JobFolder.of(identity_of(context))
-        # JSON is YAML: the catalogs file holds secrets, so it lies beside the job specs.
-        document = json.dumps({"catalogs": [msgspec.to_builtins(catalog)]}).encode()
-        catalogs = folder.write_private("catalogs.yml", document)
-        done = subprocess.run(
-            [sys.executable, "-m", "iceberg_ops.cli.main", "check", table],
-            env={**os.environ, **python_environment(), "ICEBERG_OPS_CATALOGS": str(catalogs)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        lines = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if line.strip()]
-        for line in lines:
+        named = self.table_work["table"] if isinstance(self.table_work, Mapping) else self.table
+        table = full_name(text("table", named), catalog.name)
+        answer = self.ask(context, "iceberg_airflow.table_check", CheckRequest(catalog=catalog, table=table))
+        found = from_json(answer, CheckAnswer, ANSWER)
+        self.log.info("%s: %d errors, %d warnings in %s", table, len(found.errors), len(found.warnings), found.looked)
+        for line in (*found.errors, *found.warnings):
             self.log.info("%s", line)
-        if done.returncode:
-            raise error_of_line(last_line(done.stderr)) or CorruptTableError(
-                f"{table}: {lines[0] if lines else 'check failed without a word'}"
-            )
+        if found.errors:
+            more = f" (and {len(found.errors) - 1} more, see the log)" if len(found.errors) > 1 else ""
+            raise CorruptTableError(f"{table}: {found.errors[0]}{more}")
         return table
+
+
+def _check_count(tables: int, most: int) -> None:
+    if tables > most:
+        raise OptionError(
+            f"the policy has work for {tables:,} tables, but Airflow maps a task over at most {most:,}: set [core] max_map_length "
+            f"(AIRFLOW__CORE__MAX_MAP_LENGTH) of scheduler, api-server and workers to {tables:,} or more, or give groups of tables "
+            "schedules of their own"
+        )

@@ -1,29 +1,178 @@
-"""Python in a process of its own: what opens catalogs and tables is kept out of the worker."""
+"""The processes of one task: what opens catalogs and tables, and every engine, runs outside the worker and ends with the task.
+
+Every command runs under ``guard.py`` in a session of its own. Stopping the task (``kill``, from Airflow's ``on_kill``) ends the
+whole session: the engine, its JVM, Python drivers and workers. A task that was stopped starts nothing more. A task that is killed
+by SIGKILL closes the guard's standard input, which ends the session as well.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import signal
 import subprocess
 import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from iceberg_airflow.lanes import python_environment
-from iceberg_airflow.outcome import error_of_line, typed_error
-from iceberg_ops.config.report import ErrorReport
+import psutil
+
+from iceberg_airflow import guard
+from iceberg_airflow.outcome import Ended, JobDiedError, error_of_line
+from iceberg_ops.errors import RetryableError
 
 PLUGINS_FOLDER = Path(__file__).resolve().parents[1]
+_GUARD_SECONDS = 15.0
+"""The guard ends a session within 12 seconds (2 of grace, 10 of SIGKILL)."""
 
 
-def run_python(arguments: list[str]) -> None:
-    """Run this interpreter on a module of the plugins folder. Raises the typed error of its last line on standard error."""
-    environment = {**os.environ, **python_environment()}
-    environment["PYTHONPATH"] = os.pathsep.join([str(PLUGINS_FOLDER), environment["PYTHONPATH"]])
-    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise error_of_line(last_line(done.stderr)) or typed_error(ErrorReport(code="TERMINAL", message=last_line(done.stderr)))
+@dataclass(slots=True)
+class Processes:
+    """Starts the processes of one task, one at a time, and ends them."""
+
+    _stopped: bool = False
+    _running: _Guarded | None = field(default=None, repr=False)
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        files: Mapping[Path, bytes] | None = None,
+        heard: Callable[[str], None] = lambda _line: None,
+    ) -> Ended:
+        """Run a command to its end. ``files`` exist, readable by the owner only, as long as it runs; ``heard`` gets each line of
+        its output. Raises RetryableError for a task that was stopped before."""
+        self._check()
+        running = _Guarded.start(command, {**os.environ, **environment})
+        self._running = running
+        try:
+            self._check()  # a stop that came between the first look and this line found nothing to end
+            running.ask(guard.request(files or {}))
+            return running.listen(heard)
+        finally:
+            running.end()
+            for path in files or {}:
+                path.unlink(missing_ok=True)
+            self._running = None
+
+    def kill(self) -> None:
+        """End what runs, and start nothing more. Returns at once: ``run`` waits until all is ended. Safe in a signal handler."""
+        self._stopped = True
+        if self._running is not None:
+            self._running.let_go()
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise RetryableError("the task was stopped before its process began: nothing was changed")
 
 
-def last_line(text: str) -> str:
-    """The last line of a process's output that is not empty."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "ended without a word"
+@dataclass(slots=True)
+class _Guarded:
+    """A running guard, and the write end of its standard input: closing that ends the session."""
+
+    process: subprocess.Popen[bytes]
+    asked: int
+
+    @classmethod
+    def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> _Guarded:
+        read, write = os.pipe()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-P", guard.__file__, *command],
+                stdin=read,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(write)
+            raise
+        finally:
+            os.close(read)
+        return cls(process, write)
+
+    def ask(self, request: bytes) -> None:
+        """Send the request. A guard that is gone already, or let go meanwhile, says why in its output."""
+        with contextlib.suppress(OSError):
+            while request:
+                request = request[os.write(self.asked, request) :]
+
+    def listen(self, heard: Callable[[str], None]) -> Ended:
+        """Read the output to its end."""
+        last: deque[str] = deque(maxlen=1)
+        assert self.process.stdout is not None
+        # The engine holds the output open as well: without its guard nobody would end it.
+        threading.Thread(target=self._end_session_after_guard, daemon=True).start()
+        for line in io.TextIOWrapper(self.process.stdout, encoding="utf-8", errors="replace"):
+            if line.strip():
+                last.append(line.strip())
+                heard(line.rstrip())
+        return Ended(_exit_code(self.process.wait()), last[0] if last else "")
+
+    def let_go(self) -> None:
+        """Close the guard's input, once."""
+        write, self.asked = self.asked, -1
+        if write >= 0:
+            os.close(write)
+
+    def end(self) -> None:
+        """Let go, and wait until the session is ended."""
+        self.let_go()
+        try:
+            self.process.wait(timeout=_GUARD_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+        self._end_what_is_left()
+
+    def _end_session_after_guard(self) -> None:
+        self.process.wait()
+        self._end_what_is_left()
+
+    def _end_what_is_left(self) -> None:
+        """End the session whose guard is gone. A live process of the guard's id means that the system gave the id away, which it
+        does only when the session is empty."""
+        if not psutil.pid_exists(self.process.pid):
+            guard.end_session(self.process.pid, grace=0)
+
+
+def run_module(processes: Processes, module: str, arguments: Sequence[str], files: Mapping[Path, bytes]) -> None:
+    """Run this interpreter on a module of the plugins folder. Raises the typed error of its last line, and JobDiedError for a
+    process that ended without one."""
+    path = os.pathsep.join([str(PLUGINS_FOLDER), python_environment()["PYTHONPATH"]])
+    ended = processes.run(
+        [sys.executable, "-m", module, *arguments], environment={**python_environment(), "PYTHONPATH": path}, files=files
+    )
+    if ended.killed:
+        raise JobDiedError(f"{module.rpartition('.')[2]} was killed with exit code {ended.exit_code}")
+    if ended.exit_code:
+        name = module.rpartition(".")[2]
+        raise error_of_line(ended.last_line) or JobDiedError(f"{name} ended with exit code {ended.exit_code}: {ended.last_line}")
+
+
+def python_environment() -> dict[str, str]:
+    """Variables that make Spark use the running interpreter, and let the application find the packages."""
+    root = str(project_folder())
+    known = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != root]
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([root, *known]),
+    }
+
+
+def project_folder() -> Path:
+    """The folder that holds ``spark_jobs``: beside this package where it is installed, above ``plugins`` in a checkout."""
+    here = PLUGINS_FOLDER
+    return here if (here / "spark_jobs").is_dir() else here.parent
+
+
+def _exit_code(code: int) -> int:
+    """As a shell says it: 128 + n for signal n."""
+    return code if code >= 0 else 128 - code

@@ -1,4 +1,4 @@
-"""What travels between the discovery of tables and the tasks that maintain them: documents without an engine."""
+"""What travels between a task and the processes that open its catalog: documents without an engine."""
 
 from __future__ import annotations
 
@@ -26,14 +26,31 @@ class StepWork(Document, frozen=True, kw_only=True):
 
 
 class TableWork(Document, frozen=True, kw_only=True):
-    """The verdict for one table: its steps in order, and why these (or none)."""
+    """The verdict for one table: its steps in order, and why these (or none). ``refused``: why no job can name the table; its
+    steps then fail with that message."""
 
     table: str
     steps: list[StepWork] = []  # noqa: RUF012
     reason: str = ""
+    refused: str | None = None
 
 
 class Answer(Document, frozen=True, kw_only=True):
     """A verdict for every table of the catalog."""
 
     tables: list[TableWork]
+
+
+class CheckRequest(Document, frozen=True, kw_only=True):
+    """Ask whether everything that a table (catalog.namespace.name) refers to exists, parses and adds up."""
+
+    catalog: CatalogConfig
+    table: str
+
+
+class CheckAnswer(Document, frozen=True, kw_only=True):
+    """What was found, a line each; ``errors`` are what readers rely on, ``warnings`` are not."""
+
+    looked: str
+    errors: list[str] = []  # noqa: RUF012
+    warnings: list[str] = []  # noqa: RUF012

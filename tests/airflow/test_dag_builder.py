@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pendulum
 import pytest
+from airflow.sdk.definitions._internal.node import validate_key
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.timetables.base import TimeRestriction
+from hypothesis import given
+from hypothesis import strategies as st
 
-from iceberg_airflow.dag_builder import build_maintenance_dags, gathered, schedules, step_order
-from iceberg_ops.config.policy import Policy, load_policy
+from iceberg_airflow.dag_builder import build_maintenance_dags, gathered, maintenance_dag_id, schedules
+from iceberg_ops.config.policy import Policy
+from iceberg_ops.config.policy_lint import load_policy, step_order
+from iceberg_ops.config.schedules import PRESETS, schedule_problem
 from iceberg_ops.errors import OptionError
+from tests.config.test_schedules import RIGHT
 
 pytestmark = pytest.mark.airflow
 
@@ -40,12 +49,73 @@ def a_file(tmp_path: Path, text: str) -> Path:
 
 def test_there_is_a_dag_for_each_schedule(tmp_path: Path) -> None:
     built = build_maintenance_dags(a_file(tmp_path, TWO_SCHEDULES), dag_id="care")
-    assert sorted(built) == ["care__15_3_____6", "care__daily", "care__hourly"]
+    assert sorted(built) == ["care__15_3_x_x_6", "care__daily", "care__hourly"]
     assert {dag.owner for dag in built.values()} == {"lake-team"}
 
 
+CRON_FIELD = st.sampled_from(["*", "5", "*/5", "0,30", "9-17", "1-5/2", "3,9-12", "0-30/10", "10"])
+CRON = st.one_of(
+    st.tuples(CRON_FIELD, CRON_FIELD, st.sampled_from(["*", "1", "L", "?", "*/3", "1,15"]), st.sampled_from(["*", "3", "*/3",
+    "jan"]),
+              st.sampled_from(["*", "1", "MON-FRI", "mon", "1#2", "sun,sat", "L5"])).map(" ".join),
+    st.sampled_from([f"@{name}" for name in PRESETS]),
+)  # fmt: skip
+
+
+@given(st.lists(CRON, min_size=2, max_size=40, unique=True))
+def test_dags_of_different_schedules_have_different_ids_that_airflow_takes(drawn: list[str]) -> None:
+    right = [schedule for schedule in drawn if schedule_problem(schedule) is None]
+    ids = [maintenance_dag_id("care", schedule) for schedule in [None, *right]]
+    assert len(set(ids)) == len(ids)
+    for dag_id in ids:
+        validate_key(dag_id)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "dag_id"),
+    [
+        (None, "care"),
+        ("@daily", "care__daily"),
+        ("*/5 * * * *", "care__x.per.5_x_x_x_x"),
+        ("5 * * * *", "care__5_x_x_x_x"),
+        ("0,30 9-17 * * MON-FRI", "care__0.30_9-17_x_x_MON-FRI"),
+    ],
+)
+def test_a_dag_id_tells_its_schedule(schedule: str | None, dag_id: str) -> None:
+    assert maintenance_dag_id("care", schedule) == dag_id
+
+
+@pytest.mark.parametrize("schedule", RIGHT)
+def test_airflow_takes_every_schedule_that_lint_passes(schedule: str, tmp_path: Path) -> None:
+    steps = "maintenance: [{action: expire_snapshots}]"
+    text = f"version: 1\ncatalogs: {{lake: {{type: sql}}}}\ndefaults: {{schedule: '{schedule}', {steps}}}"
+    for dag in build_maintenance_dags(a_file(tmp_path, text)).values():
+        timetable = DagSerialization.from_dict(DagSerialization.to_dict(dag)).timetable
+        timetable.validate()
+        since = TimeRestriction(pendulum.datetime(2026, 1, 1), None, True)
+        assert timetable.next_dagrun_info(last_automated_data_interval=None, restriction=since)
+
+
+@pytest.mark.parametrize("name", ["a", "a.b-c_D9", "x" * 200])
+def test_airflow_takes_every_step_name_that_lint_passes(name: str, tmp_path: Path) -> None:
+    text = f"version: 1\ncatalogs: {{lake: {{type: sql}}}}\ndefaults: {{maintenance: [{{action: expire_snapshots, name: {name}}}]}}"
+    (dag,) = build_maintenance_dags(a_file(tmp_path, text)).values()
+    assert dag.get_task(f"maintain.run_{name}")
+
+
+def test_a_failure_of_any_task_reaches_the_last_one(tmp_path: Path) -> None:
+    """Airflow takes a run's state from its last tasks; one that runs whatever happened must not be the only one."""
+    dag = build_maintenance_dags(a_file(tmp_path, TWO_SCHEDULES), dag_id="care")["care__daily"]
+    last = [task for task in dag.tasks if not task.downstream_task_ids]
+    assert [task.task_id for task in last] == ["outcome"]
+    assert last[0].trigger_rule == "none_failed"
+    assert last[0].upstream_task_ids == {"discover", "maintain.verify", "report"}
+
+
 def test_a_policy_without_schedule_runs_on_demand() -> None:
-    assert schedules(policy("version: 1\ndefaults: {maintenance: [{action: rewrite_manifests}]}")) == [None]
+    assert schedules(
+        policy("version: 1\ndefaults: {maintenance: [{action: rewrite_manifests}]}\ncatalogs: {lake: {type: sql}}")
+    ) == [None]
 
 
 def test_a_default_schedule_leaves_nothing_on_demand() -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from airflow._shared.module_loading import find_path_from_directory
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Param
 from airflow.sdk.exceptions import ParamValidationError
@@ -121,3 +122,9 @@ def test_steps_of_a_table_follow_each_other(bag: DagBag) -> None:
         assert f"maintain.run_{earlier}" in dag.get_task(f"maintain.plan_{later}").upstream_task_ids
         assert dag.get_task(f"maintain.plan_{later}").trigger_rule == "none_failed"
     assert "maintain.run_remove_orphan_files" in dag.get_task("maintain.verify").upstream_task_ids
+
+
+def test_airflow_loads_one_plugin_and_no_module_of_the_package_as_a_plugin() -> None:
+    """It would run every module of the folder in every component, under its bare name."""
+    found = find_path_from_directory(str(ROOT / "plugins"), ".airflowignore")
+    assert [Path(path).name for path in found] == ["iceberg_plugin.py"]

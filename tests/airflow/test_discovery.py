@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow import discovery
+from iceberg_airflow.outcome import JobDiedError
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
 from iceberg_airflow.work import Answer, Request
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.config.policy import load_policy
-from iceberg_ops.errors import NoSuchTableError, OptionError
+from iceberg_ops.config.policy_lint import load_policy
+from iceberg_ops.errors import CorruptTableError, NoSuchTableError, OptionError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
+from tests.builders import data_file
 
 pytestmark = pytest.mark.airflow
 
@@ -95,6 +100,53 @@ def test_a_wrong_policy_is_one_line(catalog: CatalogConfig, tmp_path: Path, caps
     assert lines[0].startswith("error: BAD_OPTION: policy.yml: ")
 
 
+def test_a_policy_without_the_connections_catalog_is_not_applied_to_its_tables(
+    catalog: CatalogConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its defaults may remove orphans; they are meant for the catalogs it names."""
+    (tmp_path / "policy.yml").write_text(POLICY.replace("lake", "other"))
+    (tmp_path / "request.json").write_bytes(to_json(Request(catalog=catalog, policy=str(tmp_path / "policy.yml"))))
+    assert discovery.main([str(tmp_path / "request.json"), str(tmp_path / "answer.json")]) == 1
+    said = "policy.yml: no catalog 'lake', which is the connection's: the policy's catalogs are other"
+    assert capsys.readouterr().err.startswith(f"error: BAD_OPTION: {said}")
+    assert not (tmp_path / "answer.json").exists()
+
+
+def test_a_policy_file_that_is_gone_is_one_line(catalog: CatalogConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "request.json").write_bytes(to_json(Request(catalog=catalog, policy="/nowhere/policy.yml")))
+    assert discovery.main([str(tmp_path / "request.json"), str(tmp_path / "answer.json")]) == 1
+    assert capsys.readouterr().err == "error: BAD_OPTION: policy /nowhere/policy.yml: No such file or directory\n"
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_table_that_no_job_can_name_fails_alone_and_says_why(catalog: CatalogConfig, tmp_path: Path) -> None:
+    load_catalog(catalog).create_table(("nyc", "ev.2024"), Schema.of(NestedField(1, "id", LONG)))
+    (tmp_path / "policy.yml").write_text(POLICY)
+    found = DiscoverTablesOperator(task_id="t", policy=str(tmp_path / "policy.yml")).execute(a_context())
+    assert [t["table"] for t in found] == ["lake.nyc.ev.2024", "lake.nyc.flights"]
+    lane = FakeLane(a_report)
+    with pytest.raises(
+        UnsupportedError, match=r"maintaining nyc / ev\.2024, because .* a name here has a dot: rename it, or disable"
+    ):
+        with_lane(PolicyStepOperator(task_id="t", table_work=found[0], step="rewrite_data_files", plan=True), lane).execute(
+            a_context()
+        )
+    with_lane(PolicyStepOperator(task_id="t", table_work=found[1], step="rewrite_data_files", plan=True), lane).execute(a_context())
+    assert [job.table for job in lane.seen] == ["lake.nyc.flights"]
+
+
+@pytest.mark.usefixtures("connected")
+def test_more_tables_than_airflow_maps_over_are_refused_before_they_are_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.yml").write_text(POLICY.replace("enabled: false", "enabled: true"))
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "1")
+    with pytest.raises(
+        OptionError, match=r"has work for 3 tables, but Airflow maps a task over at most 1: set \[core\] max_map_length"
+    ):
+        DiscoverTablesOperator(task_id="t", policy=str(tmp_path / "policy.yml")).execute(a_context())
+
+
 def test_the_operator_gives_the_tables_that_have_work(connected: CatalogConfig, tmp_path: Path) -> None:
     (tmp_path / "policy.yml").write_text(POLICY)
     found = DiscoverTablesOperator(task_id="t", policy=str(tmp_path / "policy.yml")).execute(a_context())
@@ -113,7 +165,7 @@ def test_a_step_runs_with_the_options_of_the_tables_policy() -> None:
         "steps": [{"action": "rewrite_data_files", "label": "hourly", "options": {"min-input-files": "2"}}],
     }
     lane = FakeLane(a_report)
-    with_lane(PolicyStepOperator(task_id="t", work=work, step="hourly"), lane).execute(a_context())
+    with_lane(PolicyStepOperator(task_id="t", table_work=work, step="hourly"), lane).execute(a_context())
     assert (lane.seen[0].job, lane.seen[0].table) == ("rewrite_data_files", "lake.nyc.flights")
     assert lane.seen[0].options == {"min-input-files": "2"}
     assert not lane.seen[0].dry_run
@@ -122,12 +174,12 @@ def test_a_step_runs_with_the_options_of_the_tables_policy() -> None:
 def test_a_plan_of_a_spark_step_needs_no_spark() -> None:
     work = {"table": "lake.nyc.flights", "steps": [{"action": "rewrite_data_files", "label": "x", "lane": "spark"}]}
     lane = FakeLane(a_report)
-    with_lane(PolicyStepOperator(task_id="t", work=work, step="x", plan=True), lane).execute(a_context())
+    with_lane(PolicyStepOperator(task_id="t", table_work=work, step="x", plan=True), lane).execute(a_context())
     assert (lane.seen[0].lane, lane.seen[0].dry_run) == ("local", True)
 
 
 def test_a_table_without_the_step_is_skipped() -> None:
-    operator = with_lane(PolicyStepOperator(task_id="t", work={"table": "lake.nyc.flights"}, step="x"), FakeLane(a_report))
+    operator = with_lane(PolicyStepOperator(task_id="t", table_work={"table": "lake.nyc.flights"}, step="x"), FakeLane(a_report))
     with pytest.raises(AirflowSkipException, match=r"the policy of lake\.nyc\.flights has no step x"):
         operator.execute(a_context())
 
@@ -136,6 +188,26 @@ def test_a_sound_table_passes_the_check(connected: CatalogConfig) -> None:
     assert CheckTableOperator(task_id="t", table="nyc.flights").execute(a_context()) == "lake.nyc.flights"
 
 
+def test_a_damaged_table_fails_the_check_with_the_first_finding(connected: CatalogConfig, caplog: pytest.LogCaptureFixture) -> None:
+    table = load_catalog(connected).load_table(("nyc", "flights"))
+    table = commit(
+        load_catalog(connected),
+        table,
+        AppendFiles(added=(data_file("/gone.parquet", partition=()), data_file("/gone2.parquet", partition=()))),
+    ).table
+    with pytest.raises(CorruptTableError, match=r"lake\.nyc\.flights: .*/gone.*\(and \d+ more, see the log\)"):
+        CheckTableOperator(task_id="t", table="nyc.flights").execute(a_context())
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("death", ["os.kill(os.getpid(), 9)", "sys.exit(137)", "os._exit(1)"])
+def test_a_check_that_was_killed_is_no_damaged_table(death: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(f"import os, sys\nif 'iceberg_airflow.table_check' in sys.orig_argv: {death}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with pytest.raises(JobDiedError):
+        CheckTableOperator(task_id="t", table="nyc.flights").execute(a_context())
+
+
 def test_a_missing_table_is_named_by_the_check(connected: CatalogConfig) -> None:
     with pytest.raises(NoSuchTableError, match=r"nyc\.trains"):
-        CheckTableOperator(task_id="t", work={"table": "lake.nyc.trains"}).execute(a_context())
+        CheckTableOperator(task_id="t", table_work={"table": "lake.nyc.trains"}).execute(a_context())

@@ -1,16 +1,19 @@
-"""Engines as processes: the exact spark-submit call, output in the log, exit codes, killing."""
+"""Engines as processes: the exact spark-submit call, output in the log, exit codes."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 from iceberg_airflow import java
-from iceberg_airflow.lanes import Ended, LocalLane, SparkLane, application, python_environment, quiet_driver, require_connection
+from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, require_connection
+from iceberg_airflow.outcome import Ended
+from iceberg_airflow.processes import Processes, python_environment
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 pytestmark = pytest.mark.airflow
@@ -18,13 +21,16 @@ LOG = logging.getLogger("task")
 
 
 def local(program: str) -> LocalLane:
-    return LocalLane(log=LOG, command=(sys.executable, "-c", program))
+    return LocalLane(log=LOG, processes=Processes(), program=(sys.executable, "-c", program))
+
+
+def spark(**parts: object) -> SparkLane:
+    return SparkLane(log=LOG, processes=Processes(), name="append lake.nyc.flights", **parts)  # type: ignore[arg-type]
 
 
 def test_spark_is_called_in_client_mode_on_the_connections_master() -> None:
-    lane = SparkLane(log=LOG, name="append lake.nyc.flights", conf={"spark.ui.enabled": "false"}, driver_memory="1g")
-    hook = lane._make_hook(Path("/jobs/job.json"))
-    assert hook._build_spark_submit_command(str(application())) == [
+    lane = spark(conf={"spark.ui.enabled": "false"}, driver_memory="1g")
+    assert lane.command(Path("/jobs/job.json")) == [
         *("spark-submit", "--master", "local[2]"),
         *("--conf", f"spark.driver.extraJavaOptions={quiet_driver()['spark.driver.extraJavaOptions']}"),
         *("--conf", "spark.ui.enabled=false"),
@@ -34,9 +40,34 @@ def test_spark_is_called_in_client_mode_on_the_connections_master() -> None:
 
 
 def test_spark_runs_the_interpreter_that_runs_airflow() -> None:
-    hook = SparkLane(log=LOG, name="x")._make_hook(Path("/jobs/job.json"))
-    hook._build_spark_submit_command(str(application()))
-    assert hook._env["PYSPARK_PYTHON"] == hook._env["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert python_environment()["PYSPARK_PYTHON"] == python_environment()["PYSPARK_DRIVER_PYTHON"] == sys.executable
+
+
+def test_settings_that_hold_secrets_are_in_a_file_instead_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """spark-submit is a program here that shows what it was given; Spark itself reads such a file in test_spark_lane.py."""
+    (tmp_path / "spark-submit").write_text('#!/bin/sh\necho "$@"\nwhile [ "$1" != --properties-file ]; do shift; done\ncat "$2"\n')
+    (tmp_path / "spark-submit").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    lane = spark(conf={"spark.hadoop.fs.s3a.secret.key": "a/B=\\ é", "spark.ui.enabled": "false"})
+    with caplog.at_level(logging.INFO):
+        lane.run(tmp_path / "private-job.json", b"{}")
+    command, settings = caplog.messages[-2:]
+    assert "--load-spark-defaults --properties-file" in command
+    assert "--conf spark.ui.enabled=false" in command
+    assert "s3a" not in command
+    assert settings == "spark\\u002ehadoop\\u002efs\\u002es3a\\u002esecret\\u002ekey=a\\u002fB\\u003d\\u005c\\u0020\\u00e9"
+    assert list(tmp_path.glob("private-*")) == []
+
+
+def test_cluster_mode_is_refused_because_a_stopped_task_could_not_end_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionError, match="deploy mode cluster"):
+        spark(conf={"spark.submit.deployMode": "cluster"}).command(Path("/jobs/job.json"))
+    document = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(document))
+    with pytest.raises(OptionError, match="Spark connection 'spark_default' asks for deploy mode cluster"):
+        spark().command(Path("/jobs/job.json"))
 
 
 def test_a_missing_spark_connection_is_named_instead_of_calling_yarn() -> None:
@@ -55,42 +86,17 @@ def test_a_missing_application_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         application()
 
 
-def test_the_local_lane_streams_output_and_gives_code_and_last_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_local_lane_streams_output_and_gives_code_and_last_line(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    program = "import sys; print('reading'); print(open(sys.argv[2]).read()); print('error: X: y', file=sys.stderr); sys.exit(3)"
     with caplog.at_level(logging.INFO):
-        ended = local("import sys; print('reading'); print(sys.argv[1:]); print('error: X: y', file=sys.stderr); sys.exit(3)").run(
-            Path("/j")
-        )
-    assert ended.exit_code == 3
+        ended = local(program).run(tmp_path / "job.json", b"the job spec")
+    assert ended == Ended(3, "error: X: y")
     assert "reading" in caplog.text
-    assert "['--job-spec', '/j']" in caplog.text
+    assert "the job spec" in caplog.text
 
 
-def test_a_lane_that_ends_well_says_so() -> None:
-    assert local("print('done')").run(Path("/j")) == Ended(0, "done")
-
-
-def test_killing_ends_the_process_and_what_it_started() -> None:
-    started = threading.Event()
-    log = logging.getLogger("killed")
-    log.setLevel(logging.INFO)
-    log.addHandler(_Notify(started))
-    lane = LocalLane(log=log, command=(sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"))
-    ended: list[Ended] = []
-    worker = threading.Thread(target=lambda: ended.append(lane.run(Path("/j"))))
-    worker.start()
-    assert started.wait(30)
-    lane.kill()
-    worker.join(30)
-    assert ended[0].exit_code != 0
-
-
-class _Notify(logging.Handler):
-    def __init__(self, event: threading.Event) -> None:
-        super().__init__()
-        self.event = event
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.event.set()
+def test_a_lane_that_ends_well_says_so(tmp_path: Path) -> None:
+    assert local("print('done')").run(tmp_path / "job.json", b"{}") == Ended(0, "done")
 
 
 def a_java(folder: Path, version: str) -> Path:

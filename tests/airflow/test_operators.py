@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from iceberg_airflow.job_folder import JobFolder
-from iceberg_airflow.lanes import Ended
 from iceberg_airflow.operators import (
     IcebergAppendOperator,
     IcebergDeleteOperator,
@@ -18,9 +15,8 @@ from iceberg_airflow.operators import (
     IcebergOpsOperator,
     IcebergPlanOperator,
     IcebergUpdateOperator,
-    identity_of,
 )
-from iceberg_airflow.outcome import JobDiedError
+from iceberg_airflow.outcome import Ended, JobDiedError
 from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ErrorReport, TableState
@@ -48,14 +44,6 @@ def test_a_table_named_with_its_catalog_is_left_as_it_is() -> None:
     assert job_of(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="lake.nyc.flights")).table == "lake.nyc.flights"
 
 
-def test_only_the_owner_reads_a_job_spec() -> None:
-    with_lane(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), FakeLane(a_report)).execute(
-        a_context()
-    )
-    path = JobFolder.of(identity_of(a_context())).spec
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
 def test_options_become_text() -> None:
     options = {"min-input-files": 2, "remove-dangling-deletes": True}
     job = job_of(IcebergOpsOperator(task_id="t", job="rewrite_data_files", table="nyc.flights", options=options))
@@ -67,16 +55,9 @@ def test_every_try_has_a_folder_and_one_run_key() -> None:
         job_of(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), a_context(try_number=n))
         for n in (1, 2)
     ]
-    assert jobs[0].run_key == jobs[1].run_key == "a_dag/manual__2026-01-01T00:00:00+00:00/a_task"
+    assert jobs[0].run_key == jobs[1].run_key == f"a_dag/manual__2026-01-01T00:00:00+00:00/a_task/{jobs[0].work}"
     assert jobs[0].report != jobs[1].report
-
-
-def test_mapped_tasks_have_run_keys_of_their_own() -> None:
-    keys = {
-        job_of(IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights"), a_context(map_index=i)).run_key
-        for i in (0, 1)
-    }
-    assert len(keys) == 2
+    assert jobs[0].job_id != jobs[1].job_id
 
 
 def test_a_run_key_of_the_author_wins() -> None:
@@ -205,15 +186,3 @@ def test_a_field_that_does_not_fit_is_named() -> None:
     operator = IcebergAppendOperator(task_id="t", table="nyc.flights", source={"format": "excel", "paths": []})
     with pytest.raises(errors.OptionError, match=r"Source: .*excel.*\$.format"):
         job_of(operator)
-
-
-def test_killing_the_task_kills_the_engine() -> None:
-    operator = IcebergOpsOperator(task_id="t", job="append", table="nyc.flights")
-    lane = FakeLane(a_report)
-    with_lane(operator, lane).execute(a_context())
-    operator.on_kill()
-    assert lane.killed
-
-
-def test_killing_a_task_that_started_nothing_is_quiet() -> None:
-    IcebergOpsOperator(task_id="t", job="append", table="nyc.flights").on_kill()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-from airflow.sdk import ExceptionRetryPolicy, RetryAction
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction
+
+from iceberg_airflow.operators import IcebergOpsOperator
 from iceberg_airflow.outcome import JobDiedError
+from iceberg_airflow.policy_operators import CheckTableOperator
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_ops import errors
 
@@ -59,3 +64,13 @@ def test_other_errors_are_left_to_the_task() -> None:
 def test_the_policy_survives_serialization() -> None:
     policy = iceberg_retry_policy()
     assert ExceptionRetryPolicy.deserialize(policy.serialize()).serialize() == policy.serialize()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: IcebergOpsOperator(task_id="t", job="append", table="a.b"), lambda: CheckTableOperator(task_id="t")]
+)
+def test_an_operator_has_the_policy_unless_the_author_or_the_dag_chose_one(make: Callable[[], Any]) -> None:
+    theirs = ExceptionRetryPolicy(rules=[])
+    assert make().retry_policy.serialize() == iceberg_retry_policy().serialize()
+    with DAG("d", schedule=None, default_args={"retry_policy": theirs}):
+        assert make().retry_policy is theirs

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +170,85 @@ def test_health_fails_where_it_can_not_tell_and_takes_a_refusal_for_an_answer(
 def test_health_asks_with_a_steps_where(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "policy.yml"
     step = "{action: rewrite_data_files, where: id < 0, options: {min-input-files: 2}}"
-    policy.write_text(f"version: 1\ndefaults: {{maintenance: [{step}]}}\n")
+    policy.write_text(f"version: 1\ncatalogs: {{wh: {{type: filesystem}}}}\ndefaults: {{maintenance: [{step}]}}\n")
     assert run(["health", "wh.ns.t", "--policy", str(policy), "--json"]) == 0
     (row,) = as_json(capsys)
     assert "no row can match WHERE" in row["why"]
+
+
+def test_a_report_that_goes_to_a_device_leaves_the_device(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "rewrite_data_files", "wh.ns.t", "--report", os.devnull]) == 2
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_health_of_a_path_under_a_policy_says_why_that_has_no_meaning(
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yml").write_text("version: 1\ncatalogs: {wh: {type: filesystem}}\n")
+    capsys.readouterr()
+    assert run(["health", str(tmp_path), "--policy", str(tmp_path / "policy.yml")]) == 1
+    assert capsys.readouterr().err == (
+        f"error: BAD_OPTION: {tmp_path}: a path has no place in a policy; name the table as catalog.namespace.name, or leave out "
+        "--policy\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["health", "wh.ns.t", "--policy"], ["policy", "explain"]])
+def test_a_policy_without_the_tables_catalog_says_so(
+    command: list[str], lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yml").write_text(
+        "version: 1\ndefaults: {maintenance: [{action: remove_orphan_files}]}\ncatalogs: {other: {type: sql}}\n"
+    )
+    capsys.readouterr()
+    arguments = [*command, str(tmp_path / "policy.yml")] + (["wh.ns.t"] if command[0] == "policy" else [])
+    assert run(arguments) == 1
+    assert "the policy has no catalog 'wh', so nothing in it applies there: its catalogs are other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("uri", ["postgresql://me:geheim@db:54x2/ice", "mysql+pymysql://me:geheim@db/ice", "geheim"])
+def test_no_command_shows_the_catalogs_password(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    catalogs, report = tmp_path / "catalogs.yml", tmp_path / "report.json"
+    catalogs.write_text(f"catalogs:\n  - {{name: lake, type: sql, properties: {{uri: '{uri}'}}}}\n")
+    monkeypatch.setenv("ICEBERG_OPS_CATALOGS", str(catalogs))
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    for more in ([], ["--debug"]):
+        assert run([*more, "run", "rewrite_manifests", "lake.a.b", "--report", str(report)]) == 1
+        assert run([*more, "inspect", "lake.a.b", "snapshots"]) == 1
+    said = capsys.readouterr()
+    assert "geheim" not in said.err + said.out + report.read_text()
+
+
+@pytest.fixture
+def fake_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A spark-submit that says how its job spec is protected, and leaves a report where the job asks for one."""
+    script = tmp_path / "spark" / "bin" / "spark-submit"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        f"""#!{sys.executable}
+import json, os, sys
+spec = json.load(open(sys.argv[-1]))
+print(oct(os.stat(sys.argv[-1]).st_mode & 0o777), file=sys.stderr)
+report = {{"action": spec["job"], "table": spec["table"], "status": "committed", "started-at": "x", "duration-ms": 1}}
+json.dump(report, open(spec["report"], "w"))
+"""
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    return script
+
+
+@pytest.mark.usefixtures("fake_spark")
+def test_a_report_from_spark_goes_to_a_device_too(lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "rewrite_manifests", "wh.ns.t", "--lane", "spark", "--report", os.devnull, "--json"]) == 0
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    assert json.loads(capfd.readouterr().out)["status"] == "committed"
+
+
+@pytest.mark.usefixtures("fake_spark")
+def test_only_the_owner_reads_the_job_spec_that_spark_gets(lake: Lake, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "rewrite_manifests", "wh.ns.t", "--lane", "spark", "--report", str(tmp_path / "r.json")]) == 0
+    assert "0o600" in capfd.readouterr().err
+    assert json.loads((tmp_path / "r.json").read_text())["status"] == "committed"

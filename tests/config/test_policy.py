@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.config.policy import effective, lint, load_policy
+from iceberg_ops.config.document import from_yaml
+from iceberg_ops.config.policy import Policy, effective
+from iceberg_ops.config.policy_lint import lint, load_policy
 from iceberg_ops.errors import OptionError
 
 POLICY = """
@@ -96,6 +98,17 @@ def test_the_catalog_of_a_policy_is_a_job_specs_catalog() -> None:
         ('schedule: "@weekly"', "where: id > 1", ("maintenance[1].where", "takes no where")),
         ("action: expire_snapshots", "action: rewrite_data_files", ("two steps are called", "give one a name")),
         ("version: 1", "version: [", ("not YAML",)),
+        ('schedule: "@weekly"', "name: expire now", ("maintenance[1].name", "task ids carry it")),
+        ('schedule: "@weekly"', "name: ''", ("maintenance[1].name", "task ids carry it")),
+        ('schedule: "@weekly"', "name: a/b", ("maintenance[1].name", "'a/b'")),
+        ('"@weekly"', '"61 * * * *"', ("maintenance[1].schedule", "is no cron expression", "61")),
+        ("match: prod.nyc.*", "match: 'prod.nyc.{a,b}'", ("tables[1].match", "braces")),
+        ("match: prod.nyc.*", "match: 'prod.nyc.[ab'", ("tables[1].match", "never closed")),
+        ("match: prod.nyc.*", "match: 'prods*.nyc.x'", ("tables[1].match", "no catalog", "prod")),
+        ("prod.nyc: {", "prod: {", ("namespaces.prod", "in full")),
+        ("prod.nyc: {", "'prod.nyc*': {", ("namespaces.prod.nyc*", "globs are for tables")),
+        ("prod.nyc: {", "prod.nyc.: {", ("namespaces.prod.nyc.", "in full")),
+        ("  prod:\n", "  prod.eu:\n", ("catalogs.prod.eu", "no dot")),
     ],
 )  # fmt: skip
 def test_a_wrong_policy_is_refused_with_the_path_and_the_rule(old: str, new: str, words: tuple[str, ...]) -> None:
@@ -107,9 +120,30 @@ def test_a_wrong_policy_is_refused_with_the_path_and_the_rule(old: str, new: str
         assert word in str(e.value)
 
 
-def test_lint_lists_every_problem() -> None:
-    from iceberg_ops.config.document import from_yaml
-    from iceberg_ops.config.policy import Policy
+def test_lists_that_disagree_on_the_order_are_refused_by_lint_already() -> None:
+    steps = "  - match: prod.web.*\n    maintenance: [{action: expire_snapshots}, {action: rewrite_data_files}]\n"
+    with pytest.raises(OptionError, match="maintenance lists disagree on the order of"):
+        load_policy(POLICY + steps, "p.yml")
 
+
+def test_maintenance_that_is_for_no_catalog_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"p\.yml: catalogs: the policy names none"):
+        load_policy("version: 1\ndefaults: {maintenance: [{action: remove_orphan_files}]}", "p.yml")
+
+
+def test_defaults_are_for_the_catalogs_that_the_policy_names() -> None:
+    found = effective(load_policy(POLICY, "p.yml"), "test.nyc.flights")
+    assert (found.settings, found.steps) == ({}, ())
+    assert effective(load_policy(POLICY, "p.yml"), "flights").steps == ()
+
+
+def test_a_namespace_may_be_called_like_its_catalog() -> None:
+    text = POLICY.replace("prod.nyc: {owner: transport}", "prod.prod: {owner: transport}")
+    policy = load_policy(text, "p.yml")
+    assert effective(policy, "prod.prod.flights").setting("owner") == "transport"
+    assert effective(policy, "prod.nyc.flights").setting("owner") == "platform"
+
+
+def test_lint_lists_every_problem() -> None:
     text = POLICY.replace("@daily", "x").replace("rewrite-all", "rewrite-everything")
     assert len(lint(from_yaml(text, Policy, "p.yml"))) == 2

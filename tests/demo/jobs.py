@@ -23,7 +23,7 @@ from iceberg_airflow.job_folder import JobFolder, TryIdentity
 from iceberg_airflow.operators import IcebergOpsOperator
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.policy import load_policy
+from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.config.report import ActionReport
 from spark_jobs.jobs.dispatch import run
 

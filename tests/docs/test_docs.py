@@ -19,7 +19,8 @@ from iceberg_ops.cli.maintenance import parse_options
 from iceberg_ops.config.document import from_json, from_yaml
 from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, JobSpec
 from iceberg_ops.config.options import OPTIONS, check_option_names, check_options
-from iceberg_ops.config.policy import MaintenanceStep, Settings, load_policy
+from iceberg_ops.config.policy import MaintenanceStep, Settings
+from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.config.table_options import TABLE_OPTIONS
 from spark_jobs.jobs.dispatch import check_fields
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section

@@ -1,0 +1,119 @@
+"""Reading a policy strictly: every key, action, option, schedule, name and glob is one that its reader takes.
+
+Schedules are decided by the parser that Airflow uses, step names by Airflow's rule for task ids, globs by the matcher. A problem
+is one line with its path in the document; the first one refuses the policy.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import re
+from collections.abc import Iterable
+
+from iceberg_ops.config.document import from_yaml
+from iceberg_ops.config.globs import glob_problem, may_match
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE
+from iceberg_ops.config.options import check_options, known_options
+from iceberg_ops.config.policy import MaintenanceStep, Policy, Settings, all_layers, as_text
+from iceberg_ops.config.schedules import schedule_problem
+from iceberg_ops.errors import OptionError
+
+_STEP_NAME = re.compile(r"[\w.-]{1,200}")
+"""Airflow: letters, digits, ``_.-``, at most 250 of them; a task's id is the name with a prefix."""
+_ACTIONS = ", ".join(MAINTENANCE_ACTIONS)
+
+
+def load_policy(data: bytes | str, name: str) -> Policy:
+    """Parse and lint a policy; ``name`` (a path, say) leads error messages. Raises OptionError for the first problem."""
+    policy = from_yaml(data, Policy, name)
+    problems = lint(policy)
+    if problems:
+        raise OptionError(f"{name}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
+    return policy
+
+
+def lint(policy: Policy) -> list[str]:
+    """Every problem of a parsed policy, each with its path; empty where it is right."""
+    problems = [problem for path, settings in all_layers(policy) for problem in _lint_settings(path, settings)]
+    problems += _lint_names(policy)
+    try:
+        step_order(policy)
+    except OptionError as e:
+        problems.append(str(e))
+    return problems
+
+
+def step_order(policy: Policy) -> list[str]:
+    """Labels of all steps, in an order that agrees with every ``maintenance`` list. Raises OptionError if two lists disagree."""
+    graph: dict[str, list[str]] = {}
+    for _, layer in all_layers(policy):
+        labels = [step.label for step in layer.maintenance or []]
+        for i, label in enumerate(labels):
+            graph.setdefault(label, []).extend(labels[max(0, i - 1) : i])
+    try:
+        return list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as e:
+        raise OptionError(f"maintenance lists disagree on the order of {' and '.join(e.args[1][:-1])}") from None
+
+
+def _lint_names(policy: Policy) -> Iterable[str]:
+    """Names of catalogs, namespaces and tables: what no table can match is a mistake."""
+    known = ", ".join(policy.catalogs) or "it has none"
+    if not policy.catalogs and any(layer.maintenance for _, layer in all_layers(policy)):
+        yield "catalogs: the policy names none, so its maintenance is for no table: name the catalogs that it is meant for"
+    for name in policy.catalogs:
+        if not name or "." in name:
+            yield f"catalogs.{name}: a catalog's name is not empty and has no dot: it is the first part of its tables' names"
+    for name in policy.namespaces:
+        catalog, *namespace = name.split(".")
+        if catalog not in policy.catalogs:
+            yield f"namespaces.{name}: must begin with a catalog of this policy ({known})"
+        elif not namespace or not all(namespace) or any(c in name for c in "*?["):
+            yield f"namespaces.{name}: must be catalog.namespace in full; globs are for tables"
+    for i, entry in enumerate(policy.tables):
+        if problem := glob_problem(entry.match):
+            yield f"tables[{i}].match: {entry.match!r}: {problem}"
+        elif not may_match(entry.match):
+            yield f"tables[{i}].match: {entry.match!r} must be catalog.namespace.name, or a glob over that"
+        elif policy.catalogs and not any(may_match(entry.match, name) for name in policy.catalogs):
+            yield f"tables[{i}].match: {entry.match!r} matches no catalog of this policy ({known})"
+
+
+def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
+    if settings.schedule is not None and (problem := schedule_problem(settings.schedule)):
+        yield f"{path}.schedule: {problem}"
+    for action, options in settings.options.items():
+        if action not in MAINTENANCE_ACTIONS:
+            yield f"{path}.options: unknown action {action!r}: the maintenance actions are {_ACTIONS}"
+        else:
+            unknown = sorted(set(options) - set(known_options(action)))
+            yield from (
+                f"{path}.options.{action}: unknown option {name}: the options are {', '.join(sorted(known_options(action)))}"
+                for name in unknown
+            )
+    labels: set[str] = set()
+    for i, step in enumerate(settings.maintenance or ()):
+        yield from _lint_step(f"{path}.maintenance[{i}]", step)
+        if step.label in labels:
+            yield f"{path}.maintenance[{i}]: two steps are called {step.label!r}: give one a name"
+        labels.add(step.label)
+
+
+def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
+    if step.action not in MAINTENANCE_ACTIONS:
+        yield f"{path}.action: unknown action {step.action!r}: the maintenance actions are {_ACTIONS}"
+        return
+    if step.name is not None and not _STEP_NAME.fullmatch(step.name):
+        yield f"{path}.name: {step.name!r} must be 1 to 200 letters, digits, underscores, dots and dashes: task ids carry it"
+    if step.schedule is not None and (problem := schedule_problem(step.schedule)):
+        yield f"{path}.schedule: {problem}"
+    if step.where is not None and step.action not in TAKE_WHERE:
+        yield f"{path}.where: {step.action} takes no where"
+    elif step.where is not None and not step.where.strip():
+        yield f"{path}.where: is empty: leave it out for every file"
+    if step.branch != "main" and step.action not in TAKE_BRANCH:
+        yield f"{path}.branch: {step.action} works on the whole table and takes no branch"
+    try:
+        check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, {}, now_ms=2**41)
+    except OptionError as e:
+        yield f"{path}.options: {e}"

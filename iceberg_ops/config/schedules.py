@@ -1,0 +1,29 @@
+"""When a policy's steps run: what Airflow takes as a schedule, decided by the parser that Airflow uses (croniter)."""
+
+from __future__ import annotations
+
+import re
+
+from croniter import croniter
+
+PRESETS = ("hourly", "daily", "weekly", "monthly", "quarterly", "yearly", "annually", "midnight", "once", "continuous")
+_FIELDS = 5
+_RANDOM = re.compile(r"(^|[ ,])R", re.IGNORECASE)
+
+
+def schedule_problem(schedule: str) -> str | None:
+    """Why a text is no schedule; None for one that is."""
+    if schedule.startswith("@"):
+        if schedule[1:] in PRESETS:
+            return None
+        return f"{schedule!r} must be one of {', '.join(f'@{name}' for name in PRESETS)}, or five fields of cron"
+    fields = schedule.split(" ")
+    if len(fields) != _FIELDS or not all(fields):
+        return f"{schedule!r} must be a cron expression of five fields with one space between them, or a preset such as @daily"
+    if _RANDOM.search(schedule):
+        return f"{schedule!r}: R is a random time, which would be another one whenever Airflow reads the policy"
+    try:
+        croniter(schedule).get_next()
+    except ValueError as e:
+        return f"{schedule!r} is no cron expression: {e}"
+    return None

@@ -1,0 +1,31 @@
+"""Whether a catalog can be opened: run as ``python -m iceberg_airflow.connection_test CATALOG ANSWER``, for the Test button.
+
+A process of its own, as everything that opens a catalog. Writes one line; errors are one line on standard error and exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.errors import IcebergOpsError
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, or 1 with one line on standard error."""
+    path, answer = map(Path, arguments)
+    try:
+        config = from_json(path.read_bytes(), CatalogConfig, path.name)
+        names = [".".join(namespace) for namespace in load_catalog(config).list_namespaces()]
+    except IcebergOpsError as e:
+        print(f"error: {e.code}: {e}", file=sys.stderr)
+        return 1
+    answer.write_text(f"catalog {config.name} ({config.type}) answers; namespaces: {', '.join(names[:20]) or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

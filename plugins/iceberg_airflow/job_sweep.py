@@ -1,0 +1,109 @@
+"""Tidies up job folders: files with secrets of tries that are over, and folders that are older than anyone needs them.
+
+A job's own processes delete its files with secrets (``iceberg_airflow.guard``). What is left to do here is what a machine that died
+left behind. Only names that this package writes are deleted, in folders that are named like a try; symbolic links are never
+followed. A folder that cannot be tidied is left as it is: that must not fail the task that came by.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from iceberg_airflow.job_folder import PRIVATE, REPORT, SPEC, JobFolder, jobs_root
+from iceberg_ops.config.option_parsing import duration_ms
+from iceberg_ops.errors import OptionError
+
+KEEP_VARIABLE = "ICEBERG_OPS_JOBS_KEEP"
+DEFAULT_KEEP = "30d"
+ANSWERS = ("lane.json", "answer.json")
+_EVERY_S = 3600.0
+_PRIVATE_S = 86_400.0
+"""Engines read their job spec within seconds; a file with secrets that is a day old belongs to no running job."""
+_TRY = re.compile(r"try-\d+")
+_MARK = ".swept"
+
+
+def sweep(folder: JobFolder, *, log: Any) -> None:
+    """Tidy up the task's own tries, and once an hour all folders. Raises OptionError for a wrong ``ICEBERG_OPS_JOBS_KEEP``."""
+    keep_s = keep_seconds()
+    try:
+        for other in folder.folder.parent.iterdir():
+            if _TRY.fullmatch(other.name) and not other.is_symlink():
+                _delete_private(other, older_than_s=0)
+        if _is_time(jobs_root()):
+            prune(jobs_root(), older_than_s=keep_s)
+    except OSError as e:
+        log.warning("old job folders could not be tidied up: %s: %s", e.filename, e.strerror)
+
+
+def keep_seconds() -> float:
+    """How long a finished try's folder is kept."""
+    told = os.environ.get(KEEP_VARIABLE) or DEFAULT_KEEP
+    try:
+        return duration_ms(told) / 1000
+    except ValueError as e:
+        raise OptionError(f"{KEEP_VARIABLE} = {told!r}: {e}") from None
+
+
+def prune(root: Path, *, older_than_s: float) -> int:
+    """Delete the folders of tries in which nothing is younger, and files with secrets of more than a day; returns how many
+    folders."""
+    removed = 0
+    for folder in list(_tries(root)):
+        try:
+            newest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+            _delete_private(folder, older_than_s=min(older_than_s, _PRIVATE_S))
+            if time.time() - newest >= older_than_s and _remove(folder):
+                removed += 1
+                _remove_empty(folder.parent, root)
+        except FileNotFoundError:
+            continue  # removed meanwhile: by another task, or as the empty folder of a run called like a try
+    return removed
+
+
+def _tries(folder: Path) -> Iterator[Path]:
+    """Folders of tries below ``folder``, inner ones first: an id may look like a try."""
+    for path in folder.iterdir():
+        if path.is_symlink() or not path.is_dir():
+            continue
+        yield from _tries(path)
+        if _TRY.fullmatch(path.name):
+            yield path
+
+
+def _delete_private(folder: Path, *, older_than_s: float) -> None:
+    for path in folder.glob(f"{PRIVATE}*"):
+        if time.time() - path.lstat().st_mtime >= older_than_s:
+            path.unlink(missing_ok=True)
+
+
+def _remove(folder: Path) -> bool:
+    """Delete what we know in it, and the folder; whether it is gone. What someone else put there stays, and the folder with it."""
+    for name in (SPEC, REPORT, *ANSWERS):
+        (folder / name).unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def _remove_empty(folder: Path, root: Path) -> None:
+    """Delete a folder and those above it, up to the root, as long as they are empty."""
+    while folder != root and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+def _is_time(root: Path) -> bool:
+    """Whether an hour has passed since someone tidied up; it then counts as done by this task."""
+    mark = root / _MARK
+    if mark.exists() and time.time() - mark.lstat().st_mtime < _EVERY_S:
+        return False
+    mark.touch()
+    return True

@@ -1,0 +1,75 @@
+"""Template fields that keep what was written, also in a DAG with ``render_template_as_native_obj``.
+
+Airflow's native rendering reads every rendered text as a Python literal: the branch ``2024`` becomes a number, the table
+``2024.10`` the table ``2024.1``, an option ``1,2`` a tuple. Here a template of one expression gives that expression's value (a
+mapping stays a mapping, None stays None), anything else gives its text, and no text is read as anything else.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jinja2
+from airflow.sdk import BaseOperator
+from jinja2.nativetypes import NativeEnvironment
+
+from iceberg_ops.errors import OptionError
+
+_TRUE = ("true", "t", "yes", "y", "on", "1")
+_FALSE = ("false", "f", "no", "n", "off", "0", "", "none")
+
+
+class ExactRendering(BaseOperator):
+    """Base of operators whose text fields must arrive as written."""
+
+    def render_template(
+        self, content: Any, context: Any, jinja_env: jinja2.Environment | None = None, seen_oids: set[int] | None = None
+    ) -> Any:
+        """A rendered field; of a collection every text in it."""
+        environment = jinja_env or self.get_template_env()
+        exact = isinstance(content, str) and isinstance(environment, NativeEnvironment)
+        if not exact or content.endswith(tuple(self.template_ext)):
+            return super().render_template(content, context, environment, seen_oids)
+        return _value_of(environment.from_string(content), context)
+
+
+def text(name: str, value: Any) -> str:
+    """A field that must be text. Raises OptionError: a float, say, may have lost digits of what was meant, and ``None`` is what a
+    template without a value leaves."""
+    if value == "None":
+        raise OptionError(f"{name} is the text None: its template had no value")
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise OptionError(f"{name} must be text; the template gave {value!r} ({type(value).__name__}): put it in quotes")
+
+
+def optional_text(name: str, value: Any) -> str | None:
+    """A field that may be left out: None, or text that is not blank. Raises OptionError."""
+    if value is None:
+        return None
+    found = text(name, value)
+    if not found.strip():
+        raise OptionError(f"{name} is empty: leave it out, or give it a value")
+    return found
+
+
+def flag(name: str, value: Any) -> bool:
+    """A flag that a template may have made text. Raises OptionError for a word that is neither true nor false."""
+    word = str(value).strip().lower()
+    if value is not None and word not in _TRUE + _FALSE:
+        raise OptionError(f"{name} {value!r} must be true or false")
+    return word in _TRUE
+
+
+def _value_of(template: jinja2.Template, context: Any) -> Any:
+    known = copy.copy(context)
+    known.update({name: value for name, value in template.globals.items() if name not in context})
+    environment = template.environment
+    try:
+        nodes = list(template.root_render_func(environment.context_class(environment, known, template.name, template.blocks)))
+    except Exception:  # noqa: BLE001 - raised again, with the template's line
+        environment.handle_exception()
+    return nodes[0] if len(nodes) == 1 else "".join(str(node) for node in nodes)

@@ -1,0 +1,53 @@
+"""The check of one table: run as ``python -m iceberg_airflow.table_check REQUEST ANSWER``.
+
+A process of its own, because it opens the table. Reads a ``CheckRequest``, writes a ``CheckAnswer``; only an answer says that a
+table is damaged. A process that was killed, for want of memory say, leaves none. Errors are one line on standard error and exit
+code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from iceberg_airflow.work import CheckAnswer, CheckRequest
+from iceberg_ops.catalog.configuration import split_identifier
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.document import from_json, to_json
+from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.table.integrity import Finding, IntegrityCheck
+from iceberg_ops.table.table import Table
+
+
+def check(table: Table) -> CheckAnswer:
+    """Everything that is wrong with the table."""
+    run = IntegrityCheck(table)
+    found = list(run.findings())
+    seen = run.checked
+    return CheckAnswer(
+        looked=f"{seen.snapshots} snapshots, {seen.manifests} manifests, {seen.files} files",
+        errors=[_line(f) for f in found if f.severity == "error"],
+        warnings=[_line(f) for f in found if f.severity != "error"],
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Exit code 0, or 1 with one line on standard error."""
+    request_path, answer_path = map(Path, arguments)
+    try:
+        request = from_json(request_path.read_bytes(), CheckRequest, request_path.name)
+        answer = check(load_catalog(request.catalog).load_table(split_identifier(request.table)[1]))
+    except IcebergOpsError as e:
+        print(f"error: {e.code}: {e}", file=sys.stderr)
+        return 1
+    answer_path.write_bytes(to_json(answer))
+    return 0
+
+
+def _line(finding: Finding) -> str:
+    where = f" (snapshot {finding.snapshot_id})" if finding.snapshot_id is not None else ""
+    return f"{finding.rule}: {finding.location}: {finding.detail}{where}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

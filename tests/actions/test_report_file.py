@@ -1,0 +1,85 @@
+"""Where reports go: files are replaced whole, devices and pipes are written to, secrets are not written."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
+from iceberg_ops.config.report import ActionReport, SkippedFile
+
+PASSWORD = "p@ss/w:rd"
+
+
+def a_job(report: str | None, **fields: object) -> JobSpec:
+    uri = f"postgresql://me:{quote(PASSWORD, safe='')}@db/x"
+    catalog = CatalogConfig(name="lake", type="sql", properties={"uri": uri})
+    return JobSpec(job="append", table="lake.a.b", catalog=catalog, job_id="this-try", report=report, **fields)  # type: ignore[arg-type]
+
+
+def a_report(**fields: object) -> ActionReport:
+    return ActionReport(action="append", table="lake.a.b", status="failed", started_at="x", duration_ms=1, **fields)  # type: ignore[arg-type]
+
+
+def test_a_report_carries_the_id_of_its_job(tmp_path: Path) -> None:
+    write_report(a_job(str(tmp_path / "r.json")), a_report())
+    assert from_json((tmp_path / "r.json").read_bytes(), ActionReport, "r").job_id == "this-try"
+
+
+@pytest.mark.parametrize("form", [PASSWORD, quote(PASSWORD), quote(PASSWORD, safe="")])
+def test_a_report_holds_no_secret_of_the_jobs_catalogs(form: str, tmp_path: Path) -> None:
+    """What a driver puts into its message, of the table's catalog and of the source's."""
+    other = CatalogConfig(name="other", type="sql", properties={"token": PASSWORD})
+    job = a_job(str(tmp_path / "r.json"), source=Source(format="table", table="other.a.b", catalog=other))
+    failures = [SkippedFile(file_path="/f", reason=f"refused {form}")]
+    write_report(job, a_report(error=error_report(ValueError(f"cannot connect with {form}")), failures=failures))
+    found = from_json((tmp_path / "r.json").read_bytes(), ActionReport, "r")
+    assert found.error is not None
+    assert found.error.message == "ValueError: cannot connect with ***"
+    assert found.failures[0].reason == "refused ***"
+
+
+def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
+    """A rename would put a file in the place of /dev/null, for every program of the machine."""
+    device = tmp_path / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        os.close(os.open(device, os.O_WRONLY))
+    except PermissionError:
+        device = Path(os.devnull)
+    write_report(a_job(str(device)), a_report())
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+def test_a_pipe_gets_the_report(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    write_report(a_job(str(tmp_path / "pipe")), a_report())
+    reader.join(30)
+    assert from_json(read[0], ActionReport, "r").job_id == "this-try"
+
+
+def test_a_link_to_a_device_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(os.devnull)
+    write_report(a_job(str(tmp_path / "out")), a_report())
+    assert (tmp_path / "out").is_symlink()
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_text("x" * 100_000)
+    write_report(a_job(str(path)), a_report())
+    assert from_json(path.read_bytes(), ActionReport, "r").status == "failed"
+
+
+def test_a_job_without_a_place_for_its_report_writes_none() -> None:
+    write_report(a_job(None), a_report())

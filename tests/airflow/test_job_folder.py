@@ -1,0 +1,208 @@
+"""Job folders: one for each try, whatever the ids; the owner's alone; no secrets left in them; removed when they are old."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_airflow.job_folder import JobFolder, TryIdentity, folder_name, jobs_root
+from iceberg_airflow.job_sweep import prune, sweep
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
+from iceberg_ops.errors import OptionError
+
+pytestmark = pytest.mark.airflow
+LOG = logging.getLogger(__name__)
+ODD_IDS = [
+    "y:1",
+    "y+1",
+    "y~1",
+    "y_1",
+    "y 1",
+    "y/1",
+    "y%1",
+    "y%2F1",
+    "..",
+    ".",
+    "...",
+    "%2E.",
+    "é",
+    "e\u0301",
+    "Y:1",
+    "a" * 250,
+    "ü" * 250,
+]
+SECRET = {"uri": "postgresql://me:geheim%2F1@db/x", "s3.secret-access-key": "very-secret", "warehouse": "/w"}
+
+
+def identity(**parts: object) -> TryIdentity:
+    usual = {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": -1, "try_number": 1}
+    return TryIdentity(**{**usual, **parts})  # type: ignore[arg-type]
+
+
+def a_job() -> JobSpec:
+    catalog = CatalogConfig(name="lake", type="sql", properties=SECRET)
+    source = Source(format="table", table="other.a.b", catalog=CatalogConfig(name="other", type="sql", properties=SECRET))
+    return JobSpec(job="append", table="lake.a.b", catalog=catalog, source=source)
+
+
+def test_tries_whose_ids_differ_have_different_folders() -> None:
+    """Run ids are what people type; Airflow allows ``~.:+-`` in them by default, and any character where it is told to."""
+    folders = [JobFolder.of(identity(**{field: odd})).folder for field in ("dag_id", "run_id", "task_id") for odd in ODD_IDS]
+    folders += [JobFolder.of(identity(map_index=i, try_number=n)).folder for i in (-1, 0, 1, 11) for n in (1, 2, 11)]
+    assert len(set(folders)) == len(folders)
+    for folder in folders:
+        assert jobs_root() in folder.parents
+        assert ".." not in folder.parts
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=260), min_size=2, max_size=2))
+def test_names_of_different_ids_differ_and_fit_a_file_system(ids: list[str]) -> None:
+    names = [folder_name(part) for part in ids]
+    assert (names[0] == names[1]) == (ids[0] == ids[1])
+    for name in names:
+        assert len(name.encode()) <= 255
+        assert "/" not in name
+        assert name not in (".", "..")
+
+
+def test_usual_ids_stay_readable() -> None:
+    assert folder_name("table_maintenance__daily") == "table_maintenance__daily"
+    assert folder_name("maintain.run_rewrite-data.files") == "maintain.run_rewrite-data.files"
+
+
+@pytest.mark.parametrize("at", ["", "d", "d/r", "d/r/t", "d/r/t/try-1"])
+def test_a_symbolic_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """Someone who may write to the root must not lead job specs elsewhere; the root itself is the operator's choice."""
+    root = tmp_path / "jobs"
+    monkeypatch.setenv("ICEBERG_OPS_JOBS", str(root))
+    (tmp_path / "elsewhere").mkdir()
+    (root / at).parent.mkdir(parents=True, exist_ok=True)
+    (root / at).symlink_to(tmp_path / "elsewhere")
+    if not at:
+        JobFolder.of(identity()).write(a_job())
+        return
+    with pytest.raises(OptionError, match="must be a folder, not a symbolic link"):
+        JobFolder.of(identity())
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path) -> None:
+    folder = JobFolder.of(identity())
+    (tmp_path / "precious").write_text("precious")
+    for name in ("job.json", "report.json"):
+        (folder.folder / name).symlink_to(tmp_path / "precious")
+    folder.write(a_job())
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not folder.report.is_symlink()
+
+
+def test_the_kept_job_spec_is_readable_by_the_owner_and_holds_no_secret() -> None:
+    path = JobFolder.of(identity()).write(a_job())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    for secret in ("geheim", "very-secret"):
+        assert secret not in path.read_text()
+    kept = from_json(path.read_bytes(), JobSpec, "kept")
+    assert kept.catalog.properties == {"uri": "postgresql://me:***@db/x", "s3.secret-access-key": "***", "warehouse": "/w"}
+
+
+def test_a_job_spec_without_secrets_is_kept_as_it_ran() -> None:
+    catalog = CatalogConfig(name="lake", type="sql", properties={"uri": "sqlite:////data/c.db", "warehouse": "/w"})
+    job = JobSpec(job="rewrite_manifests", table="lake.a.b", catalog=catalog)
+    assert from_json(JobFolder.of(identity()).write(job).read_bytes(), JobSpec, "kept") == job
+
+
+# tidying up
+
+
+def leave(folder: JobFolder, *names: str, days_ago: float = 0) -> None:
+    """Files in a folder, as a machine that died left them."""
+    then = time.time() - days_ago * 86_400
+    for name in names:
+        (folder.folder / name).write_text("{}")
+        os.utime(folder.folder / name, (then, then))
+    os.utime(folder.folder, (then, then))
+
+
+def names(folder: JobFolder) -> list[str]:
+    return sorted(path.name for path in folder.folder.iterdir()) if folder.folder.exists() else []
+
+
+def test_a_retry_removes_what_secrets_its_earlier_tries_left() -> None:
+    first, second, other = (JobFolder.of(identity(try_number=n, map_index=i)) for n, i in ((1, -1), (2, -1), (1, 0)))
+    for folder in (first, other):
+        leave(folder, "job.json", "private-job.json", "report.json")
+    sweep(second, log=LOG)
+    assert names(first) == ["job.json", "report.json"]
+    assert names(other) == ["job.json", "private-job.json", "report.json"]
+
+
+def test_old_folders_are_removed_and_young_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEBERG_OPS_JOBS_KEEP", "10d")
+    old, young, crashed = (JobFolder.of(identity(run_id=r, map_index=3)) for r in ("old", "young", "crashed"))
+    leave(old, "job.json", "report.json", "lane.json", "answer.json", days_ago=11)
+    leave(young, "job.json", "report.json", days_ago=9)
+    leave(crashed, "private-request.json", days_ago=2)
+    sweep(JobFolder.of(identity(run_id="now")), log=LOG)
+    assert not (jobs_root() / "d" / "old").exists()
+    assert names(young) == ["job.json", "report.json"]
+    assert names(crashed) == []
+
+
+def test_an_id_may_look_like_a_try() -> None:
+    for odd in (identity(run_id="try-1"), identity(dag_id="try-2", task_id="try-3")):
+        leave(JobFolder.of(odd), "report.json", days_ago=400)
+    assert prune(jobs_root(), older_than_s=86_400) == 2
+    assert list(jobs_root().iterdir()) == []
+
+
+def test_folders_are_looked_through_once_an_hour() -> None:
+    now, old = JobFolder.of(identity(run_id="now")), identity(run_id="old")
+    sweep(now, log=LOG)
+    leave(JobFolder.of(old), "report.json", days_ago=400)
+    sweep(now, log=LOG)
+    assert names(JobFolder.of(old)) == ["report.json"]
+    mark = jobs_root() / ".swept"
+    os.utime(mark, (time.time() - 4000, time.time() - 4000))
+    sweep(now, log=LOG)
+    assert not (jobs_root() / "d" / "old").exists()
+
+
+def test_only_our_own_files_are_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    mine, theirs = JobFolder.of(identity(run_id="mine")), JobFolder.of(identity(run_id="theirs"))
+    leave(mine, "report.json", days_ago=400)
+    leave(theirs, "report.json", "notes.txt", days_ago=400)
+    (tmp_path / "elsewhere" / "try-1").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "try-1" / "report.json").write_text("precious")
+    os.utime(tmp_path / "elsewhere" / "try-1", (0, 0))
+    (jobs_root() / "linked").symlink_to(tmp_path / "elsewhere")
+    (jobs_root() / "d" / "try-9").symlink_to(tmp_path / "elsewhere" / "try-1")
+    prune(jobs_root(), older_than_s=86_400)
+    assert names(theirs) == ["notes.txt"]
+    assert not mine.folder.exists()
+    assert (tmp_path / "elsewhere" / "try-1" / "report.json").read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_tidied_does_not_fail_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/jobs/x")
+
+    folder = JobFolder.of(identity())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("iceberg_airflow.job_sweep._is_time", refuse)
+        sweep(folder, log=LOG)
+    assert "old job folders could not be tidied up: /jobs/x: Permission denied" in caplog.text
+
+
+def test_a_wrong_time_to_keep_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEBERG_OPS_JOBS_KEEP", "a while")
+    with pytest.raises(OptionError, match="ICEBERG_OPS_JOBS_KEEP = 'a while': must be a length of time"):
+        sweep(JobFolder.of(identity()), log=LOG)

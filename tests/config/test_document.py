@@ -1,0 +1,65 @@
+"""YAML as people write it, read strictly: keys given twice, and errors that show no value."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from iceberg_ops.catalog.configuration import CatalogFile
+from iceberg_ops.config.document import from_yaml
+from iceberg_ops.config.policy import Policy
+from iceberg_ops.errors import OptionError
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("version: 1\ndefaults: {owner: a}\ndefaults: {}", "line 3: key 'defaults' is given twice, first in line 2"),
+        ("version: 1\ncatalogs:\n  p: {type: sql}\n  p: {type: sql}", "line 4: key 'p' is given twice, first in line 3"),
+        ("version: 1\ntables:\n- match: p.a.b\n  match: p.a.c", "line 4: key 'match' is given twice, first in line 3"),
+        ("{version: 1, version: 1}", "line 1: key 'version' is given twice, first in line 1"),
+        ("version: 1\n'version': 1", "line 2: key 'version' is given twice, first in line 1"),
+        ("a: &a [*a]", "unknown field `a`"),
+        ("? [a]\n: b", "not YAML: line 1, column 3: found unhashable key"),
+        ("version: 1\n---\nversion: 1", "not YAML: line 2, column 1: found another document"),
+        ("", "Expected `object`, got `null`"),
+    ],
+)
+def test_what_yaml_would_pass_over_is_an_error_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        from_yaml(text, Policy, "p.yml")
+    assert str(caught.value).startswith("p.yml: ")
+    assert said in str(caught.value)
+
+
+def test_a_merged_mapping_may_be_overridden() -> None:
+    text = "version: 1\ndefaults: &d {owner: a, lane: local}\nnamespaces: {p.q: {<<: *d, owner: b}}"
+    found = from_yaml(text, Policy, "p.yml").namespaces["p.q"]
+    assert (found.owner, found.lane) == ("b", "local")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "geheim: 1",
+        "!geheim",
+        "*geheim",
+        "&geheim",
+        "@geheim",
+        "%geheim",
+        "`geheim`",
+        "'geheim",
+        '"geheim\\q"',
+        "{geheim",
+        "- geheim",
+        "|geheim",
+    ],
+)
+def test_an_error_in_a_catalogs_file_shows_no_value(value: str) -> None:
+    """A password is often what breaks the YAML: it begins with a character that YAML knows."""
+    text = f"catalogs:\n  - name: lake\n    type: sql\n    properties:\n      uri: sqlite:///x\n      password: {value}\n"
+    with pytest.raises(OptionError) as caught:
+        from_yaml(text, CatalogFile, "catalogs.yml")
+    assert "geheim" not in "".join(traceback.format_exception(caught.value))
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,86 @@
+"""Secrets of a catalog's properties: found in every form, and never shown."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.config.secrets import HIDDEN, hide, hide_passwords, is_secret, secrets_of, without_secrets
+
+PASSWORDS = st.text(alphabet="ab%@:/?# +&=\"'\\é0123", min_size=6, max_size=20).filter(lambda p: p.strip() == p)
+NAMES = [
+    "password",
+    "s3.secret-access-key",
+    "s3.access-key-id",
+    "token",
+    "credential",
+    "header.Authorization",
+    "adls.account-key",
+    "sslpassword",
+]
+PLAIN_NAMES = ["uri", "warehouse", "io-impl", "spark-from-bytes", "s3.endpoint", "read-only", "location-mapping", "key-prefix"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_say_secret(name: str) -> None:
+    assert is_secret(name)
+    assert without_secrets({name: "x"}) == {name: HIDDEN}
+
+
+@pytest.mark.parametrize("name", PLAIN_NAMES)
+def test_names_that_do_not(name: str) -> None:
+    assert not is_secret(name)
+
+
+@given(PASSWORDS)
+def test_a_password_is_hidden_in_every_form_that_programs_print(password: str) -> None:
+    encoded = quote(password, safe="")
+    secrets = secrets_of({"uri": f"postgresql://me:{encoded}@db:5432/ice"})
+    for form in (password, encoded, quote(password), quote_plus(password), json.dumps(password)[1:-1]):
+        assert password not in hide(f"<{form}>", secrets)
+        assert hide(f"<{form}>", secrets) == f"<{HIDDEN}>"
+
+
+@given(st.text(alphabet="abc@:/", min_size=6, max_size=12).map(lambda p: f"x{p}y"))
+def test_a_password_that_was_not_encoded_is_hidden_as_written(password: str) -> None:
+    uri = f"postgresql://me:{password}@db:5432/ice"
+    assert hide(f"cannot parse {uri}", secrets_of({"uri": uri})) == f"cannot parse postgresql://me:{HIDDEN}@db:5432/ice"
+    assert password not in without_secrets({"uri": uri})["uri"]
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("sqlite:////data/a:b@c/catalog.db", "sqlite:////data/a:b@c/catalog.db"),
+        ("postgresql://db:5432/ice", "postgresql://db:5432/ice"),
+        ("postgresql://me@db:5432/ice", "postgresql://me@db:5432/ice"),
+        ("postgresql://me:geheim@db/ice?sslpassword=other1&x=y", "postgresql://me:***@db/ice?sslpassword=***&x=y"),
+    ],
+)
+def test_what_is_no_secret_stays(uri: str, shown: str) -> None:
+    assert without_secrets({"uri": uri}) == {"uri": shown}
+
+
+def test_the_secret_of_a_credential_is_hidden_alone_too() -> None:
+    assert hide("client geheim1 refused", secrets_of({"credential": "me:geheim1"})) == f"client {HIDDEN} refused"
+
+
+def test_very_short_secrets_do_not_destroy_the_message() -> None:
+    assert hide("a table", secrets_of({"password": "a"})) == "a table"
+
+
+def test_passwords_of_uris_are_hidden_where_secrets_are_not_known() -> None:
+    assert hide_passwords("no postgresql://me:p@ss/w@db/x, no http://db/x") == "no postgresql://me:***@db/x, no http://db/x"
+
+
+def test_no_repr_of_a_job_has_a_secret() -> None:
+    catalog = CatalogConfig(name="lake", type="sql", properties={"uri": "postgresql://me:geheim@db/x", "token": "t0ken"})
+    job = JobSpec(job="append", table="lake.a.b", catalog=catalog)
+    for text in (repr(catalog), str(catalog), repr(job), f"{job}", repr([job])):
+        assert "geheim" not in text
+        assert "t0ken" not in text
