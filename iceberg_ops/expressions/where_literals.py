@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE, decimal_literal
-from iceberg_ops.expressions.literal_casts import cast, to_whole
+from iceberg_ops.expressions.literal_casts import NotFolded, cast, to_whole
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.spec.types import (
     BINARY,
@@ -31,6 +31,7 @@ from iceberg_ops.spec.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     DecimalType,
     PrimitiveType,
 )
@@ -64,7 +65,10 @@ _TYPES: dict[str, PrimitiveType] = {
     "TIMESTAMPTZ": TIMESTAMPTZ,
     "TIMESTAMPLTZ": TIMESTAMPTZ,
     "TIMESTAMPNTZ": TIMESTAMP,
+    "UUID": UUID,
 }
+_READ_ALIKE = frozenset({"boolean", "int", "long", "decimal", "string", "binary"})
+"""Types that Spark casts no text to that we refuse to."""
 _FUNCTIONS: dict[str, PrimitiveType | str] = {
     "tinyint": "tinyint",
     "smallint": "smallint",
@@ -166,13 +170,17 @@ def _joined(node: Node) -> Constant | None:
 
 
 def type_of(node: Node) -> PrimitiveType | str | None:
-    """The type a cast names, ``tinyint`` and ``smallint`` by name; None for one that is no primitive of ours."""
+    """The type a cast names, ``tinyint`` and ``smallint`` by name; None for one that is no primitive of ours. Raises WhereError for
+    a decimal that can not be."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name in ("TINYINT", "SMALLINT"):
         return name.lower()
     if name == "DECIMAL":
         numbers = [int(p.this.this) for p in node.expressions]
-        return DecimalType(precision=numbers[0] if numbers else 10, scale=numbers[1] if len(numbers) > 1 else 0)
+        precision, scale = numbers[0] if numbers else 10, numbers[1] if len(numbers) > 1 else 0
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise WhereError(f"DECIMAL({precision}, {scale}): a decimal has 1 to 38 digits, and no more after the point than it has")
+        return DecimalType(precision=precision, scale=scale)
     return _TYPES.get(name)
 
 
@@ -186,7 +194,10 @@ def _cast_to(value: Constant | None, target: PrimitiveType | str, *, safe: bool 
         return value
     try:
         return to_whole(value, target) if isinstance(target, str) else cast(value, target)
+    except NotFolded:
+        return None
     except (ValueError, ArithmeticError):
-        if safe:
-            return NULL
-        raise
+        if not safe:
+            raise
+        # Spark reads more texts than we do: hours without a day, which are today's, or hexadecimal floats.
+        return NULL if isinstance(target, str) or target.name in _READ_ALIKE else None

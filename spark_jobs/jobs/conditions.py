@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.expressions.renaming import unqualified
+from iceberg_ops.expressions.where_for_spark import for_spark
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
@@ -59,6 +60,7 @@ def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, eval
 
 
 def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> Column:
+    text = for_spark(text)
     try:
         if tables is not None:
             return F.expr(tables.in_expression(text))
