@@ -304,7 +304,8 @@ def plain_literal(column: PrimitiveType, value: Any) -> Literal:
             return Literal(value, column)
         return Literal(value, INT if INT_RANGE[0] <= value <= INT_RANGE[1] else LONG)
     if isinstance(value, float):
-        return Literal(float32(value) if column.name == "float" else value, DOUBLE)
+        near = float32(value)  # what a number of JSON means in a float column, unless it lies beyond all floats
+        return Literal(near if column.name == "float" and math.isinf(near) == math.isinf(value) else value, DOUBLE)
     if isinstance(value, Decimal) and value.is_finite():
         return decimal_literal(value)
     raise ValueError(f"a value of class {type(value).__name__} is no literal")

@@ -112,7 +112,7 @@ def _fold(node: Node) -> Constant | None:
     if isinstance(node, exp.Concat):
         return _joined(node)
     if isinstance(node, exp.Cast):
-        return _cast(node, _fold(node.this))
+        return _cast(node, _fold(node.this) if (digits := _floating_digits(node)) is None else Literal(digits, STRING))
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in _FUNCTIONS and len(node.expressions) == 1:
         return _cast_to(_fold(node.expressions[0]), _FUNCTIONS[str(node.this).lower()])
     return None
@@ -136,6 +136,8 @@ def _negated(node: Node) -> Constant | None:
     """Minus belongs to the digits: ``-128Y`` and ``-9223372036854775808L`` are in range though their digits alone are not."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return _number(_flipped(node.this))
+    if isinstance(node, exp.Cast) and (digits := _floating_digits(node)) is not None:
+        return _cast(node, Literal(_flipped(digits), STRING))
     if isinstance(node, exp.Cast) and _is_suffixed(node):
         text = node.this.this
         return _cast(node, Literal(_flipped(text), STRING) if node.this.is_string else _number(_flipped(text)))
@@ -148,6 +150,12 @@ def _negated(node: Node) -> Constant | None:
     if value.type.name in ("int", "long"):
         return to_whole(Literal(negative, LONG), value.type.name)
     return Literal(negative, value.type)
+
+
+def _floating_digits(node: Node) -> str | None:
+    """The digits of a number with suffix D or F, which are read at once: as a decimal they could be too many, and have no -0.0."""
+    is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
+    return str(node.this.this) if is_number and type_of(node.to) in (FLOAT, DOUBLE) else None
 
 
 def _is_suffixed(node: Node) -> bool:

@@ -263,7 +263,7 @@ class Literals:
     def _nanos(self, column: str) -> Written:
         """Ours as text with up to nine digits; Spark's as a whole number, cut where a typed literal is."""
         rng = self.rng
-        nanos = rng.choice(POOLS[column]) + rng.choice([0, 0, 0, 1, -1, 1000])
+        nanos = min(max(rng.choice(POOLS[column]) + rng.choice([0, 0, 0, 1, -1, 1000]), -(2**63)), 2**63 - 1)
         seconds, rest = divmod(nanos, 10**9)
         base = (dt.datetime(1970, 1, 1) + dt.timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")
         fraction = f"{rest:09d}".rstrip("0") if rng.random() < 0.5 else f"{rest:09d}"
@@ -272,7 +272,7 @@ class Literals:
         if kind == "TIMESTAMP_NTZ":
             text = text.removesuffix("Z").removesuffix("+00:00")
         ours = rng.choice([f"'{text}'", f"'{text}'", f"{kind} '{text}'", f"CAST('{text}' AS {kind})"])
-        return Written(ours, f"{nanos}BD", "nanoseconds")
+        return Written(ours, f"{nanos}L", "nanoseconds")
 
     def _uuid(self, column: str) -> Written:
         rng, value = self.rng, self.rng.choice(POOLS[column])

@@ -30,17 +30,15 @@ def truths(rows: DataFrame, texts: Sequence[str]) -> list[Truths | str]:
 
 
 def _asked(rows: DataFrame, texts: Sequence[str]) -> list[Truths | str]:
-    """One query; where it fails, one without the texts that Spark does not even analyse, and then in parts."""
+    """One query; where one of the texts fails, one without those that fail alone."""
     try:
         return _answers(rows, texts)
     except PySparkException as e:
-        if len(texts) == 1:
-            return [_shown(e)]
-    refused = [_refusal(rows, text) for text in texts]
-    sound = [text for text, why in zip(texts, refused, strict=True) if why is None]
-    part = len(sound) if len(sound) < len(texts) else max(1, len(sound) // 8)
-    found = (answer for n in range(0, len(sound), part or 1) for answer in _asked(rows, sound[n : n + part]))
-    return [next(found) if why is None else why for why in refused]
+        failures = [_failure(rows, text) for text in texts]
+        if all(why is None for why in failures):
+            raise AssertionError(f"Spark answers each of these alone, but not together: {texts}") from e
+    answers = iter(_answers(rows, [text for text, why in zip(texts, failures, strict=True) if why is None]))
+    return [next(answers) if why is None else why for why in failures]
 
 
 def _answers(rows: DataFrame, texts: Sequence[str]) -> list[Truths | str]:
@@ -48,17 +46,13 @@ def _answers(rows: DataFrame, texts: Sequence[str]) -> list[Truths | str]:
     return [found.column(n + 1).to_pylist() for n in range(len(texts))]
 
 
-def _refusal(rows: DataFrame, text: str) -> str | None:
-    """Why Spark refuses to parse or to analyse a condition."""
+def _failure(rows: DataFrame, text: str) -> str | None:
+    """Why Spark can not answer a condition; it evaluates local rows while it optimises."""
     try:
-        rows.selectExpr(f"({text})")
+        rows.selectExpr(f"({text})")._jdf.queryExecution().optimizedPlan()
     except PySparkException as e:
-        return _shown(e)
+        return str(e).strip().split("\n")[0] or type(e).__name__
     return None
-
-
-def _shown(error: PySparkException) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 @contextmanager
