@@ -77,7 +77,7 @@ def _nearest_float(literal: Literal, number: float) -> float:
         return near
     exact = Fraction(Decimal(literal.value.strip().rstrip("dDfF")) if isinstance(literal.value, str) else literal.value)
     around = [next_float32(near, -1), near, next_float32(near, 1)]
-    return min(around, key=lambda f: (abs(Fraction(f) - exact) if math.isfinite(f) else exact, _is_odd(f), f != near))
+    return min(around, key=lambda f: (abs(Fraction(f) - exact) if math.isfinite(f) else math.inf, _is_odd(f), f != near))
 
 
 def _is_odd(value: float) -> bool:

@@ -67,6 +67,8 @@ _TYPES: dict[str, PrimitiveType] = {
     "TIMESTAMPNTZ": TIMESTAMP,
     "UUID": UUID,
 }
+_DIGITS_OF_MINUS = 34
+"""To so many digits Spark rounds what stands after a minus that is no part of the literal, as in ``-(1.5)``."""
 _READ_ALIKE = frozenset({"boolean", "int", "long", "decimal", "string", "binary"})
 """Types that Spark casts no text to that we refuse to."""
 _FUNCTIONS: dict[str, PrimitiveType | str] = {
@@ -112,7 +114,8 @@ def _fold(node: Node) -> Constant | None:
     if isinstance(node, exp.Concat):
         return _joined(node)
     if isinstance(node, exp.Cast):
-        return _cast(node, _fold(node.this) if (digits := _floating_digits(node)) is None else Literal(digits, STRING))
+        digits = _floating_digits(node)
+        return _cast(node, _fold(node.this)) if digits is None else _floating(node, digits)
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in _FUNCTIONS and len(node.expressions) == 1:
         return _cast_to(_fold(node.expressions[0]), _FUNCTIONS[str(node.this).lower()])
     return None
@@ -137,7 +140,7 @@ def _negated(node: Node) -> Constant | None:
     if isinstance(node, exp.Literal) and not node.is_string:
         return _number(_flipped(node.this))
     if isinstance(node, exp.Cast) and (digits := _floating_digits(node)) is not None:
-        return _cast(node, Literal(_flipped(digits), STRING))
+        return _floating(node, _flipped(digits))
     if isinstance(node, exp.Cast) and _is_suffixed(node):
         text = node.this.this
         return _cast(node, Literal(_flipped(text), STRING) if node.this.is_string else _number(_flipped(text)))
@@ -146,6 +149,8 @@ def _negated(node: Node) -> Constant | None:
         return value
     if value.type.name not in ("int", "long", "float", "double", "decimal"):
         raise ValueError(f"a {value.type} literal has no minus")
+    if isinstance(value.value, Decimal) and len(value.value.as_tuple().digits) > _DIGITS_OF_MINUS:
+        return None
     negative = value.value.copy_negate() if isinstance(value.value, Decimal) and value.value else -value.value
     if value.type.name in ("int", "long"):
         return to_whole(Literal(negative, LONG), value.type.name)
@@ -156,6 +161,13 @@ def _floating_digits(node: Node) -> str | None:
     """The digits of a number with suffix D or F, which are read at once: as a decimal they could be too many, and have no -0.0."""
     is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
     return str(node.this.this) if is_number and type_of(node.to) in (FLOAT, DOUBLE) else None
+
+
+def _floating(node: Node, digits: str) -> Constant | None:
+    found = _cast(node, Literal(digits, STRING))
+    if isinstance(found, Literal) and math.isinf(found.value):
+        raise ValueError(f"it is outside {found.type}")
+    return found
 
 
 def _is_suffixed(node: Node) -> bool:

@@ -6,7 +6,7 @@ pruning and conflict checks; what that reader does not understand means "may mat
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -67,7 +67,7 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
         if has_subquery(rows.sparkSession, text):
             raise WhereError(f"not supported: a subquery in {what} {text!r}, because Spark allows none there")
         return F.expr(text)
-    except (ParseException, AnalysisException) as e:
+    except PySparkException as e:  # a number of too many digits is neither a ParseException nor an AnalysisException
         raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
 
 
