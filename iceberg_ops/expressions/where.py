@@ -213,12 +213,11 @@ def _compare_literals(op: Op, a: Literal, b: Literal) -> bool:
     try:
         place = spark_interval(a.type, b, [b], ordered=op in _FLIPPED)
     except (ValueError, ArithmeticError):
-        if op in _FLIPPED or op in (Op.EQ, Op.NOT_EQ):
-            try:
-                place, a, op = spark_interval(b.type, a, [a], ordered=op in _FLIPPED), b, _FLIPPED.get(op, op)
-            except (ValueError, ArithmeticError):
-                what = f"a {a.type} literal ({a.value!r}) does not compare with a {b.type} literal ({b.value!r})"
-                raise WhereError(what) from None
+        try:
+            place, a, op = spark_interval(b.type, a, [a], ordered=op in _FLIPPED), b, _FLIPPED.get(op, op)
+        except (ValueError, ArithmeticError) as e:
+            what = f"a {a.type} literal ({a.value!r}) does not compare with a {b.type} literal ({b.value!r}): {e}"
+            raise WhereError(what) from None
     key, low, high = order_key(a.value), order_key(place.low), order_key(place.high)
     below = low is None or key < low
     above = high is None or key > high

@@ -89,10 +89,9 @@ def test_text_that_we_write_means_the_same_to_spark(world: World, session: Spark
 def tables(world: World) -> list[RowTable]:
     rng = random.Random(f"tables {SEED}")
     maker = Maker(make_catalog(), "ns", world.rows)
-    small = {"write_parquet_row__group__size__bytes": "2000", "write_parquet_row__group__check__min__record__count": "5"}
     kinds = [
         maker.make("one file"),
-        maker.make("small row groups", **small),
+        maker.make("small row groups", write_parquet_row__group__size__bytes="1000"),
         maker.make("a file for few rows", files=24),
         maker.make("bounds of three characters", files=24, write_metadata_metrics_default="truncate(3)"),
         maker.make("whole bounds", files=12, write_metadata_metrics_default="full"),
