@@ -18,7 +18,8 @@ _NUMERIC = frozenset({"int", "long", "float", "double", "decimal", "string"})
 
 def literal_of(text: str, type_: IcebergType) -> Any:
     """The value, None for NULL. Raises OptionError for what is no literal of ``type_``."""
-    from iceberg_ops.expressions.where_literals import Literal, Null, constant
+    from iceberg_ops.expressions.predicates import Literal
+    from iceberg_ops.expressions.where_literals import Null, constant
     from iceberg_ops.expressions.where_parser import parse_condition
 
     try:

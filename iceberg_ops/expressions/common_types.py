@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import reduce
 
 from iceberg_ops.expressions.comparisons import LONG_RANGE, Interval, interval, search
 from iceberg_ops.expressions.literal_casts import cast
@@ -70,7 +69,10 @@ def _common(column: PrimitiveType, literals: Sequence[Literal], wide: bool) -> P
             return literal.type
         return DecimalType(precision=len(str(abs(literal.value))), scale=0)
 
-    return reduce(wider, (type_of(v) for v in literals), column)
+    found: PrimitiveType | None = column
+    for literal in literals:
+        found = wider(found, type_of(literal))
+    return found
 
 
 def wider(a: PrimitiveType | None, b: PrimitiveType | None) -> PrimitiveType | None:

@@ -137,7 +137,7 @@ def timestamp_of(text: str, type_: PrimitiveType) -> Literal:
     has no use for: Spark would leave it out and compare the clock's hands."""
     nanos, zoned = timestamp_from_text(text)
     if zoned and "tz" not in type_.name:
-        raise ValueError(f"{text!r} has a time zone, which a timestamp without zone does not: leave it out, or write TIMESTAMP '...'")
+        raise ValueError(f"{text!r} has a time zone, which a timestamp without zone does not: leave it out")
     return timestamp_literal(nanos, type_)
 
 

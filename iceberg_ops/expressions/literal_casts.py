@@ -13,7 +13,14 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE, at_microseconds, next_float32, timestamp_literal, timestamp_of
+from iceberg_ops.expressions.comparisons import (
+    INT_RANGE,
+    LONG_RANGE,
+    at_microseconds,
+    next_float32,
+    timestamp_literal,
+    timestamp_of,
+)
 from iceberg_ops.expressions.literal_text import (
     boolean_from_text,
     date_from_text,

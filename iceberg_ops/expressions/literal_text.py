@@ -21,7 +21,8 @@ _TIMESTAMP = re.compile(
 )
 _TIME = re.compile(r"T?(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,6})\d*)?)?", re.ASCII)
 _OFFSET = re.compile(
-    r"(?:UTC|GMT|UT)?([+-])(?:(?P<h>\d{1,2})(?::(?P<m>\d{1,2})(?::(?P<s>\d{2}))?)?|(?P<hh>\d{2})(?P<mm>\d{2})(?P<ss>\d{2})?)", re.ASCII
+    r"(?:UTC|GMT|UT)?([+-])(?:(?P<h>\d{1,2})(?::(?P<m>\d{1,2})(?::(?P<s>\d{2}))?)?|(?P<hh>\d{2})(?P<mm>\d{2})(?P<ss>\d{2})?)",
+    re.ASCII,
 )
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _FLOATING = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)

@@ -114,8 +114,8 @@ def _fold(node: Node) -> Constant | None:
     if isinstance(node, exp.Concat):
         return _joined(node)
     if isinstance(node, exp.Cast):
-        digits = _floating_digits(node)
-        return _cast(node, _fold(node.this)) if digits is None else _floating(node, digits)
+        number = _floating_digits(node)
+        return _cast(node, _fold(node.this)) if number is None else _floating(node, number)
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in _FUNCTIONS and len(node.expressions) == 1:
         return _cast_to(_fold(node.expressions[0]), _FUNCTIONS[str(node.this).lower()])
     return None
@@ -199,7 +199,7 @@ def type_of(node: Node) -> PrimitiveType | str | None:
         numbers = [int(p.this.this) for p in node.expressions]
         precision, scale = numbers[0] if numbers else 10, numbers[1] if len(numbers) > 1 else 0
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise WhereError(f"DECIMAL({precision}, {scale}): a decimal has 1 to 38 digits, and no more after the point than it has")
+            raise WhereError(f"DECIMAL({precision}, {scale}): a decimal has 1 to 38 digits, and not more after the point")
         return DecimalType(precision=precision, scale=scale)
     return _TYPES.get(name)
 

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.expressions.renaming import unqualified
-from iceberg_ops.expressions.where_for_spark import for_spark
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.expressions.where_for_spark import for_spark
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.expressions.generated_literals import Literals, Written, kind_of, sql_text
+from tests.expressions.generated_literals import OURS_ALONE, Literals, Written, kind_of, sql_text
 from tests.expressions.where_rows import POOLS, TYPES
 
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
@@ -53,9 +53,10 @@ class Conditions:
             return _joined([f"({p.ours})" for p in parts], [f"({p.spark})" for p in parts], f" {word} ", parts, word)
         inner = self.draw(depth - 1)
         form, tag = rng.choice([
-            ("NOT ({})", "NOT"), ("NOT ({})", "NOT"), ("!({})", "NOT"), ("({}) IS TRUE", "IS TRUE"), ("({}) IS NOT TRUE", "IS TRUE"),
-            ("({}) IS FALSE", "IS FALSE"), ("({}) IS NULL", "IS NULL of a condition"), ("({}) <=> NULL", "IS NULL of a condition"),
-            ("({}) = FALSE", "= FALSE"), ("({}) <=> TRUE", "= FALSE"), ("isnull({})", "IS NULL of a condition"),
+            ("NOT ({})", "NOT"), ("NOT ({})", "NOT"), ("!({})", "NOT"), ("({}) IS TRUE", "IS TRUE"),
+            ("({}) IS NOT TRUE", "IS TRUE"), ("({}) IS FALSE", "IS FALSE"), ("({}) IS NULL", "IS NULL of a condition"),
+            ("({}) <=> NULL", "IS NULL of a condition"), ("isnull({})", "IS NULL of a condition"),
+            ("({}) = FALSE", "= FALSE"), ("({}) <=> TRUE", "= FALSE"),
         ])  # fmt: skip
         return Drawn(form.format(inner.ours), form.format(inner.spark), inner.tags | {tag})
 
@@ -89,7 +90,7 @@ class Conditions:
         return self._leaf(f"{{c}} {word} {{0}} AND {{1}}", column, [self.literals.draw(column) for _ in range(2)], word)
 
     def _pattern(self, column: str, escape: str) -> str:
-        """A pattern made of a text of the column: characters left out for wildcards, specials escaped or not, now and then wrongly."""
+        """A text of the column with wildcards for some characters; specials are escaped or not, now and then wrongly."""
         rng, text = self.rng, self.rng.choice(POOLS[column])
         if len(text) > 50 and rng.random() < 0.8:
             text = text[: rng.randrange(20)]
@@ -140,18 +141,22 @@ class Conditions:
         return self._leaf(f"{function}({{c}}, {{0}})", column, [Written(part, part, "text")], function)
 
     def _null_test(self) -> Drawn:
-        form = self.rng.choice(["{c} IS NULL", "{c} IS NOT NULL", "isnull({c})", "isnotnull({c})", "{c} <=> NULL", "NOT {c} IS NULL"])
+        form = self.rng.choice(
+            ["{c} IS NULL", "{c} IS NOT NULL", "isnull({c})", "isnotnull({c})", "{c} <=> NULL", "NOT {c} IS NULL"]
+        )
         return self._leaf(form, self._column(), [], "null test")
 
     def _truth(self) -> Drawn:
         form = self.rng.choice([
-            "{c}", "NOT {c}", "{c} IS TRUE", "{c} IS NOT TRUE", "{c} IS FALSE", "{c} IS NOT FALSE", "{c} IS UNKNOWN", "{c} IS NOT UNKNOWN",
-            "{c} = (i > 1)", "(s IS NULL) <> {c}",
+            "{c}", "NOT {c}", "{c} IS TRUE", "{c} IS NOT TRUE", "{c} IS FALSE", "{c} IS NOT FALSE", "{c} IS UNKNOWN",
+            "{c} IS NOT UNKNOWN", "{c} = (i > 1)", "(s IS NULL) <> {c}",
         ])  # fmt: skip
         return self._leaf(form, "flag", [], "bare boolean")
 
     def _nan(self) -> Drawn:
-        return self._leaf(self.rng.choice(["isnan({c})", "NOT isnan({c})"]), self.rng.choice(["f", "d", "inner.d", "i", "dec"]), [], "isnan")
+        return self._leaf(
+            self.rng.choice(["isnan({c})", "NOT isnan({c})"]), self.rng.choice(["f", "d", "inner.d", "i", "dec"]), [], "isnan"
+        )
 
     def _distinct(self) -> Drawn:
         column, word = self._column(), self.rng.choice(["IS DISTINCT FROM", "IS NOT DISTINCT FROM"])
@@ -159,7 +164,7 @@ class Conditions:
 
     def _constant(self) -> Drawn:
         """Literals alone; Spark folds them before a row is read."""
-        column = self.rng.choice([c for c in TYPES if c not in ("u", "ns", "tzns")])
+        column = self.rng.choice([c for c in TYPES if c not in OURS_ALONE])
         op = self.rng.choice(COMPARISONS)
         return self._leaf(f"{{0}} {op} {{1}}", column, [self.literals.draw(column) for _ in range(2)], "literals alone")
 

@@ -124,9 +124,11 @@ def test_timestamps_are_read_with_and_without_zone(text: str, nanos: int) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["", "x", "2020-13-01", "2020-01-01 25:00", "2020-01-01 00:00:00 Nowhere/Land", "2020-02-30", "20-01-01", "2020-01-01 00:00Z",
-     "2020-01-01 00:00:00z", "2020-01-01 00:00:00+105", "2020-01-01 00:00:00+18:01", "٢٠٢٠-01-01"],
-)
+    [
+        "", "x", "2020-13-01", "2020-01-01 25:00", "2020-01-01 00:00:00 Nowhere/Land", "2020-02-30", "20-01-01",
+        "2020-01-01 00:00Z", "2020-01-01 00:00:00z", "2020-01-01 00:00:00+105", "2020-01-01 00:00:00+18:01", "٢٠٢٠-01-01",
+    ],
+)  # fmt: skip
 def test_what_is_no_timestamp_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         timestamp_from_text(text)

@@ -76,8 +76,9 @@ FIXED = [b"\x00\x00\x00", b"abc", b"ab\x00", b"ab\xff", b"\x80\x00\x00", b"\xff\
 def decimals(precision: int, scale: int) -> list[Decimal]:
     """Both ends, their neighbours, zero, the last digit, and numbers with and without zeros at the end."""
     top = 10**precision - 1
-    whole = {0, 1, -1, top, -top, top - 1, 1 - top, 10 ** (precision // 2), 5 * 10 ** max(scale - 1, 0), -15 * 10 ** max(scale - 1, 0)}
-    whole |= {10**scale, 11 * 10 ** max(scale - 1, 0), 123456789012345678901234567890 % (top + 1)}
+    half, tenth = 10 ** (precision // 2), 10 ** max(scale - 1, 0)
+    whole = {0, 1, -1, top, -top, top - 1, 1 - top, half, 5 * tenth, -15 * tenth}
+    whole |= {10**scale, 11 * tenth, 123456789012345678901234567890 % (top + 1)}
     return [decimal_of(n, scale) for n in sorted(w for w in whole if abs(w) <= top)]
 
 

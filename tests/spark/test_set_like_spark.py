@@ -1,8 +1,8 @@
-"""A literal that lane local stores in a column is the value that a Spark job stores; what one refuses, the other does not store (but
-for a NULL of another type, which is NULL here).
+"""A literal that lane local stores in a column is the value that a Spark job stores; what one refuses, the other does not store
+(but for a NULL of another type, which is NULL here).
 
-Literals of every form, into columns of every type: ``ICEBERG_OPS_STATEMENTS`` says how many (400). What lane local leaves to Spark by
-name ("run it with --lane spark") is no difference.
+Literals of every form, into columns of every type: ``ICEBERG_OPS_STATEMENTS`` says how many (400). What lane local leaves to
+Spark by name ("run it with --lane spark") is no difference.
 """
 
 from __future__ import annotations
@@ -122,7 +122,10 @@ def test_a_literal_is_stored_as_spark_stores_it(place: Place, capsys: pytest.Cap
         kinds = Counter(f"into {kind_of(case.field.type)}" for case in cases) + Counter(f"form {case.form}" for case in cases)
         print(f"\n{len(cases)} literals: {dict(outcomes)}")
         print(", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items())))
-    wrong = [(str(case.field.type), case.text, case.ours, answer) for case, answer in zip(cases, answers, strict=True)
-             if case.ours != LEFT_TO_SPARK and (case.ours, answer) != (None, REFUSED) and repr(case.ours) != repr(answer)]  # fmt: skip
+    wrong = [
+        (str(case.field.type), case.text, case.ours, answer)
+        for case, answer in zip(cases, answers, strict=True)
+        if case.ours != LEFT_TO_SPARK and (case.ours, answer) != (None, REFUSED) and repr(case.ours) != repr(answer)
+    ]
     assert not wrong, "\n".join(map(str, wrong))
     assert outcomes["stored"] > len(cases) / 4

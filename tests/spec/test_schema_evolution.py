@@ -280,11 +280,13 @@ def test_a_struct_defaults_to_null_or_nothing() -> None:
 def test_a_default_without_a_form_in_json_is_refused(value: float, shape: str) -> None:
     """DEFAULT-10: DuckDB reads 0.0 for it."""
     type_, default = {
-        "plain": (DOUBLE, value), "in a list": (list_of(0, DOUBLE), [1.0, value]), "in a map": (map_of(0, INT, 0, DOUBLE), [(1, value)]),
-    }[shape]  # fmt: skip
-    with pytest.raises(SchemaError, match="column 'a': initial-default .* has no form in JSON"):
+        "plain": (DOUBLE, value),
+        "in a list": (list_of(0, DOUBLE), [1.0, value]),
+        "in a map": (map_of(0, INT, 0, DOUBLE), [(1, value)]),
+    }[shape]
+    with pytest.raises(SchemaError, match=r"column 'a': initial-default .* has no form in JSON"):
         evolve().add_column("a", type_, default=default).apply()
-    with pytest.raises(SchemaError, match="write-default .* has no form in JSON"):
+    with pytest.raises(SchemaError, match=r"write-default .* has no form in JSON"):
         evolve().update_default("price", value).apply()
 
 
