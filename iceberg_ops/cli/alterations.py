@@ -30,11 +30,12 @@ from iceberg_ops.cli.column_definitions import (
     sort_key,
     term,
 )
+from iceberg_ops.cli.default_literals import literal_of
 from iceberg_ops.cli.sql_tokens import Tokens
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.spec_evolution import SpecEvolution
-from iceberg_ops.spec.types import MISSING, IcebergType
+from iceberg_ops.spec.types import MISSING
 
 FORMAT_VERSION = "format-version"
 
@@ -64,22 +65,6 @@ def parse_alterations(texts: Sequence[str]) -> Alterations:
             known = "; ".join(" ".join(words) for words, _ in _STEPS)
             raise OptionError(f"{text!r} is no step: one begins with {known}")
     return found
-
-
-def literal_of(text: str, type_: IcebergType) -> Any:
-    """A SQL literal as the canonical value of ``type_``; NULL is None. Raises OptionError for what is no such literal."""
-    from iceberg_ops.expressions.binding import bind
-    from iceberg_ops.expressions.predicates import BoundPredicate, Op
-    from iceberg_ops.expressions.where import parse_where
-    from iceberg_ops.spec.schema import Schema
-    from iceberg_ops.spec.types import NestedField
-
-    if text.strip().upper() == "NULL":
-        return None
-    bound = bind(Schema.of(NestedField(1, "c", type_)), parse_where(f"c = {text}"))
-    if not isinstance(bound, BoundPredicate) or bound.op is not Op.EQ:
-        raise OptionError(f"default {text!r}: must be a literal of type {type_}")
-    return bound.literal
 
 
 def _add_column(tokens: Tokens, found: Alterations) -> None:

@@ -76,7 +76,7 @@ def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) ->
     """A schema with placeholder ids. Raises OptionError for a repeated name, SchemaError."""
     from itertools import count
 
-    from iceberg_ops.cli.alterations import literal_of
+    from iceberg_ops.cli.default_literals import literal_of
     from iceberg_ops.spec.fresh_ids import with_fresh_ids
     from iceberg_ops.spec.schema import Schema
     from iceberg_ops.spec.types import MISSING, NestedField, StructType

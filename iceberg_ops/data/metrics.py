@@ -111,14 +111,14 @@ class Observer:
     def observe(self, table: pa.Table, row_group: int) -> None:
         """Look at a row group's canonical rows before they are written."""
         for f, column in zip(self.schema.fields, table.columns, strict=True):
-            if f.type in (FLOAT, DOUBLE, STRING, BINARY):
-                self._look(f, column, row_group, False)
-            elif f.type.is_nested or isinstance(f.type, GeometryType | GeographyType):
-                for chunk in column.chunks:
-                    self._look(f, chunk, row_group, False)
+            self._look(f, column, row_group, False)
 
     def _look(self, f: NestedField, array: pa.Array | pa.ChunkedArray, row_group: int, repeated: bool) -> None:
-        if isinstance(f.type, StructType):
+        """Text is looked at with all its chunks at once: a long one in one of them leaves the others without statistics, too."""
+        if isinstance(array, pa.ChunkedArray) and isinstance(f.type, ListType | MapType | GeometryType | GeographyType):
+            for chunk in array.chunks:
+                self._look(f, chunk, row_group, repeated)
+        elif isinstance(f.type, StructType):
             for child, part in zip(f.type.fields, array.flatten(), strict=True):
                 self._look(child, part, row_group, repeated)
         elif isinstance(f.type, ListType):

@@ -21,6 +21,7 @@ from iceberg_ops.data.partition_values import distinct, transformed
 from iceberg_ops.data.sort_keys import column_of
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.leaf_tests import value_test
+from iceberg_ops.expressions.like import around, matcher, regex_text
 from iceberg_ops.expressions.predicates import (
     AlwaysFalse,
     AlwaysTrue,
@@ -41,6 +42,8 @@ from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import DOUBLE, FLOAT, DecimalType, IcebergType
 
 Columns = Mapping[int, pa.Array]
+_LONGEST_REGEX = 10_000
+"""Longer patterns are matched in Python: those of 100,000 characters may be too large for Arrow's regular expressions."""
 
 
 def matching(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
@@ -108,9 +111,24 @@ def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
         found = _starts_with(array, leaf.literal)
         return pc.invert(found) if leaf.op is Op.NOT_STARTS_WITH else found
     if leaf.op in (Op.LIKE, Op.NOT_LIKE):
-        found = pc.match_like(array, leaf.literal)
+        found = _like(array, leaf.literal)
         return pc.invert(found) if leaf.op is Op.NOT_LIKE else found
     return _ordered(leaf.op, leaf.type, array, leaf.literal)
+
+
+def _like(array: pa.Array, pattern: str) -> pa.BooleanArray:
+    """Arrow's own ``match_like`` is not used: where a pattern is simple it searches for the escapes as they are written."""
+    if (simple := around(pattern)) is None:
+        if len(pattern) <= _LONGEST_REGEX:
+            return pc.match_substring_regex(array, regex_text(pattern))
+        matches = matcher(pattern)
+        return pa.array([None if v is None else matches(v) for v in array.to_pylist()], pa.bool_())
+    before, text, after = simple
+    if before and after:
+        return pc.match_substring(array, text)
+    if before:
+        return pc.ends_with(array, text)
+    return pc.starts_with(array, text) if after else pc.equal(array, pa.scalar(text, array.type))
 
 
 _NUMERIC: Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {

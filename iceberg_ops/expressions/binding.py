@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iceberg_ops.errors import SchemaError, WhereError
+from iceberg_ops.expressions.common_types import spark_interval
 from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
 from iceberg_ops.expressions.like import is_literal, is_prefix, literal_prefix
 from iceberg_ops.expressions.ordering import order_key
@@ -114,8 +115,7 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
         return ALWAYS_FALSE
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
         return _bind_text(op, term, type_, leaf.literals[0])
-    place = _place_truncated if isinstance(term, BoundTransform) and term.transform.name == "truncate" else _place
-    places = [place(term.name, type_, value) for value in leaf.literals]
+    places = _places(leaf, term, type_)
     if isinstance(term, BoundTransform) and term.transform.name in _PERIODS:
         places = [source_interval(term.transform, term.reference.type, place) for place in places]
         term = term.reference
@@ -158,9 +158,24 @@ def _hex(name: str, text: str) -> bytes:
         raise WhereError(f"column {name!r} is binary: {text!r} is not hexadecimal") from None
 
 
+def _places(leaf: Predicate, term: BoundTerm, type_: PrimitiveType) -> list[Interval]:
+    """Where the literals lie among the values of ``type_``: literals of SQL as Spark compares them, other values exactly."""
+    if isinstance(term, BoundTransform) and term.transform.name == "truncate":
+        return [_place_truncated(term.name, type_, value) for value in leaf.literals]
+    literals = [value for value in leaf.literals if isinstance(value, Literal)]
+    if len(literals) < len(leaf.literals):
+        return [_place(term.name, type_, value) for value in leaf.literals]
+    ordered = leaf.op in (Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ)
+    return [_placed(term.name, type_, v, lambda v: spark_interval(type_, v, literals, ordered=ordered)) for v in literals]
+
+
 def _place(name: str, type_: PrimitiveType, value: Any) -> Interval:
+    return _placed(name, type_, value, lambda v: interval(type_, v if isinstance(v, Literal) else plain_literal(type_, v)))
+
+
+def _placed(name: str, type_: PrimitiveType, value: Any, find: Callable[[Any], Interval]) -> Interval:
     try:
-        return interval(type_, value if isinstance(value, Literal) else plain_literal(type_, value))
+        return find(value)
     except (ValueError, ArithmeticError) as e:
         kind, shown = (str(value.type), value.value) if isinstance(value, Literal) else (type(value).__name__, value)
         what = f"column {name!r} of type {type_} can not be compared with the {kind} literal {str(shown)!r}"

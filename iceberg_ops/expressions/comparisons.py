@@ -5,7 +5,8 @@ column values, and a comparison with the literal becomes one with the interval's
 ``int_column > 1.5`` is ``int_column > 1``, ``float_column = 0.1`` holds for no float, ``long_column = 9007199254740992D`` for two.
 
 ``interval`` raises ValueError where Spark would refuse the comparison (or where only a cast of the column's text could decide it).
-Text with no offset is UTC, and so are dates and timestamps without zone against timestamps with one.
+Text with no offset is UTC, and so are dates and timestamps without zone against timestamps with one. A literal with digits beyond
+microseconds keeps them for a nanosecond column; every other column cuts them off first, as Spark does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from iceberg_ops.expressions.literal_text import (
     floating_from_text,
     time_from_text,
     timestamp_from_text,
+    uuid_from_text,
     whole_from_text,
 )
 from iceberg_ops.expressions.predicates import Literal, one_nan
@@ -40,7 +42,9 @@ from iceberg_ops.spec.types import (
     STRING,
     TIME,
     TIMESTAMP,
+    TIMESTAMP_NS,
     TIMESTAMPTZ,
+    TIMESTAMPTZ_NS,
     DecimalType,
     FixedType,
     IcebergType,
@@ -58,6 +62,7 @@ _TICKS_PER_SECOND = {
     "timestamp_ns": NANOS_PER_SECOND,
     "timestamptz_ns": NANOS_PER_SECOND,
 }
+_IN_NANOS = {"timestamp": TIMESTAMP_NS, "timestamptz": TIMESTAMPTZ_NS}
 _NUMERIC = frozenset({"int", "long", "float", "double", "decimal"})
 _DATED = frozenset({"date", *_TICKS_PER_SECOND})
 
@@ -91,7 +96,7 @@ def interval(column: PrimitiveType, literal: Literal) -> Interval:
     if column.name == "binary" and source in ("binary", "fixed"):
         return _point(literal.value)
     if column.name == "uuid" and source in ("uuid", "string"):
-        return _point(literal.value if source == "uuid" else uuid.UUID(literal.value.strip()))
+        return _point(literal.value if source == "uuid" else _uuid_of(literal.value))
     if column.name == "string" and source == "binary":
         return _point(literal.value.decode("utf-8"))
     if column.name == source and source in ("boolean", "string", "time"):
@@ -112,10 +117,41 @@ def _string_as(column: PrimitiveType, text: str) -> Literal:
     if column.name == "time":
         return Literal(time_from_text(text), TIME)
     if column.name in _TICKS_PER_SECOND:
-        return Literal(timestamp_from_text(text)[0], TIMESTAMPTZ if "tz" in column.name else TIMESTAMP)
+        return timestamp_of(text, TIMESTAMPTZ if "tz" in column.name else TIMESTAMP)
     if column.name in ("binary", "fixed"):
         return Literal(text.encode("utf-8"), BINARY)
     raise ValueError("the types do not compare")
+
+
+def _uuid_of(text: str) -> uuid.UUID:
+    """A text that stands for a uuid. Spark holds uuids as text and compares letters, so any other spelling would mean another row
+    there than here."""
+    value = uuid_from_text(text)
+    if str(value) != text:
+        raise ValueError(f"only the spelling '{value}' is compared as text: write that, or CAST('{text}' AS uuid)")
+    return value
+
+
+def timestamp_of(text: str, type_: PrimitiveType) -> Literal:
+    """A text as a literal of the timestamp type ``type_``. Raises ValueError, also for a zone that a timestamp without zone
+    has no use for: Spark would leave it out and compare the clock's hands."""
+    nanos, zoned = timestamp_from_text(text)
+    if zoned and "tz" not in type_.name:
+        raise ValueError(f"{text!r} has a time zone, which a timestamp without zone does not: leave it out")
+    return timestamp_literal(nanos, type_)
+
+
+def timestamp_literal(nanos: int, type_: PrimitiveType) -> Literal:
+    """A literal of the timestamp type ``type_``, or of its nanosecond twin where it has digits beyond microseconds."""
+    if type_.name.endswith("_ns"):
+        return Literal(nanos, type_)
+    return Literal(nanos, _IN_NANOS[type_.name]) if nanos % 1000 else Literal(nanos // 1000, type_)
+
+
+def at_microseconds(literal: Literal) -> Literal:
+    """A literal with digits beyond microseconds without them; any other as it is."""
+    cut = {"timestamp_ns": TIMESTAMP, "timestamptz_ns": TIMESTAMPTZ}.get(literal.type.name)
+    return literal if cut is None else Literal(literal.value // 1000, cut)
 
 
 def _numeric(column: PrimitiveType, literal: Literal) -> Interval:
@@ -131,12 +167,12 @@ def _numeric(column: PrimitiveType, literal: Literal) -> Interval:
     if column.name in _WHOLE:
         lowest, highest = _WHOLE[column.name]
         if floating and abs(value) >= 2**53:
-            return _search(lowest, highest, float, value, lambda whole: whole)
+            return search(lowest, highest, float, value, lambda whole: whole)
         return _clip(math.ceil(Fraction(value)), math.floor(Fraction(value)), lowest, highest)
     assert isinstance(column, DecimalType)
     scale, top = column.scale, 10**column.precision - 1
     if floating:
-        return _search(-top, top, lambda whole: float(decimal_of(whole, scale)), value, lambda whole: decimal_of(whole, scale))
+        return search(-top, top, lambda whole: float(decimal_of(whole, scale)), value, lambda whole: decimal_of(whole, scale))
     exact = Fraction(value) * Fraction(10) ** scale
     found = _clip(math.ceil(exact), math.floor(exact), -top, top)
     return Interval(*(None if end is None else decimal_of(end, scale) for end in (found.low, found.high)))
@@ -154,10 +190,10 @@ def _clip(low: int, high: int, lowest: int, highest: int) -> Interval:
     return Interval(None if low > highest else max(low, lowest), None if high < lowest else min(high, highest))
 
 
-def _search(lowest: int, highest: int, cast: Callable[[int], float], value: float, result: Callable[[int], Any]) -> Interval:
-    """``interval`` by bisection, for a monotone ``cast`` of whole numbers to double that may map neighbours to one value."""
+def search(lowest: int, highest: int, cast: Callable[[int], Any], value: Any, result: Callable[[int], Any]) -> Interval:
+    """``interval`` by bisection, for a monotone ``cast`` of whole numbers that may map neighbours to one value."""
 
-    def first(test: Callable[[float], bool]) -> int:
+    def first(test: Callable[[Any], bool]) -> int:
         low, high = lowest, highest + 1
         while low < high:
             middle = (low + high) // 2
@@ -183,10 +219,10 @@ def _among_floats(value: float) -> Interval:
     near = float32(value)
     if near == value or math.isnan(value):
         return _point(near)
-    return Interval(near, _next_float32(near, -1)) if near > value else Interval(_next_float32(near, 1), near)
+    return Interval(near, next_float32(near, -1)) if near > value else Interval(next_float32(near, 1), near)
 
 
-def _next_float32(value: float, direction: int) -> float:
+def next_float32(value: float, direction: int) -> float:
     """The neighbour of a 32-bit float. From an infinity it leads to the largest finite float."""
     if math.isinf(value):
         largest = (2.0 - 2.0**-23) * 2.0**127
@@ -202,6 +238,8 @@ def _next_float32(value: float, direction: int) -> float:
 
 def _dated(column: PrimitiveType, literal: Literal) -> Interval:
     """Dates and timestamps of any unit: compared as instants, a date as its midnight."""
+    if not column.name.endswith("_ns"):
+        literal = at_microseconds(literal)
     nanos = literal.value * _nanos_per_unit(literal.type)
     unit = _nanos_per_unit(column)
     lowest, highest = INT_RANGE if column.name == "date" else LONG_RANGE
@@ -266,7 +304,8 @@ def plain_literal(column: PrimitiveType, value: Any) -> Literal:
             return Literal(value, column)
         return Literal(value, INT if INT_RANGE[0] <= value <= INT_RANGE[1] else LONG)
     if isinstance(value, float):
-        return Literal(float32(value) if column.name == "float" else value, DOUBLE)
+        near = float32(value)  # what a number of JSON means in a float column, unless it lies beyond all floats
+        return Literal(near if column.name == "float" and math.isinf(near) == math.isinf(value) else value, DOUBLE)
     if isinstance(value, Decimal) and value.is_finite():
         return decimal_literal(value)
     raise ValueError(f"a value of class {type(value).__name__} is no literal")
@@ -293,13 +332,6 @@ def _from_text(column: PrimitiveType, text: str) -> Literal:
         return Literal(bytes.fromhex(text), BINARY)
     if isinstance(column, DecimalType):
         return decimal_literal(Decimal(text))
-    if column.name in ("timestamp_ns", "timestamptz_ns"):
-        return Literal(_nanos(text), column)
+    if column.name == "uuid":
+        return Literal(uuid_from_text(text), column)
     return Literal(text, STRING)
-
-
-def _nanos(text: str) -> int:
-    """Spark's forms end at microseconds; the last three of nine fraction digits are added here."""
-    head, point, tail = text.partition(".")
-    digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
-    return timestamp_from_text(head + point + tail)[0] * 1000 + int(digits.ljust(9, "0")[6:9])

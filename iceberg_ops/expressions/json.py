@@ -108,7 +108,9 @@ def _plain_value(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
-    if isinstance(value, Decimal | UUID):
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, UUID):
         return str(value)
     if isinstance(value, dt.date | dt.time):
         return value.isoformat()

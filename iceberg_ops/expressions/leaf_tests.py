@@ -18,7 +18,7 @@ from uuid import UUID
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.column_facts import ColumnFacts
-from iceberg_ops.expressions.like import literal_prefix, regex_of
+from iceberg_ops.expressions.like import literal_prefix, matcher
 from iceberg_ops.expressions.ordering import NAN_KEY, key_of, order_key
 from iceberg_ops.expressions.predicates import BoundPredicate, Op
 from iceberg_ops.spec.types import IcebergType, PrimitiveType
@@ -49,10 +49,10 @@ def _text_value_test(op: Op, text: Any) -> ValueTest:
         return lambda v: v is not None and v.startswith(text)
     if op is Op.NOT_STARTS_WITH:
         return lambda v: v is not None and not v.startswith(text)
-    full = regex_of(text).fullmatch
+    matches = matcher(text)
     if op is Op.LIKE:
-        return lambda v: v is not None and full(v) is not None
-    return lambda v: v is not None and full(v) is None
+        return lambda v: v is not None and matches(v)
+    return lambda v: v is not None and not matches(v)
 
 
 def _compared_value_test(op: Op, key: Callable[[Any], Any], literals: tuple[Any, ...]) -> ValueTest:

@@ -6,6 +6,7 @@ A pattern is held with ``\\`` as its escape character, whatever the SQL said.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from iceberg_ops.errors import WhereError
@@ -70,8 +71,57 @@ def is_prefix(pattern: str) -> bool:
     return bool(wild) and wild[0] == len(shown) - len(wild) and all(shown[i][0] == ANY_TEXT for i in wild)
 
 
+def around(pattern: str) -> tuple[bool, str, bool] | None:
+    """Of a pattern whose wildcards are ``%`` at either end alone: whether any text may come before, the text between, and whether
+    any may follow. None for every other pattern."""
+    shown = tokens(pattern)
+    start, stop = 0, len(shown)
+    while start < stop and shown[start] == (ANY_TEXT, True):
+        start += 1
+    while stop > start and shown[stop - 1] == (ANY_TEXT, True):
+        stop -= 1
+    if any(wild for _, wild in shown[start:stop]):
+        return None
+    return start > 0, "".join(c for c, _ in shown[start:stop]), stop < len(shown)
+
+
 @lru_cache(maxsize=256)
-def regex_of(pattern: str) -> re.Pattern[str]:
-    """To be used with ``fullmatch``."""
+def matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a text matches. What stands between two ``%`` is looked for from left to right and taken where it comes first, so
+    that no pattern takes longer than its length times the text's."""
+    pieces: list[list[tuple[str, bool]]] = [[]]
+    for character, wild in tokens(pattern):
+        if wild and character == ANY_TEXT:
+            pieces.append([])
+        else:
+            pieces[-1].append((character, wild))
+    found = [re.compile("".join("." if wild else re.escape(c) for c, wild in piece), re.DOTALL) for piece in pieces]
+    if len(found) == 1:
+        return lambda text: found[0].fullmatch(text) is not None
+    return lambda text: _in_order(text, found, len(pieces[-1]))
+
+
+def _in_order(text: str, pieces: list[re.Pattern[str]], last: int) -> bool:
+    """The first piece begins the text, the last one, of ``last`` characters, ends it, the others lie between."""
+    first, stop = pieces[0].match(text), len(text) - last
+    if first is None or stop < first.end() or pieces[-1].match(text, stop) is None:
+        return False
+    at = first.end()
+    for piece in pieces[1:-1]:
+        place = piece.search(text, at, stop)
+        if place is None:
+            return False
+        at = place.end()
+    return True
+
+
+def regex_text(pattern: str) -> str:
+    """The pattern as a regular expression of RE2 that is searched for (Arrow's own LIKE does not read escapes)."""
     wildcard = {ANY_TEXT: ".*", ONE_CHARACTER: "."}
-    return re.compile("".join(wildcard[c] if wild else re.escape(c) for c, wild in tokens(pattern)), re.DOTALL)
+    return "".join(["(?s)\\A", *(wildcard[c] if wild else _in_regex(c) for c, wild in tokens(pattern)), "\\z"])
+
+
+def _in_regex(character: str) -> str:
+    if character.isalnum() or ord(character) > 127:
+        return character
+    return f"\\x{ord(character):02x}"

@@ -1,24 +1,33 @@
 """CAST of one literal to another type, as Spark 4 in ANSI mode folds it: what can not be kept exactly is an error, never a null.
 
-Only literals are cast here; a cast of a column is not a literal's business. Raises ValueError for what Spark refuses and for the
-few casts this package does not do (numbers to timestamps, dates to text of other formats).
+Only literals are cast here; a cast of a column is not a literal's business. Raises ValueError for what Spark refuses, and NotFolded
+for what Spark may do and this package does not (numbers to timestamps, timestamps to text). A cast to uuid is ours: Spark has none.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
-from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE
+from iceberg_ops.expressions.comparisons import (
+    INT_RANGE,
+    LONG_RANGE,
+    at_microseconds,
+    next_float32,
+    timestamp_literal,
+    timestamp_of,
+)
 from iceberg_ops.expressions.literal_text import (
     boolean_from_text,
     date_from_text,
     decimal_text,
     floating_from_text,
     time_from_text,
-    timestamp_from_text,
+    uuid_from_text,
     whole_from_text,
 )
 from iceberg_ops.expressions.predicates import Literal
@@ -28,7 +37,12 @@ from iceberg_ops.spec.values import decimal_of, float32, float_text
 
 WIDTHS = {"tinyint": (-128, 127), "smallint": (-32768, 32767), "int": INT_RANGE, "long": LONG_RANGE}
 _MICROS_PER_DAY = SECONDS_PER_DAY * MICROS_PER_SECOND
+_INSTANTS = frozenset({"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _EXACT = Context(prec=2000, rounding=ROUND_HALF_UP)
+
+
+class NotFolded(ValueError):
+    """A cast whose result only Spark knows, or whether there is one."""
 
 
 def to_whole(literal: Literal, width: str) -> Literal:
@@ -41,7 +55,7 @@ def to_whole(literal: Literal, width: str) -> Literal:
     elif isinstance(value, bool | int | float | Decimal) and _is_number(literal):
         number = int(value)
     else:
-        raise ValueError(f"a {literal.type} literal can not be cast to {width}")
+        raise NotFolded(f"a {literal.type} literal can not be cast to {width}")
     low, high = WIDTHS[width]
     if not low <= number <= high:
         raise ValueError(f"{number} is outside {width}")
@@ -59,8 +73,23 @@ def _to_floating(literal: Literal, target: PrimitiveType) -> Literal:
     elif _is_number(literal):
         number = float(value)
     else:
-        raise ValueError(f"a {literal.type} literal can not be cast to {target}")
-    return Literal(float32(number) if target == FLOAT else number, target)
+        raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
+    return Literal(_nearest_float(literal, number) if target == FLOAT else number, target)
+
+
+def _nearest_float(literal: Literal, number: float) -> float:
+    """Rounded once: a whole number or decimal that was rounded to a double first could lie half way between two floats."""
+    near = float32(number)
+    if not math.isfinite(number) or not math.isfinite(near) or isinstance(literal.value, float):
+        return near
+    exact = Fraction(Decimal(literal.value.strip().rstrip("dDfF")) if isinstance(literal.value, str) else literal.value)
+    around = [next_float32(near, -1), near, next_float32(near, 1)]
+    return min(around, key=lambda f: (abs(Fraction(f) - exact) if math.isfinite(f) else math.inf, _is_odd(f), f != near))
+
+
+def _is_odd(value: float) -> bool:
+    """Whether the last bit of a 32-bit float is set: of two that are as near, the even one is taken."""
+    return bool(struct.unpack("<I", struct.pack("<f", value))[0] & 1)
 
 
 def _to_decimal(literal: Literal, target: DecimalType) -> Literal:
@@ -74,7 +103,7 @@ def _to_decimal(literal: Literal, target: DecimalType) -> Literal:
     elif _is_number(literal):
         number = Decimal(int(value)) if isinstance(value, bool) else Decimal(value)
     else:
-        raise ValueError(f"a {literal.type} literal can not be cast to {target}")
+        raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
     whole = int(number.scaleb(target.scale, _EXACT).to_integral_value(ROUND_HALF_UP))
     if abs(whole) >= 10**target.precision:
         raise ValueError(f"{value} is outside {target}")
@@ -86,34 +115,32 @@ def _to_boolean(literal: Literal, _: PrimitiveType) -> Literal:
         return Literal(boolean_from_text(literal.value), BOOLEAN)
     if _is_number(literal):
         return Literal(bool(literal.value), BOOLEAN)
-    raise ValueError(f"a {literal.type} literal can not be cast to boolean")
+    raise NotFolded(f"a {literal.type} literal can not be cast to boolean")
 
 
 def _to_date(literal: Literal, _: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
         return Literal(date_from_text(literal.value), DATE)
-    if literal.type.name in ("timestamp", "timestamptz"):
-        return Literal(literal.value // _MICROS_PER_DAY, DATE)
-    raise ValueError(f"a {literal.type} literal can not be cast to date")
+    if literal.type.name in _INSTANTS:
+        return Literal(at_microseconds(literal).value // _MICROS_PER_DAY, DATE)
+    raise NotFolded(f"a {literal.type} literal can not be cast to date")
 
 
 def _to_timestamp(literal: Literal, target: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
-        micros, zoned = timestamp_from_text(literal.value)
-        if zoned and target.name == "timestamp" and literal.value.strip().lower() != "epoch":
-            raise ValueError(f"{literal.value!r} has a time zone, a timestamp without zone has none")
-        return Literal(micros, target)
+        return timestamp_of(literal.value, target)
     if literal.type == DATE:
-        return Literal(literal.value * _MICROS_PER_DAY, target)
-    if literal.type.name in ("timestamp", "timestamptz"):
-        return Literal(literal.value, target)
-    raise ValueError(f"a {literal.type} literal can not be cast to {target}")
+        return timestamp_literal(literal.value * _MICROS_PER_DAY * 1000, target)
+    if literal.type.name in _INSTANTS:
+        nanos = literal.value * (1 if literal.type.name.endswith("_ns") else 1000)
+        return timestamp_literal(nanos, target)
+    raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
 
 
 def _to_time(literal: Literal, _: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
         return Literal(time_from_text(literal.value), TIME)
-    raise ValueError(f"a {literal.type} literal can not be cast to time")
+    raise NotFolded(f"a {literal.type} literal can not be cast to time")
 
 
 def _to_string(literal: Literal, _: PrimitiveType) -> Literal:
@@ -129,14 +156,23 @@ def _to_string(literal: Literal, _: PrimitiveType) -> Literal:
     if name == "date":
         return Literal(iso_date(value), STRING)
     if name == "binary":
-        return Literal(value.decode("utf-8"), STRING)
-    raise ValueError(f"a {literal.type} literal can not be cast to string here")
+        try:
+            return Literal(value.decode("utf-8"), STRING)
+        except UnicodeDecodeError as e:
+            raise NotFolded(f"{value!r} is no text: {e}") from None
+    raise NotFolded(f"a {literal.type} literal can not be cast to string here")
 
 
 def _to_binary(literal: Literal, target: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
         return Literal(literal.value.encode("utf-8"), target)
-    raise ValueError(f"a {literal.type} literal can not be cast to binary")
+    raise NotFolded(f"a {literal.type} literal can not be cast to binary")
+
+
+def _to_uuid(literal: Literal, target: PrimitiveType) -> Literal:
+    if isinstance(literal.value, str):
+        return Literal(uuid_from_text(literal.value), target)
+    raise NotFolded(f"a {literal.type} literal can not be cast to uuid")
 
 
 _CASTS: dict[str, Callable[[Literal, Any], Literal]] = {
@@ -150,8 +186,11 @@ _CASTS: dict[str, Callable[[Literal, Any], Literal]] = {
     "time": _to_time,
     "timestamp": _to_timestamp,
     "timestamptz": _to_timestamp,
+    "timestamp_ns": _to_timestamp,
+    "timestamptz_ns": _to_timestamp,
     "string": _to_string,
     "binary": _to_binary,
+    "uuid": _to_uuid,
 }
 
 
@@ -160,5 +199,5 @@ def cast(literal: Literal, target: PrimitiveType) -> Literal:
     if literal.type == target:
         return literal
     if target.name not in _CASTS:
-        raise ValueError(f"a {literal.type} literal can not be cast to {target}")
+        raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
     return _CASTS[target.name](literal, target)

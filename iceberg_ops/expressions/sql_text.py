@@ -1,7 +1,7 @@
 """Expressions as SQL text: for messages, plans and reports. ``parse_where(to_sql(e))`` means what ``e`` means.
 
-Literals carry their type (``5L``, ``1.50BD``, ``DATE '...'``), names are back-quoted where they must be. Nanosecond timestamps have
-no literal in Spark's dialect and are shown as strings, which binding reads to the microsecond.
+Literals carry their type (``5L``, ``1.50BD``, ``DATE '...'``), names are back-quoted where they must be. Nanosecond timestamps and
+uuids have no literal in Spark's dialect: the first are shown as timestamps with nine digits, which we read so, the second as casts.
 """
 
 from __future__ import annotations
@@ -131,10 +131,10 @@ _TEXTS: Mapping[str, Callable[[Any], str]] = {
     "time": lambda v: f"TIME '{iso_time(v)}'",
     "timestamp": lambda v: f"TIMESTAMP_NTZ '{iso_timestamp(v)}'",
     "timestamptz": lambda v: f"TIMESTAMP '{iso_timestamp(v, utc=True)}'",
-    "timestamp_ns": lambda v: f"'{iso_timestamp(v, NANOS_PER_SECOND)}'",
-    "timestamptz_ns": lambda v: f"'{iso_timestamp(v, NANOS_PER_SECOND, utc=True)}'",
+    "timestamp_ns": lambda v: f"TIMESTAMP_NTZ '{iso_timestamp(v, NANOS_PER_SECOND)}'",
+    "timestamptz_ns": lambda v: f"TIMESTAMP '{iso_timestamp(v, NANOS_PER_SECOND, utc=True)}'",
     "string": _quoted,
-    "uuid": lambda v: f"'{v}'",
+    "uuid": lambda v: f"CAST('{v}' AS UUID)",
     "fixed": lambda v: f"X'{v.hex()}'",
     "binary": lambda v: f"X'{v.hex()}'",
 }

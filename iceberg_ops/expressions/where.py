@@ -19,8 +19,9 @@ from typing import Any
 from sqlglot import exp
 
 from iceberg_ops.errors import WhereError
-from iceberg_ops.expressions.comparisons import interval
-from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, pattern_of, regex_of
+from iceberg_ops.expressions.common_types import spark_interval
+from iceberg_ops.expressions.comparisons import at_microseconds
+from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, matcher, pattern_of
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import (
     ALWAYS_FALSE,
@@ -43,7 +44,7 @@ from iceberg_ops.expressions.predicates import (
 from iceberg_ops.expressions.where_literals import DIALECT, NULL, Constant, Node, Null, constant
 from iceberg_ops.expressions.where_parser import parse_condition
 from iceberg_ops.expressions.where_terms import column_term, column_text, operand
-from iceberg_ops.spec.types import BOOLEAN, STRING
+from iceberg_ops.spec.types import BINARY, BOOLEAN, STRING
 
 
 class Want(Enum):
@@ -63,6 +64,7 @@ _COMPARISONS: dict[type[Node], Op] = {
     exp.GT: Op.GT,
     exp.GTE: Op.GT_EQ,
 }
+_NULL_TESTS = ("isnull", "isnotnull")
 _FLIPPED = {Op.LT: Op.GT, Op.LT_EQ: Op.GT_EQ, Op.GT: Op.LT, Op.GT_EQ: Op.LT_EQ}
 _TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
 
@@ -163,6 +165,8 @@ def _value(node: Node, want: Want) -> Expression:
 
 def _is_condition(node: Node) -> bool:
     inner = node.unnest()
+    if isinstance(inner, exp.Anonymous):
+        return str(inner.this).lower() in _NULL_TESTS
     return isinstance(inner, exp.Connector | exp.Not) or type(inner) in _HANDLERS
 
 
@@ -205,15 +209,15 @@ def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
 
 
 def _compare_literals(op: Op, a: Literal, b: Literal) -> bool:
+    a, b = at_microseconds(a), at_microseconds(b)
     try:
-        place = interval(a.type, b)
+        place = spark_interval(a.type, b, [b], ordered=op in _FLIPPED)
     except (ValueError, ArithmeticError):
-        if op in _FLIPPED or op in (Op.EQ, Op.NOT_EQ):
-            try:
-                place, a, op = interval(b.type, a), b, _FLIPPED.get(op, op)
-            except (ValueError, ArithmeticError):
-                what = f"a {a.type} literal ({a.value!r}) does not compare with a {b.type} literal ({b.value!r})"
-                raise WhereError(what) from None
+        try:
+            place, a, op = spark_interval(b.type, a, [a], ordered=op in _FLIPPED), b, _FLIPPED.get(op, op)
+        except (ValueError, ArithmeticError) as e:
+            what = f"a {a.type} literal ({a.value!r}) does not compare with a {b.type} literal ({b.value!r}): {e}"
+            raise WhereError(what) from None
     key, low, high = order_key(a.value), order_key(place.low), order_key(place.high)
     below = low is None or key < low
     above = high is None or key > high
@@ -287,6 +291,8 @@ def _in(node: Node, want: Want) -> Expression | None:
         raise WhereError(f"{node.sql(dialect=DIALECT)}: IN needs at least one value")
     values = [constant(item) for item in items]
     term = column_term(node.this)
+    if not _one_type(node.this, items, values):
+        return None
     if term is None or any(v is None for v in values):
         return _connective_of(exp.Or, [exp.EQ(this=node.this.copy(), expression=item.copy()) for item in items], want)
     has_null = NULL in values
@@ -298,6 +304,16 @@ def _in(node: Node, want: Want) -> Expression | None:
     if want is Want.FALSE:
         return ALWAYS_FALSE if has_null else not_(in_(term, known))
     return or_(is_null(term), not_(in_(term, known))) if has_null else is_null(term)
+
+
+def _one_type(value: Node, items: list[Node], constants: list[Constant | None]) -> bool:
+    """Whether it is known in which type Spark compares: it casts all of an IN list to one, columns and typed NULLs among them."""
+    if any(isinstance(c, Null) and not isinstance(item.unnest(), exp.Null) for item, c in zip(items, constants, strict=True)):
+        return False
+    if column_term(value) is not None and None not in constants:
+        return True
+    kinds = {c.type for c in (constant(value), *constants) if isinstance(c, Literal)}
+    return len(kinds) < 2
 
 
 def _connective_of(kind: Callable[..., Node], parts: list[Node], want: Want) -> Expression:
@@ -333,7 +349,7 @@ def _like(node: Node, want: Want) -> Expression | None:
         return None
     held = pattern_of(pattern.value, escape)
     if isinstance(own, Literal):
-        return _fixed(regex_of(held).fullmatch(own.value) is not None, want) if own.type == STRING else None
+        return _fixed(matcher(held)(own.value), want) if own.type == STRING else None
     return None if term is None else _leaf(_like_leaf(term, held), term, want)
 
 
@@ -361,7 +377,11 @@ def _affix(before: str, after: str) -> Callable[[Node, Want], Expression | None]
         text, term = constant(node.expression), column_term(node.this)
         if isinstance(text, Null):
             return _fixed(None, want)
-        if term is None or not isinstance(text, Literal) or text.type != STRING:
+        if term is None or not isinstance(text, Literal):
+            return None
+        if text.type == BINARY and not before:
+            return _leaf(predicate(Op.STARTS_WITH, term, text), term, want)
+        if text.type != STRING:
             return None
         return _leaf(_like_leaf(term, before + literal_pattern(text.value) + after), term, want)
 
@@ -370,7 +390,7 @@ def _affix(before: str, after: str) -> Callable[[Node, Want], Expression | None]
 
 def _function(node: exp.Anonymous, want: Want) -> Expression | None:
     name = str(node.this).lower()
-    if name in ("isnull", "isnotnull") and len(node.expressions) == 1:
+    if name in _NULL_TESTS and len(node.expressions) == 1:
         asked = want if name == "isnull" else _OPPOSITE[want]
         return _truth(exp.Is(this=node.expressions[0].copy(), expression=exp.Null()), asked)
     return None

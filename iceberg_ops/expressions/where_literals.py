@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.comparisons import INT_RANGE, LONG_RANGE, decimal_literal
-from iceberg_ops.expressions.literal_casts import cast, to_whole
+from iceberg_ops.expressions.literal_casts import NotFolded, cast, to_whole
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.spec.types import (
     BINARY,
@@ -31,6 +31,7 @@ from iceberg_ops.spec.types import (
     TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     DecimalType,
     PrimitiveType,
 )
@@ -64,7 +65,12 @@ _TYPES: dict[str, PrimitiveType] = {
     "TIMESTAMPTZ": TIMESTAMPTZ,
     "TIMESTAMPLTZ": TIMESTAMPTZ,
     "TIMESTAMPNTZ": TIMESTAMP,
+    "UUID": UUID,
 }
+_DIGITS_OF_MINUS = 34
+"""To so many digits Spark rounds what stands after a minus that is no part of the literal, as in ``-(1.5)``."""
+_READ_ALIKE = frozenset({"boolean", "int", "long", "decimal", "string", "binary"})
+"""Types that Spark casts no text to that we refuse to."""
 _FUNCTIONS: dict[str, PrimitiveType | str] = {
     "tinyint": "tinyint",
     "smallint": "smallint",
@@ -108,7 +114,8 @@ def _fold(node: Node) -> Constant | None:
     if isinstance(node, exp.Concat):
         return _joined(node)
     if isinstance(node, exp.Cast):
-        return _cast(node, _fold(node.this))
+        number = _floating_digits(node)
+        return _cast(node, _fold(node.this)) if number is None else _floating(node, number)
     if isinstance(node, exp.Anonymous) and str(node.this).lower() in _FUNCTIONS and len(node.expressions) == 1:
         return _cast_to(_fold(node.expressions[0]), _FUNCTIONS[str(node.this).lower()])
     return None
@@ -132,6 +139,8 @@ def _negated(node: Node) -> Constant | None:
     """Minus belongs to the digits: ``-128Y`` and ``-9223372036854775808L`` are in range though their digits alone are not."""
     if isinstance(node, exp.Literal) and not node.is_string:
         return _number(_flipped(node.this))
+    if isinstance(node, exp.Cast) and (digits := _floating_digits(node)) is not None:
+        return _floating(node, _flipped(digits))
     if isinstance(node, exp.Cast) and _is_suffixed(node):
         text = node.this.this
         return _cast(node, Literal(_flipped(text), STRING) if node.this.is_string else _number(_flipped(text)))
@@ -140,10 +149,25 @@ def _negated(node: Node) -> Constant | None:
         return value
     if value.type.name not in ("int", "long", "float", "double", "decimal"):
         raise ValueError(f"a {value.type} literal has no minus")
+    if isinstance(value.value, Decimal) and len(value.value.as_tuple().digits) > _DIGITS_OF_MINUS:
+        return None
     negative = value.value.copy_negate() if isinstance(value.value, Decimal) and value.value else -value.value
     if value.type.name in ("int", "long"):
         return to_whole(Literal(negative, LONG), value.type.name)
     return Literal(negative, value.type)
+
+
+def _floating_digits(node: Node) -> str | None:
+    """The digits of a number with suffix D or F, which are read at once: as a decimal they could be too many, and have no -0.0."""
+    is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
+    return str(node.this.this) if is_number and type_of(node.to) in (FLOAT, DOUBLE) else None
+
+
+def _floating(node: Node, digits: str) -> Constant | None:
+    found = _cast(node, Literal(digits, STRING))
+    if isinstance(found, Literal) and math.isinf(found.value):
+        raise ValueError(f"it is outside {found.type}")
+    return found
 
 
 def _is_suffixed(node: Node) -> bool:
@@ -166,13 +190,17 @@ def _joined(node: Node) -> Constant | None:
 
 
 def type_of(node: Node) -> PrimitiveType | str | None:
-    """The type a cast names, ``tinyint`` and ``smallint`` by name; None for one that is no primitive of ours."""
+    """The type a cast names, ``tinyint`` and ``smallint`` by name; None for one that is no primitive of ours. Raises WhereError for
+    a decimal that can not be."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name in ("TINYINT", "SMALLINT"):
         return name.lower()
     if name == "DECIMAL":
         numbers = [int(p.this.this) for p in node.expressions]
-        return DecimalType(precision=numbers[0] if numbers else 10, scale=numbers[1] if len(numbers) > 1 else 0)
+        precision, scale = numbers[0] if numbers else 10, numbers[1] if len(numbers) > 1 else 0
+        if not 1 <= precision <= 38 or not 0 <= scale <= precision:
+            raise WhereError(f"DECIMAL({precision}, {scale}): a decimal has 1 to 38 digits, and not more after the point")
+        return DecimalType(precision=precision, scale=scale)
     return _TYPES.get(name)
 
 
@@ -186,7 +214,10 @@ def _cast_to(value: Constant | None, target: PrimitiveType | str, *, safe: bool 
         return value
     try:
         return to_whole(value, target) if isinstance(target, str) else cast(value, target)
+    except NotFolded:
+        return None
     except (ValueError, ArithmeticError):
-        if safe:
-            return NULL
-        raise
+        if not safe:
+            raise
+        # Spark reads more texts than we do: hours without a day, which are today's, or hexadecimal floats.
+        return NULL if isinstance(target, str) or target.name in _READ_ALIKE else None

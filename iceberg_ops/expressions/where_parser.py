@@ -26,6 +26,8 @@ _CLAUSE_WORDS = frozenset({
 _TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL"})
 """Types that Spark lets stand before a string. It refuses every other (UNSUPPORTED_TYPED_LITERAL), which this parser would cast."""
 _STRINGS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
+"""Literals of text; those that follow each other are one, in Spark SQL."""
+Tokens = list[Any]
 
 
 class _Dialect(Spark):
@@ -50,9 +52,9 @@ def parse_condition(text: str) -> Node:
 
 
 def _parsed(text: str) -> list[Any]:
-    dialect = _Dialect()
-    tokens = dialect.tokenize(text)
+    tokens = joined(tokens_of(text))
     _check_typed_literals(text, tokens)
+    dialect = _Dialect()
     try:
         return list(dialect.parser().parse_into(exp.Condition, tokens, text))
     except ParseError:
@@ -61,7 +63,29 @@ def _parsed(text: str) -> list[Any]:
         return list(dialect.parser().parse_into(exp.Condition, [_as_name(token) for token in tokens], text))
 
 
-def _check_typed_literals(text: str, tokens: list[Any]) -> None:
+def tokens_of(text: str) -> Tokens:
+    """Raises SqlglotError."""
+    return list(_Dialect().tokenize(text))
+
+
+def is_string(token: Any) -> bool:
+    """A literal of text, plain or raw."""
+    return token.token_type in _STRINGS
+
+
+def joined(tokens: Tokens) -> Tokens:
+    """The tokens with neighbouring strings as one, raw ones among them (``'a' r'\\'``), which the parser does not join itself."""
+    found: list[Any] = []
+    for token in tokens:
+        if found and is_string(token) and is_string(before := found[-1]):
+            whole = before.text + token.text
+            found[-1] = Token(TokenType.STRING, whole, before.line, before.col, before.start, token.end, before.comments)
+        else:
+            found.append(token)
+    return found
+
+
+def _check_typed_literals(text: str, tokens: Tokens) -> None:
     for before, token in pairwise(tokens):
         if token.token_type not in _STRINGS or before.text.upper() in _TYPED_LITERALS:
             continue

@@ -1,9 +1,9 @@
 """Whether column bounds let an equality delete file match any row of a data file.
 
 An equality delete removes rows whose values equal one of its rows in all ``equality_ids`` columns, null equal to null and NaN to
-NaN
-(spec: "Equality Delete Files"). So two files that share no value of one of these columns can not meet. Whatever is unknown
-(missing counts or bounds, a column of an unknown type) counts as a possible match.
+NaN (spec: "Equality Delete Files"). So two files that share no value of one of these columns can not meet. Whatever is unknown
+(missing counts or bounds, a column of an unknown type) counts as a possible match. Rows that a count of values leaves out may be
+null: some writers do not count the rows of a nested column whose parent is null.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def _may_share_value(data: DataFile, delete: DataFile, field_id: int, field: Nes
     type_ = field.type
     if not isinstance(type_, PrimitiveType) or type_.name not in _ORDERED:
         return True
-    data_nulls, delete_nulls = _nulls(data, field_id), _nulls(delete, field_id)
-    if data_nulls != 0 and delete_nulls != 0:
+    if _may_be_null(data, field_id) and _may_be_null(delete, field_id):
         return True
     if _all_null(data, field_id) or _all_null(delete, field_id):
         return False
@@ -78,10 +77,15 @@ def _count(counts: Mapping[int, int] | None, field_id: int) -> int | None:
     return None if counts is None else counts.get(field_id)
 
 
-def _nulls(file: DataFile, field_id: int) -> int | None:
-    return _count(file.null_value_counts, field_id)
+def _may_be_null(file: DataFile, field_id: int) -> bool:
+    return _count(file.null_value_counts, field_id) != 0 or not _counts_every_row(file, field_id)
 
 
 def _all_null(file: DataFile, field_id: int) -> bool:
-    nulls, values = _nulls(file, field_id), _count(file.value_counts, field_id)
-    return nulls is not None and values is not None and nulls == values
+    nulls, values = _count(file.null_value_counts, field_id), _count(file.value_counts, field_id)
+    return nulls is not None and nulls == values and _counts_every_row(file, field_id)
+
+
+def _counts_every_row(file: DataFile, field_id: int) -> bool:
+    values = _count(file.value_counts, field_id)
+    return values is not None and values >= file.record_count

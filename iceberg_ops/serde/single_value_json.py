@@ -29,7 +29,7 @@ from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType
 from iceberg_ops.spec.values import WIDE, float32, float_text
 from iceberg_ops.spec.wkb import parse_wkb, wkt
 
-_SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _LONG_LIMIT = 2**63
 
 
@@ -41,10 +41,17 @@ def _float_to_json(value: float) -> float | str:
     return value
 
 
+def decimal_text(value: Decimal) -> str:
+    """All digits of the scale and no exponent, as other readers want it (``0.00000000``, never ``0E-8``); a negative scale is told
+    by its exponent (``2E+20``)."""
+    exponent = value.as_tuple().exponent
+    return str(value) if isinstance(exponent, int) and exponent > 0 else f"{value:f}"
+
+
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
     "float": lambda v: _float_to_json(float(float_text(v, single=True))),
     "double": _float_to_json,
-    "decimal": str,
+    "decimal": decimal_text,
     "uuid": str,
     "fixed": bytes.hex,
     "binary": bytes.hex,
@@ -92,6 +99,14 @@ def _read_float(value: Any, what: str) -> float:
     return float(value)
 
 
+def _read_float32(value: Any, what: str) -> float:
+    number = _read_float(value, what)
+    near = float32(number)
+    if math.isinf(near) and not math.isinf(number):
+        raise ValueError("must be within the range of a 32-bit float")
+    return math.nan if math.isnan(near) else near
+
+
 def _read_decimal(type_: DecimalType, value: Any, what: str) -> Decimal:
     try:
         number = WIDE.create_decimal(as_text(value, what))
@@ -129,7 +144,7 @@ _FROM_JSON: dict[str, Callable[[Any, str], Any]] = {
     "boolean": as_flag,
     "int": as_int,
     "long": as_long,
-    "float": lambda v, w: float32(_read_float(v, w)),
+    "float": _read_float32,
     "double": _read_float,
     "string": as_text,
     "uuid": _read_uuid,

@@ -31,7 +31,7 @@ from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
 from iceberg_ops.spec.types import MISSING, NestedField
-from iceberg_ops.spec.validity import check_new_spec, check_schema, check_sort_order, check_spec_sources
+from iceberg_ops.spec.validity import check_new_spec, check_schema, check_sort_order, check_spec_sources, same_default
 
 __all__ = ["apply_updates", "creation_updates", "new_table_metadata"]
 
@@ -216,7 +216,7 @@ def _resolve(requested: int, last_added: int | None, what: str) -> int:
 
 def _add_schema(b: _Builder, update: u.AddSchema) -> None:
     state, schema = b.state, update.schema
-    check_schema(schema, state.format_version)
+    check_schema(schema, state.format_version, state.schemas_by_id.get(state.current_schema_id))
     _check_initial_defaults(state, schema)
     first = max(state.current_schema_id, 0)
     schema_id, known = _reused_id(((s.schema_id, s) for s in state.schemas), schema.same_columns, first)
@@ -233,7 +233,7 @@ def _check_initial_defaults(state: TableMetadata, schema: Schema) -> None:
         return
     for field_id, f in schema.fields_by_id.items():
         old = state.schema.fields_by_id.get(field_id)
-        if old is not None and old.type == f.type and _default_of(old) != _default_of(f):
+        if old is not None and old.type == f.type and not same_default(_default_of(old), _default_of(f)):
             raise SchemaError(f"column {f.name!r}: its initial-default can not change once the column is there")
 
 

@@ -221,7 +221,7 @@ class SchemaEvolution:
             if field_id not in schema.fields_by_id:
                 name = self.schema.names_by_id[field_id]
                 raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
-        check_schema(schema, self._format_version)
+        check_schema(schema, self._format_version, self.schema)
         return schema
 
     def updates(self) -> tuple[TableUpdate, ...]:

@@ -6,6 +6,7 @@ SchemaError. Spec: "Schemas and Data Types", "Default values", "Partitioning", "
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from iceberg_ops.errors import SchemaError, UnsupportedError
@@ -31,14 +32,18 @@ def _type_name(type_: IcebergType) -> str:
     return type_.name if isinstance(type_, PrimitiveType) else str(type_)
 
 
-def check_schema(schema: Schema, format_version: int) -> None:
-    """Types and defaults that the format version has, usable field ids, distinct names, permitted identifier fields."""
+def check_schema(schema: Schema, format_version: int, before: Schema | None = None) -> None:
+    """Types and defaults that the format version has, usable field ids, distinct names, permitted identifier fields.
+
+    ``before``: the schema that this one follows. A default that it has already is left alone where the format allows it but other
+    readers fail on it: the table must stay changeable."""
     for field_id, f in schema.fields_by_id.items():
         name = schema.names_by_id[field_id]
         if field_id > HIGHEST_USER_FIELD_ID:
             raise SchemaError(f"column {name!r}: field id {field_id} is reserved: must be at most {HIGHEST_USER_FIELD_ID}")
         _check_names(f.type, name)
         check_field(f, name, format_version)
+        _check_finite(f, name, None if before is None else before.fields_by_id.get(field_id))
     _check_names(schema.struct, "the schema")
     for field_id in schema.identifier_field_ids:
         check_identifier_field(schema, field_id)
@@ -69,6 +74,28 @@ def check_field(f: NestedField, name: str, format_version: int) -> None:
             raise SchemaError(f"column {name!r}: {label} of a column of type {kind} must be null")
         if isinstance(f.type, StructType) and any(part is not None for part in default):
             raise SchemaError(f"column {name!r}: {label} of a struct must be null or {{}}: give its fields their own defaults")
+
+
+def _check_finite(f: NestedField, name: str, before: NestedField | None) -> None:
+    """JSON, in which schemas are stored, has no NaN and no infinities: other readers take them for 0, or fail."""
+    known = () if before is None else (before.initial_default, before.write_default)
+    for label, default in (("initial-default", f.initial_default), ("write-default", f.write_default)):
+        if not _is_finite(default) and not any(same_default(default, other) for other in known):
+            raise SchemaError(f"column {name!r}: {label} {default} has no form in JSON: must be a finite number, or null")
+
+
+def _is_finite(default: object) -> bool:
+    """Of everything that a default holds, keys and values of maps included."""
+    if isinstance(default, list | tuple):
+        return all(_is_finite(part) for part in default)
+    return not isinstance(default, float) or math.isfinite(default)
+
+
+def same_default(a: object, b: object) -> bool:
+    """Whether two canonical values are the same, NaN being the same as itself."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same_default, a, b))
+    return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
 
 
 def check_identifier_field(schema: Schema, field_id: int) -> None:

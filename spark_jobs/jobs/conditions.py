@@ -6,7 +6,7 @@ pruning and conflict checks; what that reader does not understand means "may mat
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -14,6 +14,7 @@ from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.expressions.where_for_spark import for_spark
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
@@ -59,13 +60,14 @@ def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, eval
 
 
 def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> Column:
+    text = for_spark(text)
     try:
         if tables is not None:
             return F.expr(tables.in_expression(text))
         if has_subquery(rows.sparkSession, text):
             raise WhereError(f"not supported: a subquery in {what} {text!r}, because Spark allows none there")
         return F.expr(text)
-    except (ParseException, AnalysisException) as e:
+    except PySparkException as e:  # a number of too many digits is neither a ParseException nor an AnalysisException
         raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +98,18 @@ def test_evolve_upgrades_and_sets_defaults_in_one_go(cli: Cli) -> None:
     assert (after.schema.fields[1].name, after.schema.fields[1].initial_default) == ("d", 19782)
 
 
+def test_defaults_are_stored_with_all_their_digits(cli: Cli) -> None:
+    """DEFAULT-10: no exponents, which DuckDB fails on, and the float nearest to what was written."""
+    make(cli)
+    columns = ["zero decimal(9, 8) DEFAULT 0", "tiny decimal(38, 38) DEFAULT 1e-38BD", "f float DEFAULT 0.1"]
+    steps = [f"ADD COLUMN {column}" for column in columns]
+    assert cli("evolve", T, "SET TBLPROPERTIES ('format-version' = '3')", *steps).code == 0
+    stored = json.loads(Path(lake().load_table(("ns", "t")).metadata_location.removeprefix("file://")).read_text("utf-8"))
+    fields = stored["schemas"][-1]["fields"][-3:]
+    assert [f["initial-default"] for f in fields] == ["0.00000000", f"0.{'0' * 37}1", 0.1]
+    assert [f["write-default"] for f in fields] == ["0.00000000", f"0.{'0' * 37}1", 0.1]
+
+
 def test_a_dry_run_of_evolve_changes_nothing(cli: Cli) -> None:
     make(cli)
     shown = cli("evolve", T, "ADD COLUMN z int", "--dry-run", "--json")
@@ -118,7 +131,8 @@ def test_evolve_takes_in_the_columns_of_a_file(cli: Cli, tmp_path: Path) -> None
         ("DROP COLUMN nope", "error: BAD_SCHEMA: no column named 'nope'"),
         ("FLIP COLUMN a", "error: BAD_OPTION: 'FLIP COLUMN a' is no step"),
         ("ADD COLUMN z int garbage", "error: BAD_OPTION: 'ADD COLUMN z int garbage': expected nothing more at 'garbage'"),
-        ("ADD COLUMN z int DEFAULT 'abc'", "error: BAD_"),
+        ("ADD COLUMN z int DEFAULT 'abc'", "error: BAD_OPTION: default \"'abc'\": must be a literal of type int: "),
+        ("ADD COLUMN z double DEFAULT 'NaN'", "error: BAD_OPTION: default \"'NaN'\": must be a literal of type double: "),
         ("DROP PARTITION FIELD nope", "error: BAD_SCHEMA: no partition field named 'nope': the fields are "),
         ("SET TBLPROPERTIES ('format-version' = 'x')", "error: BAD_OPTION: format-version 'x': must be a whole number"),
     ],

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
@@ -105,6 +106,27 @@ def test_fields_of_structs_have_bounds_and_elements_of_lists_have_counts_only() 
     assert set(file.lower_bounds or {}) == {3}
     assert (file.value_counts or {})[2] == 3
     assert (file.null_value_counts or {})[3] == 1
+
+
+@pytest.mark.parametrize("long_at", range(4))
+@pytest.mark.parametrize("type_", [STRING, BINARY], ids=str)
+@pytest.mark.parametrize("shape", ["plain", "in a struct", "in structs"])
+def test_text_too_long_for_statistics_is_bounded_with_all_that_is_beside_it(shape: str, type_: IcebergType, long_at: int) -> None:
+    """MANIFEST-53: rows come in batches, and one of them has a text that Arrow keeps no statistics for."""
+    texts = ["b", "a", "d", "c"]
+    texts[long_at] = "bb" + "x" * 5000
+    values = [t if type_ == STRING else t.encode() for t in texts]
+    leaf, wrap = NestedField(5, "t", type_), (lambda v: v)
+    if shape != "plain":
+        leaf, wrap = NestedField(4, "s", StructType((leaf,))), (lambda v: (v,))
+    if shape == "in structs":
+        leaf, wrap = NestedField(3, "o", StructType((leaf,))), (lambda v: ((v,),))
+    context = write_context(Schema.of(leaf), properties={"write.metadata.metrics.default": "full"})
+    writer = PartitionedWriter(context, new_io(), operation_id="op")
+    for value in (*values, None):
+        writer.write(batch_of(context.file_schema, [(None if value is None else wrap(value),)]))
+    (file,) = writer.close()
+    assert bounds(type_, file, 5) == (min(values), max(values))
 
 
 def test_rows_that_do_not_fit_are_refused() -> None:

@@ -151,12 +151,12 @@ def as_tuple(row: Row) -> tuple[Any, ...]:
     return (*(row[n] for n in COLUMNS), None if all(v is None for v in inner) else inner)
 
 
-def partition_of(spec: PartitionSpec, row: Row) -> tuple[Any, ...]:
+def partition_of(spec: PartitionSpec, row: Row, schema: Schema = SCHEMA) -> tuple[Any, ...]:
     def value(f: PartitionField) -> Any:
         if not f.transform.is_known:
             return "?"
-        source = SCHEMA.field(f.source_id).type
-        return wrapped(source, apply(f.transform, source, row[SCHEMA.name_of(f.source_id)]))
+        source = schema.field(f.source_id).type
+        return wrapped(source, apply(f.transform, source, row[schema.name_of(f.source_id)]))
 
     return tuple(value(f) for f in spec.fields)
 

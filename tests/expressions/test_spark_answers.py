@@ -61,8 +61,8 @@ ROWS: list[tuple[Any, ...]] = [
 ]  # fmt: skip
 
 
-# A filter reads one table.
-REFUSED = {"i = (SELECT 1)"}
+# A filter reads one table; Spark would hold FALSE what is unknown for NULL.
+REFUSED = {"i = (SELECT 1)", "l >= 9223372036854775808"}
 # Spark asks for a cast; what it means is not in doubt.
 ACCEPTED: dict[str, list[int]] = {"NULL": []}
 

@@ -25,6 +25,7 @@ from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.table.table import Table
 from spark_jobs.jobs.dispatch import run
 from spark_jobs.session import spark_session
+from tests.spark.where_world import World, draw_world
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +36,12 @@ def session() -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def world(session: SparkSession) -> World:
+    """Generated WHERE conditions with Spark's answers."""
+    return draw_world(session)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, Partiti
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transforms import DAY, HOUR, IDENTITY, VOID, Transform, bucket, truncate
-from iceberg_ops.spec.types import INT, TIMESTAMP_NS, NestedField, list_of
+from iceberg_ops.spec.types import DOUBLE, INT, TIMESTAMP_NS, NestedField, list_of
 from tests.spec.test_metadata_builder import SCHEMA, history, table
 
 
@@ -41,6 +42,16 @@ def test_an_initial_default_never_changes() -> None:
             apply_updates(base, [u.AddSchema(changed)], now_ms=1)
     write_default = Schema.of(replace(SCHEMA.fields[0], write_default=5), *SCHEMA.fields[1:])
     assert len(apply_updates(base, [u.AddSchema(write_default)], now_ms=1).schemas) == 2
+
+
+def test_a_nan_default_that_is_there_freezes_nothing_and_a_new_one_is_refused() -> None:
+    """DEFAULT-04 DEFAULT-10"""
+    odd = NestedField(4, "x", DOUBLE, initial_default=math.nan, write_default=math.nan)
+    base = replace(table(3), schemas=(Schema.of(*SCHEMA.fields, odd),), last_column_id=4)
+    again = Schema.of(*SCHEMA.fields, replace(odd, initial_default=float("nan"), doc="odd"))
+    assert len(apply_updates(base, [u.AddSchema(again)], now_ms=1).schemas) == 2
+    with pytest.raises(SchemaError, match="initial-default nan has no form in JSON"):
+        apply_updates(table(3), [u.AddSchema(Schema.of(*SCHEMA.fields, odd))], now_ms=1)
 
 
 @pytest.mark.parametrize("version", [1, 2])

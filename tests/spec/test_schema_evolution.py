@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import SchemaError
+from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema
@@ -22,6 +25,7 @@ from iceberg_ops.spec.types import (
     FLOAT,
     INT,
     LONG,
+    MISSING,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NS,
@@ -269,6 +273,32 @@ def test_a_struct_defaults_to_null_or_nothing() -> None:
     assert evolve().add_column("s", struct, default=(None, None)).apply()
     with pytest.raises(SchemaError, match="struct must be null"):
         evolve().add_column("s", struct, default=(1, None)).apply()
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("shape", ["plain", "in a list", "in a map"])
+def test_a_default_without_a_form_in_json_is_refused(value: float, shape: str) -> None:
+    """DEFAULT-10: DuckDB reads 0.0 for it."""
+    type_, default = {
+        "plain": (DOUBLE, value),
+        "in a list": (list_of(0, DOUBLE), [1.0, value]),
+        "in a map": (map_of(0, INT, 0, DOUBLE), [(1, value)]),
+    }[shape]
+    with pytest.raises(SchemaError, match=r"column 'a': initial-default .* has no form in JSON"):
+        evolve().add_column("a", type_, default=default).apply()
+    with pytest.raises(SchemaError, match=r"write-default .* has no form in JSON"):
+        evolve().update_default("price", value).apply()
+
+
+@pytest.mark.parametrize("type_", [FLOAT, DOUBLE])
+def test_a_schema_with_a_nan_default_is_still_changed(type_: IcebergType) -> None:
+    """DEFAULT-04: earlier versions took such defaults."""
+    old = Schema.of(NestedField(1, "a", type_, initial_default=math.nan, write_default=math.nan))
+    read = schema_from_dict(json.loads(json.dumps(schema_to_dict(old))))
+    assert read == schema_from_dict(json.loads(json.dumps(schema_to_dict(old))))
+    found = SchemaEvolution(read, 1, format_version=3).add_column("b", INT).update_default("a", 1.0).apply()
+    assert [f.write_default for f in found.fields] == [1.0, MISSING]
+    assert math.isnan(found.fields[0].initial_default)
 
 
 def test_names_without_regard_to_case() -> None:
