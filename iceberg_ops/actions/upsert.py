@@ -170,16 +170,13 @@ def _write(run: Run, context: WriteContext, plan: KeyPlan, latest: _Latest) -> t
     writer = PartitionedWriter(context, run.table.io, operation_id=run.operation_id)
     deletes = UpsertKeys(plan, context, run.table.io, run.operation_id, "00000")
     new = latest.rows.filter(pa.array(~latest.deletes))
-    files: list[DataFile] = []
     try:
         if latest.rows.num_rows:
             deletes.add(latest.rows)
         if new.num_rows:
             writer.write(new)
-        files = list(writer.close())
-        return files, deletes.close()
+        return list(writer.close()), deletes.close()
     except BaseException:
         writer.abort()
         deletes.abort()
-        run.table.io.delete_many([f.file_path for f in files])
         raise

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import fastavro
@@ -19,6 +18,7 @@ import pyarrow as pa
 from iceberg_ops.config.properties import AVRO_COMPRESSION
 from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.created_files import CreatedFiles, give_up
 from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError, UnsupportedError
@@ -65,8 +65,17 @@ class AvroFileWriter:
     buffered_bytes = 0
     """A block at most, which is not worth counting."""
 
-    def __init__(self, context: WriteContext, io: FileIO, location: str, partition: Sequence[Any], target_size: int) -> None:
+    def __init__(
+        self,
+        context: WriteContext,
+        io: FileIO,
+        location: str,
+        partition: Sequence[Any],
+        target_size: int,
+        created: CreatedFiles | None = None,
+    ) -> None:
         self.location = location
+        self._created = created or CreatedFiles(io)
         self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
         self._fields = context.file_schema.fields
         self._sink: Any = None
@@ -76,6 +85,10 @@ class AvroFileWriter:
     @property
     def is_full(self) -> bool:
         return self._sink is not None and bool(self._sink.tell() >= self._target)
+
+    @property
+    def is_open(self) -> bool:
+        return self._sink is not None
 
     def rows_that_fit(self, batch: pa.RecordBatch) -> int:
         """Rows are encoded at once, so a small step at a time."""
@@ -106,6 +119,7 @@ class AvroFileWriter:
         self._writer.flush()
         size = int(self._sink.tell())
         self._sink.close()
+        self._created.created(self.location)
         return DataFile(
             content=FileContent.DATA,
             file_path=self.location,
@@ -118,11 +132,9 @@ class AvroFileWriter:
         )
 
     def abandon(self) -> None:
-        """Delete the file as it is, whatever is wrong with it; what is buffered is not written."""
+        """Give the file up as it is; what is buffered is not written."""
         if self._sink is not None:
-            with suppress(OSError):
-                self._sink.close()
-            self._io.delete(self.location)
+            give_up(self._sink)
 
 
 def _writer(sink: Any, context: WriteContext) -> Any:

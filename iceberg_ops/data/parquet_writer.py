@@ -8,7 +8,6 @@ complete.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.config.properties import PARQUET_ROW_GROUP_SIZE_BYTES
 from iceberg_ops.data.arrow_schema import stored_schema
+from iceberg_ops.data.created_files import CreatedFiles, give_up
 from iceberg_ops.data.encoding_hints import decided, no_hints
 from iceberg_ops.data.metrics import Observer, file_metrics
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
@@ -46,8 +46,10 @@ class ParquetFileWriter:
         target_size: int,
         hints: EncodingHints | None = None,
         ratio: float | None = None,
+        created: CreatedFiles | None = None,
     ) -> None:
         self.location = location
+        self._created = created or CreatedFiles(io)
         self._expected_ratio = ratio
         self._context, self._io, self._hints = context, io, hints
         self._partition, self._target = tuple(partition), target_size
@@ -66,6 +68,10 @@ class ParquetFileWriter:
     def is_full(self) -> bool:
         """The target is reached, counting what is buffered at the ratio seen so far."""
         return self._written + self.buffered_bytes * (self.ratio or _UNKNOWN_RATIO) >= self._target * _CLOSE_ENOUGH
+
+    @property
+    def is_open(self) -> bool:
+        return self._sink is not None
 
     @property
     def ratio(self) -> float | None:
@@ -113,16 +119,15 @@ class ParquetFileWriter:
         self._writer.close()
         size = int(self._sink.tell())
         self._sink.close()
+        self._created.created(self.location)
         return self._data_file(self._footers[0], size)
 
     def abandon(self) -> None:
-        """Delete the file as it is, whatever is wrong with it; what is buffered is not written."""
+        """Give the file up as it is; what is buffered is not written."""
         if self._sink is not None:
             if self._writer is not None:
                 self._writer.is_open = False  # or it would write a footer when it is collected
-            with suppress(OSError):
-                self._sink.close()
-            self._io.delete(self.location)
+            give_up(self._sink)
 
     def _ensure_open(self, rows: pa.Table) -> None:
         if self._writer is None:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from iceberg_ops.data.created_files import CreatedFiles
 from iceberg_ops.data.external_sort import Run, in_one, in_pieces, merged, slices_of
 from iceberg_ops.data.key_sample import KeySample, key_columns
 from iceberg_ops.data.read_ahead import ahead
@@ -40,6 +41,7 @@ from iceberg_ops.data.rewrite import (
 )  # fmt: skip
 from iceberg_ops.data.sort_keys import Keys, sorted_indices
 from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import task_from_json
@@ -132,7 +134,11 @@ class StagedSort:
         tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=nulls)
         tally.read.deleted = sum(p.deleted for p in parts)
         spilled = [rows for part in parts for rows in part.run_rows]
-        return verified(self.work, self._io, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
+        try:
+            return verified(self.work, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
+        except VerificationError:
+            CreatedFiles(self._io, [f.file_path for f in added]).discard()
+            raise
 
     def clear(self) -> None:
         """Delete everything that was staged, also what attempts left that failed or ran twice."""

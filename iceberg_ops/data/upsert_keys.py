@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.created_files import CreatedFiles
 from iceberg_ops.data.delete_files import write_equality_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import identity_of, split_by_partition
@@ -43,7 +44,7 @@ class UpsertKeys:
         self._contexts = [keys.with_spec(spec_id) for spec_id in plan.spec_ids]
         self._held: dict[tuple[int, Any], tuple[tuple[Any, ...], list[pa.RecordBatch]]] = {}
         self._bytes = 0
-        self._runs = 0
+        self._created = CreatedFiles(io)
         self._done: list[DataFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -63,12 +64,11 @@ class UpsertKeys:
         return self._done
 
     def abort(self) -> None:
-        """Delete what was written."""
-        self._io.delete_many(f.file_path for f in self._done)
+        """Delete what was written. It can be called after any error, also one that came after ``close``."""
+        self._created.discard()
 
     def _write_out(self) -> None:
         for (place, _), (partition, batches) in self._held.items():
-            self._runs += 1
             self._done += write_equality_deletes(
                 self._io,
                 self._contexts[place],
@@ -76,7 +76,8 @@ class UpsertKeys:
                 batches,
                 partition=partition,
                 operation_id=self._operation_id,
-                task_id=f"{self._task_id}-{self._runs}",
+                task_id=self._task_id,
+                created=self._created,
             )
         self._held, self._bytes = {}, 0
 

@@ -131,7 +131,6 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
             rows.createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
-        run.views.append(name)
     try:
         return run.session.sql(tables.in_query(source.query))
     except ParseException as e:
