@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 from pyspark import RDD
 from pyspark.sql import SparkSession
@@ -70,6 +71,8 @@ _KEPT = tuple(
 """Settings of the original that a job's session keeps: they change where, how fast and how visibly it works. Every other setting
 of Spark SQL goes back to Spark's default, because it could change what text means and what a source reads."""
 _LOCK = threading.Lock()
+_OF_JOBS: WeakSet[SparkSession] = WeakSet()
+"""Sessions of jobs, in any thread: none of them is what was active before a job began."""
 
 
 def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
@@ -100,13 +103,16 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
 def job_session(session: SparkSession) -> Iterator[SparkSession]:
     """A session for one job, active in this thread while it runs. What the job leaves in it is gone with it.
 
-    Views, functions, settings and the current database are copied from ``session``; variables (DECLARE) are not.
+    Views, functions, settings and the current database are copied from ``session``; variables (DECLARE) are not, nor functions
+    that have the name of a built-in one.
     """
     jvm: Any = session._jvm
     active = jvm.org.apache.spark.sql.classic.SparkSession
-    before = active.getActiveSession()
+    before, before_here = active.getActiveSession(), SparkSession._activeSession
     own = _copy(session)
+    _OF_JOBS.add(own)
     _set_meaning(own)
+    _restore_built_in_functions(own)
     active.setActiveSession(own._jsparkSession)
     try:
         yield own
@@ -116,7 +122,7 @@ def job_session(session: SparkSession) -> Iterator[SparkSession]:
         else:
             active.clearActiveSession()
         if SparkSession._activeSession is own:  # PySpark keeps one for all threads, and sets it with each DataFrame it makes
-            SparkSession._activeSession = session
+            SparkSession._activeSession = session if before_here in _OF_JOBS else before_here
 
 
 def _copy(session: SparkSession) -> SparkSession:
@@ -142,6 +148,18 @@ def _set_meaning(session: SparkSession) -> None:
             conf.unset(key)
     for key, value in _MEANING.items():
         conf.set(key, value)
+
+
+def _restore_built_in_functions(session: SparkSession) -> None:
+    """A user function may have the name of a built-in one (``coalesce``), and Spark would call it in a job's own expressions."""
+    jvm: Any = session._jvm
+    built_in = getattr(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$").__getattr__("MODULE$").builtin()
+    registry = session._jsparkSession.sessionState().functionRegistry()
+    changed = registry.functionBuilders().toSet().diff(built_in.functionBuilders().toSet()).iterator()
+    while changed.hasNext():
+        name = changed.next()._1()
+        if built_in.functionExists(name):
+            registry.registerFunction(name, built_in.lookupFunction(name).get(), built_in.lookupFunctionBuilder(name).get())
 
 
 def task_slots(session: SparkSession) -> int:

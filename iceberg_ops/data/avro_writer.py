@@ -56,14 +56,16 @@ _PLAIN: dict[str, Any] = {
 _STEP_ROWS = 4096
 avro_codecs.register()
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
+_MOST_HELD = 1 << 20
+"""Arrow bytes that wait to be encoded. A fan-out writer has more partitions than open files; each time a file is begun it is to be
+worth it."""
 
 
 class AvroFileWriter:
-    """See ``writer.FileWriter``. Rows are encoded as they come and leave block by block (16 KB); without rows there is no file."""
+    """See ``writer.FileWriter``. Rows are held up to a MiB or the target size, then encoded, and leave block by block (16 KB). The
+    file is opened with the first rows that are encoded; without rows there is no file."""
 
     ratio: float | None = None
-    buffered_bytes = 0
-    """A block at most, which is not worth counting."""
 
     def __init__(
         self,
@@ -81,6 +83,8 @@ class AvroFileWriter:
         self._sink: Any = None
         self._writer: Any = None
         self._rows = 0
+        self._held: list[pa.RecordBatch] = []
+        self.buffered_bytes = 0
 
     @property
     def is_full(self) -> bool:
@@ -95,9 +99,25 @@ class AvroFileWriter:
         return min(int(batch.num_rows), _STEP_ROWS)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._writer is None:
+        if not batch.num_rows:
+            return
+        self._held.append(batch)
+        self.buffered_bytes += batch.nbytes
+        if self.buffered_bytes >= min(_MOST_HELD, self._target):
+            self.flush()
+
+    def flush(self) -> None:
+        """Encode the rows that are held."""
+        held, self._held, self.buffered_bytes = self._held, [], 0
+        if held and self._writer is None:
             self._sink = self._io.open_output(self.location)
             self._writer = _writer(self._sink, self._context)
+        for batch in held:
+            self._encode(batch)
+        if held:
+            self._writer.flush()
+
+    def _encode(self, batch: pa.RecordBatch) -> None:
         columns = [
             [to_avro(f.type, v) for v in values_of(f.type, c)]
             for f, c in zip(self._fields, batch.columns, strict=True)
@@ -108,15 +128,11 @@ class AvroFileWriter:
             self._writer.write(dict(zip(names, row, strict=True)))
         self._rows += batch.num_rows
 
-    def flush(self) -> None:
-        if self._writer is not None:
-            self._writer.flush()
-
     def close(self) -> DataFile | None:
         """Complete the file. None where no row was written."""
+        self.flush()
         if self._writer is None:
             return None
-        self._writer.flush()
         size = int(self._sink.tell())
         self._sink.close()
         self._created.created(self.location)

@@ -15,6 +15,7 @@ from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import IcebergOpsError, OptionError
+from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.spark_errors import spark_error
@@ -88,5 +89,5 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
         run = JobRun.start(own, _with_source_catalog(job))
         if (earlier := run.already_committed()) is not None:
             return earlier
-        with run.lease():
+        with typed_limits(), run.lease():
             return _ROW_OPERATIONS[job.job](run)

@@ -36,6 +36,7 @@ from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
@@ -207,8 +208,9 @@ def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Ans
     begin_task()
     changes = TaskChanges(told)
     try:
-        add_all(changes)
-        return changes.finish()
+        with typed_limits():
+            add_all(changes)
+            return changes.finish()
     except errors.IcebergOpsError as e:
         changes.abort()
         place = e.place if isinstance(e, BadChangeError) else ""

@@ -21,6 +21,7 @@ from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
@@ -93,8 +94,10 @@ def _rewriter(
             writer = PartitionedWriter(write, io, operation_id=operation_id, task_id=task_number())
             try:
                 counts = CopyCounts()
-                copy_without(_places(json.loads(work)), context, io, writer, counts)
-                yield {"files": [data_file_to_dict(f) for f in writer.close()], "read": counts.read, "dropped": counts.dropped}
+                with typed_limits():
+                    copy_without(_places(json.loads(work)), context, io, writer, counts)
+                    files = [data_file_to_dict(f) for f in writer.close()]
+                yield {"files": files, "read": counts.read, "dropped": counts.dropped}
             except IcebergOpsError as e:
                 writer.abort()
                 yield {"error": [e.code, str(e)]}

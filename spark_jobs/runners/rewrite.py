@@ -25,6 +25,7 @@ from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_part
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError, TerminalError
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.runners.staged_leftovers import delete_leftovers
 from spark_jobs.runners.tagged_jobs import attempts_of, tagged, wait_for_tasks
 from spark_jobs.runners.task_process import begin_task
@@ -170,7 +171,9 @@ def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
         for text in texts:
             work = GroupWork.from_json(text)
             try:
-                yield json.dumps({"result": rewrite_group(work).to_json()})
+                with typed_limits():
+                    answer = json.dumps({"result": rewrite_group(work).to_json()})
+                yield answer
             except IcebergOpsError as e:
                 yield json.dumps({"failure": [work.group_id, e.code, str(e)]})
 
