@@ -36,8 +36,8 @@ down: $(STAMP)  ## stop what up (or an interrupted demo) left running
 test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests
 	$(BIN)/python -m pytest
 
-torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes for a minute, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
-	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture)
+torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes, a Spark cluster that fails, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
+	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)
 	@test -n "$(ICEBERG_OPS_SEED)" || PYTHONPATH=.:plugins $(BIN)/python -m tests.scheduler_torture
 
 jars: $(IVY)/.fetched  ## get Iceberg Java from Maven Central, for the tests that compare with it

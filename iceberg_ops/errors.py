@@ -13,7 +13,8 @@
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
     │   ├── UnsupportedError            a known limit of this package, refused by name
-    │   └── RuntimeMissingError        Java, Spark or a library is missing or too old
+    │   ├── RuntimeMissingError        Java, Spark or a library is missing or too old
+    │   └── MachineLimitError          this process ran out of open files, or of space for temporary files
     └── BadInputError                   what a person wrote is wrong: names the thing, the value and the rule
         ├── NoSuchTableError, NoSuchNamespaceError, NoSuchSnapshotError
         ├── AlreadyExistsError
@@ -121,6 +122,12 @@ class RuntimeMissingError(TerminalError):
     """Something this machine must have (Java 17+, Spark, an optional library) is missing or too old."""
 
     code = "RUNTIME_MISSING"
+
+
+class MachineLimitError(TerminalError):
+    """This process ran out of open files, or of space for temporary files; the message says which limit to raise."""
+
+    code = "MACHINE_LIMIT"
 
 
 class BadInputError(IcebergOpsError):

@@ -1,5 +1,9 @@
 """The Spark session every job runs in, and the machine's fitness for it.
 
+A job runs in a copy of the session it is given (``job_session``): the copy has the views, functions and current database of the
+original, and settings of its own. So what a job sets or creates is seen by no other query of the program, and what the program set
+for its own queries does not change what a job's conditions and sources mean.
+
 Executors get values (JSON, properties), never live objects, and the same Python as the driver: ``PYSPARK_PYTHON`` is set to the
 running interpreter, because Spark would otherwise take whatever ``python3`` is first on the path.
 """
@@ -8,20 +12,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakSet
 
+from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from iceberg_ops.data.arrow_allocator import ALLOCATOR, wanted_allocator
 
 DEFAULT_MASTER = "local[2]"
 
-_CONFIGURATION = {
+_MEANING = {
     # Instants are UTC everywhere; a session zone would shift what people read in DATE and TIMESTAMP literals.
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Arrow batches between JVM and Python: large enough to amortise the crossing, small enough for 1 GiB executors.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     # A lossy cast must fail the job, not write NULL.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
@@ -30,13 +36,47 @@ _CONFIGURATION = {
     "spark.sql.parquet.fieldId.read.enabled": "true",
     # Arrow leaves NaN out of a file's statistics, Spark holds NaN to be the greatest value: skipping row groups could lose rows.
     "spark.sql.parquet.filterPushdown": "false",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+    # The planner reads the same text, and knows of no ${variables}.
+    "spark.sql.variable.substitute": "false",
+    # These evaluate a side of a join once more, beforehand; a LIMIT gives other rows then.
+    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+    "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Arrow batches between JVM and Python: large enough to amortise the crossing, small enough for 1 GiB executors.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
+_CONFIGURATION = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_KEPT = tuple(
+    f"spark.sql.{name}"
+    for name in (
+        # Where things are: catalogs, metastore, packages.
+        "artifact.", "catalog.", "catalogImplementation", "connect.", "defaultCatalog", "extensions", "globalTempDatabase", "hive.",
+        "warehouse.dir",
+        # How user functions are run, and what is shown and logged.
+        "debug", "event.", "execution.pyspark.", "execution.python", "planChange", "pyspark.", "queryExecutionListeners",
+        "redaction.", "ui.",
+        # Speed and memory.
+        "adaptive.", "autoBroadcastJoinThreshold", "broadcast", "cache.", "cartesianProductExec.", "cbo.", "classic.", "codegen.",
+        "columnVector.", "defaultCacheStorageLevel", "defaultSizeInBytes", "exchange.reuse", "execution.broadcastHashJoin",
+        "execution.rangeExchange", "execution.replaceHashWithSortAgg", "execution.topK", "execution.useObjectHashAggregateExec",
+        "files.max", "files.minPartition", "files.openCost", "filesourceTableRelationCacheSize", "inMemoryColumnarStorage.",
+        "join.", "leafNodeDefaultParallelism", "limit.", "maxBroadcastTableSize", "maxSinglePartitionBytes",
+        "metadataCacheTTLSeconds", "objectHashAggregate.", "optimizer.", "orc.columnar", "parquet.columnar", "planner.",
+        "requireAllClusterKeys", "resultQueryStage.", "session.localRelation", "sessionWindow.", "shuffle", "sort.",
+        "sortMergeJoin", "sources.bucketing.", "sources.fileCompressionFactor", "sources.ignoreDataLocality",
+        "sources.parallelPartitionDiscovery.", "sources.useListFilesFileSystemList", "statistics.", "streaming.",
+        "subexpressionElimination.", "subquery.", "windowExec.",
+    )
+)  # fmt: skip
+"""Settings of the original that a job's session keeps: they change where, how fast and how visibly it works. Every other setting
+of Spark SQL goes back to Spark's default, because it could change what text means and what a source reads."""
+_LOCK = threading.Lock()
+_OF_JOBS: WeakSet[SparkSession] = WeakSet()
+"""Sessions of jobs, in any thread: none of them is what was active before a job began."""
 
 
 def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> SparkSession:
-    """The session of this process; made here unless one is running.
+    """The session of this process; made here unless one is running, whose settings then stay as they are.
 
     What ``spark-submit`` set (master, memory, UI) wins over the defaults here, except for what rows mean (time zone, ANSI), which
     is always set, and for Arrow's allocator in tasks, on which the driver's environment decides. ``overrides`` win over all.
@@ -47,9 +87,9 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     builder = SparkSession.builder.appName(app_name)
     if not submitted:
         builder = builder.master(os.environ.get("ICEBERG_OPS_SPARK_MASTER", DEFAULT_MASTER))
-    for key, value in _CONFIGURATION.items():
-        if key.startswith("spark.sql.") or not submitted:
-            builder = builder.config(key, value)
+    defaults = _MEANING if submitted else _MEANING | _CONFIGURATION
+    for key, value in ({} if SparkSession.getActiveSession() else defaults).items():
+        builder = builder.config(key, value)
     if (allocator := os.environ.get(ALLOCATOR, wanted_allocator())) is not None:
         builder = builder.config(f"spark.executorEnv.{ALLOCATOR}", allocator)
     for key, value in (overrides or {}).items():
@@ -57,6 +97,69 @@ def spark_session(app_name: str, overrides: Mapping[str, str] | None = None) -> 
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(os.environ.get("ICEBERG_OPS_SPARK_LOG_LEVEL", "WARN"))
     return session
+
+
+@contextmanager
+def job_session(session: SparkSession) -> Iterator[SparkSession]:
+    """A session for one job, active in this thread while it runs. What the job leaves in it is gone with it.
+
+    Views, functions, settings and the current database are copied from ``session``; variables (DECLARE) are not, nor functions
+    that have the name of a built-in one.
+    """
+    jvm: Any = session._jvm
+    active = jvm.org.apache.spark.sql.classic.SparkSession
+    before, before_here = active.getActiveSession(), SparkSession._activeSession
+    own = _copy(session)
+    _OF_JOBS.add(own)
+    _set_meaning(own)
+    _restore_built_in_functions(own)
+    active.setActiveSession(own._jsparkSession)
+    try:
+        yield own
+    finally:
+        if before.isDefined():
+            active.setActiveSession(before.get())
+        else:
+            active.clearActiveSession()
+        if SparkSession._activeSession is own:  # PySpark keeps one for all threads, and sets it with each DataFrame it makes
+            SparkSession._activeSession = session if before_here in _OF_JOBS else before_here
+
+
+def _copy(session: SparkSession) -> SparkSession:
+    with _LOCK:
+        # PySpark makes the newest session that of RDD.toDF.
+        to_frame = RDD.toDF
+        try:
+            own = SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+        finally:
+            RDD.toDF = to_frame  # type: ignore[method-assign]
+    of, to = session.catalog, own.catalog
+    if of.currentCatalog() != to.currentCatalog():
+        to.setCurrentCatalog(of.currentCatalog())
+    if of.currentDatabase() != to.currentDatabase():
+        to.setCurrentDatabase(of.currentDatabase())
+    return own
+
+
+def _set_meaning(session: SparkSession) -> None:
+    conf = session.conf
+    for key in conf.getAll:
+        if key.startswith("spark.sql.") and not key.startswith(_KEPT) and conf.isModifiable(key):
+            conf.unset(key)
+    for key, value in _MEANING.items():
+        conf.set(key, value)
+
+
+def _restore_built_in_functions(session: SparkSession) -> None:
+    """A user function may have the name of a built-in one (``coalesce``), and Spark would call it in a job's own expressions."""
+    jvm: Any = session._jvm
+    built_in = getattr(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$").__getattr__("MODULE$").builtin()
+    registry = session._jsparkSession.sessionState().functionRegistry()
+    changed = registry.functionBuilders().toSet().diff(built_in.functionBuilders().toSet()).iterator()
+    while changed.hasNext():
+        name = changed.next()._1()
+        if built_in.functionExists(name):
+            registry.registerFunction(name, built_in.lookupFunction(name).get(), built_in.lookupFunctionBuilder(name).get())
 
 
 def task_slots(session: SparkSession) -> int:

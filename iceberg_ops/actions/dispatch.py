@@ -29,6 +29,7 @@ from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRAN
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import IcebergOpsError, NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.state import table_state
@@ -98,7 +99,8 @@ def run_job(
     """
     record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
     try:
-        _run(record, catalog, runner, now, progress)
+        with typed_limits():
+            _run(record, catalog, runner, now, progress)
     except BaseException as e:
         if isinstance(e, Exception):
             write_report(job, record.report(e))

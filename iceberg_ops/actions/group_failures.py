@@ -13,6 +13,8 @@ from iceberg_ops.errors import (
     CorruptTableError,
     DataError,
     IcebergOpsError,
+    MachineLimitError,
+    RetryableError,
     RuntimeMissingError,
     SchemaError,
     TerminalError,
@@ -24,8 +26,8 @@ from iceberg_ops.errors import (
 _BY_CODE: dict[str, type[IcebergOpsError]] = {
     kind.code: kind
     for kind in (
-        BadInputError, CatalogUnavailableError, CorruptTableError, DataError, RuntimeMissingError, SchemaError, UnsupportedError,
-        VerificationError, WhereError,
+        BadInputError, CatalogUnavailableError, CorruptTableError, DataError, MachineLimitError, RetryableError,
+        RuntimeMissingError, SchemaError, UnsupportedError, VerificationError, WhereError,
     )
 }  # fmt: skip
 

@@ -12,6 +12,7 @@ _NEXT_STEPS = {
     "VERIFICATION_FAILED": "keep the report: a rewrite did not keep its rows, and nothing was committed; this is a bug to report",
     "UNSUPPORTED": "see the limits in the documentation; the table was not changed",
     "RUNTIME_MISSING": "install what the message names",
+    "MACHINE_LIMIT": "raise the limit that the message names, then run the job again: nothing was changed",
     "NO_SUCH_TABLE": "check the name, and which catalogs file is in use (ICEBERG_OPS_CATALOGS)",
     "NO_SUCH_NAMESPACE": "check the name of the namespace",
     "NO_SUCH_SNAPSHOT": "list snapshots and refs with 'iceberg-ops inspect'",

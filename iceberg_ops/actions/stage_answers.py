@@ -11,12 +11,14 @@ from collections.abc import Callable
 from iceberg_ops.actions.group_failures import error_class
 from iceberg_ops.data.staged_sort import write_range
 from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.io.machine_limits import typed_limits
 
 
 def attempt_stage(stage: Callable[[str], str], text: str) -> str:
     """The stage's answer to ``text``, or its typed failure, as one text."""
     try:
-        return json.dumps({"answer": stage(text)})
+        with typed_limits():
+            return json.dumps({"answer": stage(text)})
     except IcebergOpsError as e:
         return json.dumps({"code": e.code, "message": str(e)})
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, only_local_options, row_fields
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark, read_source
-from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.history import base_of
@@ -184,16 +183,13 @@ def _write(run: Run, context: WriteContext, plan: KeyPlan, latest: _Latest) -> t
     writer = PartitionedWriter(context, run.table.io, operation_id=run.operation_id)
     deletes = UpsertKeys(plan, context, run.table.io, run.operation_id, "00000")
     new = latest.rows.filter(pa.array(~latest.deletes))
-    files: list[DataFile] = []
     try:
         if latest.rows.num_rows:
             deletes.add(latest.rows)
         if new.num_rows:
             writer.write(new)
-        files = list(writer.close())
-        return files, deletes.close()
-    except BaseException as e:
+        return list(writer.close()), deletes.close()
+    except BaseException:
         writer.abort()
         deletes.abort()
-        delete_staged(run, [f.file_path for f in files], after=e)
         raise

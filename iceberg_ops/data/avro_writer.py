@@ -20,7 +20,7 @@ from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
@@ -56,36 +56,68 @@ _PLAIN: dict[str, Any] = {
 _STEP_ROWS = 4096
 avro_codecs.register()
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
+_MOST_HELD = 1 << 20
+"""Arrow bytes that wait to be encoded. A fan-out writer has more partitions than open files; each time a file is begun it is to be
+worth it."""
 
 
 class AvroFileWriter:
-    """See ``writer.FileWriter``. Rows are encoded as they come and leave block by block (16 KB); without rows there is no file."""
+    """See ``writer.FileWriter``. Rows are held up to a MiB or the target size, then encoded, and leave block by block (16 KB). The
+    file is opened with the first rows that are encoded; without rows there is no file."""
 
     ratio: float | None = None
-    buffered_bytes = 0
-    """A block at most, which is not worth counting."""
 
-    def __init__(self, context: WriteContext, io: FileIO, location: str, partition: Sequence[Any], target_size: int) -> None:
+    def __init__(
+        self,
+        context: WriteContext,
+        io: FileIO,
+        location: str,
+        partition: Sequence[Any],
+        target_size: int,
+        created: OwnFiles | None = None,
+    ) -> None:
         self.location = location
+        self._created = created or OwnFiles(io)
         self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
         self._fields = context.file_schema.fields
         self._sink: Any = None
-        self._created = False
         self._writer: Any = None
         self._rows = 0
+        self._held: list[pa.RecordBatch] = []
+        self.buffered_bytes = 0
 
     @property
     def is_full(self) -> bool:
         return self._sink is not None and bool(self._sink.tell() >= self._target)
+
+    @property
+    def is_open(self) -> bool:
+        return self._sink is not None
 
     def rows_that_fit(self, batch: pa.RecordBatch) -> int:
         """Rows are encoded at once, so a small step at a time."""
         return min(int(batch.num_rows), _STEP_ROWS)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        if self._writer is None:
+        if not batch.num_rows:
+            return
+        self._held.append(batch)
+        self.buffered_bytes += batch.nbytes
+        if self.buffered_bytes >= min(_MOST_HELD, self._target):
+            self.flush()
+
+    def flush(self) -> None:
+        """Encode the rows that are held."""
+        held, self._held, self.buffered_bytes = self._held, [], 0
+        if held and self._writer is None:
             self._sink = self._io.open_output(self.location)
             self._writer = _writer(self._sink, self._context)
+        for batch in held:
+            self._encode(batch)
+        if held:
+            self._writer.flush()
+
+    def _encode(self, batch: pa.RecordBatch) -> None:
         columns = [
             [to_avro(f.type, v) for v in values_of(f.type, c)]
             for f, c in zip(self._fields, batch.columns, strict=True)
@@ -96,18 +128,14 @@ class AvroFileWriter:
             self._writer.write(dict(zip(names, row, strict=True)))
         self._rows += batch.num_rows
 
-    def flush(self) -> None:
-        if self._writer is not None:
-            self._writer.flush()
-
     def close(self) -> DataFile | None:
         """Complete the file. None where no row was written."""
+        self.flush()
         if self._writer is None:
             return None
-        self._writer.flush()
         size = int(self._sink.tell())
         self._sink.close()
-        self._created = True
+        self._created.created(self.location)
         return DataFile(
             content=FileContent.DATA,
             file_path=self.location,
@@ -120,10 +148,8 @@ class AvroFileWriter:
         )
 
     def abandon(self) -> None:
-        """Forget the file, whatever is wrong with it: one that is not complete never comes to be, a complete one is deleted."""
-        if self._created:
-            discard_own(self._io, [self.location])
-        elif self._sink is not None:
+        """Give the file up as it is; what is buffered is not written."""
+        if self._sink is not None:
             discard_output(self._sink)
 
 

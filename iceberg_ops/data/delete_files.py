@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from itertools import count
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,14 @@ from iceberg_ops.config.properties import (
 from iceberg_ops.data.arrow_schema import arrow_schema
 from iceberg_ops.data.avro_writer import AvroFileWriter
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.file_names import FileNames
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.position_deletes import DELETE_SCHEMA
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import FileWriter, identity_of
-from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.deletion_vector import serialize
@@ -75,29 +75,45 @@ def write_position_deletes(
     for file in sorted(positions, key=lambda f: f.file_path):
         key = file.file_path if granularity == "file" else (file.spec_id, tuple(identity_of(v) for v in file.partition))
         groups.setdefault(key, []).append(file)
-    suffix = delete_format(context).value
-    numbers = count(1)
-
-    def name() -> str:
-        return f"{task_id}-{operation_id}-{next(numbers):05d}-deletes.{suffix}"
+    maker = _Maker(context, io, FileNames(task_id, operation_id), OwnFiles(io))
 
     def write(files: list[DataFile]) -> list[DataFile]:
-        return _position_files(io, context, {f: ascending(positions[f]) for f in files}, name)
+        return _position_files(maker, {f: ascending(positions[f]) for f in files})
 
-    return _all_or_none(io, write, list(groups.values()))
+    return _all_or_none(maker, write, list(groups.values()))
 
 
-def _all_or_none(io: FileIO, write: Callable[[list[DataFile]], list[DataFile]], groups: Sequence[list[DataFile]]) -> list[DataFile]:
-    """What ``write`` makes of every group, some at once; where one fails, those of the others are deleted."""
-    is_local = all(io.local_path(files[0].file_path) is not None for files in groups[:1])
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes the delete files of one call."""
+
+    context: WriteContext
+    io: FileIO
+    names: FileNames
+    created: OwnFiles
+
+    def begin(self, own: WriteContext, schema: Schema, partition: Sequence[Any], hints: EncodingHints | None = None) -> FileWriter:
+        """A file of ``schema`` in a partition of the spec of ``own``."""
+        target = DELETE_TARGET_FILE_SIZE_BYTES.of(self.context.properties)
+        form, context = delete_format(self.context), _delete_context(own, schema)
+        location = own.location_of(partition, self.names.next(f"-deletes.{form.value}"))
+        if form is FileFormat.AVRO:
+            return AvroFileWriter(context, self.io, location, partition, target, self.created)
+        return ParquetFileWriter(context, self.io, location, partition, target, hints, created=self.created)
+
+
+def _all_or_none(
+    maker: _Maker, write: Callable[[list[DataFile]], list[DataFile]], groups: Sequence[list[DataFile]]
+) -> list[DataFile]:
+    """What ``write`` makes of every group, some at once; where one fails, what was created is deleted."""
+    is_local = all(maker.io.local_path(files[0].file_path) is not None for files in groups[:1])
     with ThreadPoolExecutor(1 if is_local else _WRITTEN_AT_ONCE, thread_name_prefix="deletes") as threads:
         futures = [threads.submit(write, files) for files in groups]
         try:
             return [file for future in futures for file in future.result()]
         except BaseException:
             threads.shutdown(cancel_futures=True)
-            done = [f for f in futures if not f.cancelled() and f.exception() is None]
-            discard_own(io, [file.file_path for future in done for file in future.result()])
+            maker.created.discard()
             raise
 
 
@@ -108,11 +124,8 @@ def ascending(positions: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.unique(np.asarray(positions if isinstance(positions, np.ndarray) else list(positions), dtype=np.int64))
 
 
-def _position_files(
-    io: FileIO, context: WriteContext, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]], name: Callable[[], str]
-) -> list[DataFile]:
+def _position_files(maker: _Maker, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]]) -> list[DataFile]:
     """The delete files of one partition tuple: rolled at the target size, between data files where that is near enough."""
-    target = DELETE_TARGET_FILE_SIZE_BYTES.of(context.properties)
     done: list[DataFile] = []
     writer: FileWriter | None = None
     paths: list[str] = []
@@ -123,18 +136,21 @@ def _position_files(
             only = paths[0] if len(paths) == 1 else None
             done.append(replace(file, content=FileContent.POSITION_DELETES, sort_order_id=None, referenced_data_file=only))
 
-    for file, found in positions.items():
-        if not len(found):
-            continue
-        if writer is None or writer.is_full:
-            finish()
-            own = context.with_spec(file.spec_id)
-            location = own.location_of(file.partition, name())
-            context_of_file = _delete_context(own, DELETE_SCHEMA)
-            writer, paths = _writer(context_of_file, io, location, file.partition, target, _POSITION_ENCODINGS), []
-        paths.append(file.file_path)
-        writer.write(_position_rows(file.file_path, found))
-    finish()
+    try:
+        for file, found in positions.items():
+            if not len(found):
+                continue
+            if writer is None or writer.is_full:
+                finish()
+                own = maker.context.with_spec(file.spec_id)
+                writer, paths = maker.begin(own, DELETE_SCHEMA, file.partition, _POSITION_ENCODINGS), []
+            paths.append(file.file_path)
+            writer.write(_position_rows(file.file_path, found))
+        finish()
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        raise
     return done
 
 
@@ -154,19 +170,6 @@ def delete_format(context: WriteContext) -> FileFormat:
     if stated == "orc":
         raise UnsupportedError("not supported: ORC delete files (write.delete.format.default = orc), because ORC is only read")
     return FileFormat(stated)
-
-
-def _writer(
-    context: WriteContext,
-    io: FileIO,
-    location: str,
-    partition: Sequence[Any],
-    target: int,
-    hints: EncodingHints | None = None,
-) -> FileWriter:
-    if location.endswith(".avro"):
-        return AvroFileWriter(context, io, location, partition, target)
-    return ParquetFileWriter(context, io, location, partition, target, hints)
 
 
 def _delete_context(context: WriteContext, schema: Schema) -> WriteContext:
@@ -201,7 +204,7 @@ def write_deletion_vectors(
         for file, vector in vectors
     ]
     data, placed, _ = write_puffin(blobs, {"created-by": "iceberg-ops"})
-    location = f"{context.data_location}/{task_id}-{operation_id}-00001-deletes.puffin"
+    location = f"{context.data_location}/{FileNames(task_id, operation_id).next('-deletes.puffin')}"
     io.write(location, data)
     return [
         DataFile(
@@ -229,17 +232,18 @@ def write_equality_deletes(
     partition: Sequence[Any] = (),
     operation_id: str,
     task_id: str = "00000",
+    created: OwnFiles | None = None,
 ) -> list[DataFile]:
     """Equality delete files of one partition tuple (of ``context.spec``; none: global deletes need an unpartitioned spec).
 
-    ``rows`` hold at least the columns of ``equality_ids``; others are left out. Raises SchemaError for a column that can not be a
-    delete column (DEL-EQ-03), DataError for rows that lack one.
+    ``rows`` hold at least the columns of ``equality_ids``; others are left out. What a failed call created is deleted, or left to
+    the maker that handed in its record (``created``). Raises SchemaError for a column that can not be a delete column (DEL-EQ-03),
+    DataError for rows that lack one.
     """
     if context.format_version < 2:
         raise UnsupportedError("not supported: equality deletes in a v1 table, because they came with v2")
     schema = _equality_schema(context, equality_ids)
-    target = DELETE_TARGET_FILE_SIZE_BYTES.of(context.properties)
-    own = _delete_context(context, schema)
+    maker = _Maker(context, io, FileNames(task_id, operation_id), created or OwnFiles(io))
     done: list[DataFile] = []
     writer: FileWriter | None = None
 
@@ -248,13 +252,19 @@ def write_equality_deletes(
         if file is not None:
             done.append(replace(file, content=FileContent.EQUALITY_DELETES, sort_order_id=None, equality_ids=tuple(equality_ids)))
 
-    for batch in rows:
-        if writer is None or writer.is_full:
-            finish()
-            name = f"{task_id}-{operation_id}-{len(done) + 1:05d}-deletes.{delete_format(context).value}"
-            writer = _writer(own, io, context.location_of(partition, name), partition, target)
-        writer.write(conform(_picked(batch, schema), schema))
-    finish()
+    try:
+        for batch in rows:
+            if writer is None or writer.is_full:
+                finish()
+                writer = maker.begin(context, schema, partition)
+            writer.write(conform(_picked(batch, schema), schema))
+        finish()
+    except BaseException:
+        if writer is not None:
+            writer.abandon()
+        if created is None:
+            maker.created.discard()
+        raise
     return done
 
 

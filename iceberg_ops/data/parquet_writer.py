@@ -20,7 +20,7 @@ from iceberg_ops.data.metrics import Observer, file_metrics
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.io.file_io import FileIO, discard_output
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 
@@ -46,8 +46,10 @@ class ParquetFileWriter:
         target_size: int,
         hints: EncodingHints | None = None,
         ratio: float | None = None,
+        created: OwnFiles | None = None,
     ) -> None:
         self.location = location
+        self._created = created or OwnFiles(io)
         self._expected_ratio = ratio
         self._context, self._io, self._hints = context, io, hints
         self._partition, self._target = tuple(partition), target_size
@@ -60,13 +62,16 @@ class ParquetFileWriter:
         self._arrow_bytes = self._groups = self._written = 0
         self._writer: pq.ParquetWriter | None = None
         self._sink: Any = None
-        self._created = False
         self._footers: list[pq.FileMetaData] = []
 
     @property
     def is_full(self) -> bool:
         """The target is reached, counting what is buffered at the ratio seen so far."""
         return self._written + self.buffered_bytes * (self.ratio or _UNKNOWN_RATIO) >= self._target * _CLOSE_ENOUGH
+
+    @property
+    def is_open(self) -> bool:
+        return self._sink is not None
 
     @property
     def ratio(self) -> float | None:
@@ -114,16 +119,14 @@ class ParquetFileWriter:
         self._writer.close()
         size = int(self._sink.tell())
         self._sink.close()
-        self._created = True
+        self._created.created(self.location)
         return self._data_file(self._footers[0], size)
 
     def abandon(self) -> None:
-        """Forget the file, whatever is wrong with it: one that is not complete never comes to be, a complete one is deleted."""
-        if self._writer is not None:
-            self._writer.is_open = False  # or it would write a footer when it is collected
-        if self._created:
-            discard_own(self._io, [self.location])
-        elif self._sink is not None:
+        """Give the file up as it is; what is buffered is not written."""
+        if self._sink is not None:
+            if self._writer is not None:
+                self._writer.is_open = False  # or it would write a footer when it is collected
             discard_output(self._sink)
 
     def _ensure_open(self, rows: pa.Table) -> None:

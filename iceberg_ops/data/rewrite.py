@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.encoding_hints import hints_for
 from iceberg_ops.data.external_sort import sort_batches
+from iceberg_ops.data.file_names import FileNames
 from iceberg_ops.data.key_sample import KeySample, key_sample
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
@@ -29,9 +30,8 @@ from iceberg_ops.data.reader import ReadCounts, read_task
 from iceberg_ops.data.small_batches import MOST_BYTES, together
 from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import FileNames, PartitionedWriter, RollingWriter
+from iceberg_ops.data.writer import PartitionedWriter, RollingWriter
 from iceberg_ops.data.zorder import zorder_cuts, zorder_keys
-from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.errors import SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -59,7 +59,8 @@ class GroupWork:
     ``tasks`` are ``scan.tasks.task_to_json`` texts; ``read`` and ``write`` are ``ReadContext.to_json()`` and
     ``WriteContext.to_json()``; ``io_properties`` are what ``io.load.load_file_io`` takes. ``sort_order`` is a sort order's JSON
     (``serde.sort_json``), ``zorder_columns`` full column names; at most one of the two is set, and with neither rows keep the
-    order of the tasks. Files are named ``<partition path>/<task_id>-<operation_id>-<n>.<format>``.
+    order of the tasks. ``task_id`` and ``operation_id`` are in the names of files (``file_names``); whoever does the work again
+    writes files of other names.
     """
 
     group_id: str
@@ -162,24 +163,22 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     try:
         for batch in rows:
             writer.write_canonical(batch)
-        added = writer.close()
+        return verified(work, tally, writer.close(), round((time.monotonic() - begun) * 1000), spilled)
     except BaseException:
         rows.close()
         writer.abort()
         raise
-    return verified(work, io, tally, added, round((time.monotonic() - begun) * 1000), spilled)
 
 
 def verified(
-    work: GroupWork, io: FileIO, tally: Tally, added: Sequence[DataFile], duration_ms: int, spilled: Sequence[int] = ()
+    work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_ms: int, spilled: Sequence[int] = ()
 ) -> GroupResult:
-    """The result. Raises VerificationError where what was read and what was written disagree; the files are then deleted."""
+    """The result. Raises VerificationError where what was read and what was written disagree; the caller then deletes the files."""
     result = _result(work, tally, added, duration_ms, spilled)
     if not result.is_balanced:
-        discard_own(io, [f.file_path for f in added])
         raise VerificationError(
             f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, "
-            f"nulls read {dict(result.null_counts_in)}, nulls written {dict(result.null_counts_out)}: its files were deleted"
+            f"nulls read {dict(result.null_counts_in)}, nulls written {dict(result.null_counts_out)}: its files are deleted"
         )
     return result
 

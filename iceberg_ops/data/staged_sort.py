@@ -38,7 +38,8 @@ from iceberg_ops.data.rewrite import (
 )  # fmt: skip
 from iceberg_ops.data.sort_keys import Keys, sorted_indices
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import remove_empty_folders
@@ -132,11 +133,15 @@ class StagedSort:
         tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=nulls)
         tally.read.deleted = sum(p.deleted for p in parts)
         spilled = [rows for part in parts for rows in part.run_rows]
-        return verified(self.work, self._io, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
+        try:
+            return verified(self.work, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
+        except VerificationError:
+            OwnFiles(self._io, [f.file_path for f in added]).discard()
+            raise
 
     def clear(self) -> None:
         """Delete everything that was staged, also what attempts left that failed or ran twice."""
-        discard_own(self._io, [info.location for info in self._io.list_prefix(self._folder)])
+        OwnFiles(self._io, [info.location for info in self._io.list_prefix(self._folder)]).discard()
         remove_empty_folders(self._io, self._folder)
 
 

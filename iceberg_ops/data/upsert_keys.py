@@ -44,9 +44,8 @@ class UpsertKeys:
         self._contexts = [keys.with_spec(spec_id) for spec_id in plan.spec_ids]
         self._held: dict[tuple[int, Any], tuple[tuple[Any, ...], list[pa.RecordBatch]]] = {}
         self._bytes = 0
-        self._runs = 0
+        self._created = OwnFiles(io)
         self._done: list[DataFile] = []
-        self._own = OwnFiles(io)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the keys of rows in the table's columns. Raises DataError."""
@@ -65,23 +64,21 @@ class UpsertKeys:
         return self._done
 
     def abort(self) -> None:
-        """Delete what was written."""
-        self._own.discard()
+        """Delete what was written. It can be called after any error, also one that came after ``close``."""
+        self._created.discard()
 
     def _write_out(self) -> None:
         for (place, _), (partition, batches) in self._held.items():
-            self._runs += 1
-            written = write_equality_deletes(
+            self._done += write_equality_deletes(
                 self._io,
                 self._contexts[place],
                 self._plan.field_ids,
                 batches,
                 partition=partition,
                 operation_id=self._operation_id,
-                task_id=f"{self._task_id}-{self._runs}",
+                task_id=self._task_id,
+                created=self._created,
             )
-            self._own.created(*(f.file_path for f in written))
-            self._done += written
         self._held, self._bytes = {}, 0
 
 

@@ -1,8 +1,8 @@
 """Writing data files: rolling at a target size, one writer per partition.
 
 Rows are buffered to row groups of about a million rows (or ``write.parquet.row-group-size-bytes`` of Arrow data) and cut so that
-files come out near the target. Files get Java's names: ``<partition path>/<task>-<operation id>-<n>.parquet``. What was written is
-on record only once ``close`` returned it; ``abort`` deletes it.
+files come out near the target. Files are named by ``file_names``. What was written belongs to the table's next commit only once
+``close`` returned it; ``abort`` deletes what this writer created.
 
 Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), and every column of the table is in every file
 (DEFAULT-03).
@@ -22,6 +22,8 @@ from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.avro_writer import AvroFileWriter
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.file_names import FileNames
+from iceberg_ops.data.open_files import most_open_files
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.partition_values import transformed
@@ -47,6 +49,11 @@ class FileWriter(Protocol):
     def is_full(self) -> bool: ...
 
     @property
+    def is_open(self) -> bool:
+        """It takes a file descriptor."""
+        ...
+
+    @property
     def buffered_bytes(self) -> int: ...
 
     @property
@@ -63,20 +70,9 @@ class FileWriter(Protocol):
     def abandon(self) -> None: ...
 
 
-class FileNames:
-    """Names of one task's files: ``<task>-<operation id>-<5 digits>.<format>``, counted over all partitions."""
-
-    def __init__(self, task_id: str, operation_id: str) -> None:
-        self._prefix = f"{task_id}-{operation_id}"
-        self._count = 0
-
-    def next(self, suffix: str) -> str:
-        self._count += 1
-        return f"{self._prefix}-{self._count:05d}{suffix}"
-
-
 class RollingWriter:
-    """Files of one partition tuple, a new one whenever the last reached ``target_size`` bytes."""
+    """Files of one partition tuple, a new one whenever the last reached ``target_size`` bytes. ``created``: the record of a maker
+    that has other files as well."""
 
     def __init__(
         self,
@@ -85,22 +81,27 @@ class RollingWriter:
         *,
         partition: Sequence[Any] = (),
         names: FileNames | None = None,
-        file_name_prefix: str | None = None,
         target_size: int | None = None,
         hints: EncodingHints | None = None,
+        created: OwnFiles | None = None,
     ) -> None:
         self._context, self._io, self._hints = context, io, hints
+        self._created = created or OwnFiles(io)
         self._partition = tuple(partition)
-        self._names = names or FileNames("00000", file_name_prefix or "data")
+        self._names = names or FileNames("00000", "data")
         self._target = target_size or TARGET_FILE_SIZE_BYTES.of(context.properties)
         self._ratio: float | None = None
         self._current: FileWriter | None = None
         self._done: list[DataFile] = []
-        self._own = OwnFiles(io)
 
     @property
     def buffered_bytes(self) -> int:
         return 0 if self._current is None else self._current.buffered_bytes
+
+    @property
+    def is_open(self) -> bool:
+        """It takes a file descriptor."""
+        return self._current is not None and self._current.is_open
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; columns in any order, missing ones filled (see ``conform``). Raises DataError."""
@@ -117,7 +118,7 @@ class RollingWriter:
             self._current.write(rest.slice(0, rows))
             start += rows
             if self._current.is_full:
-                self._finish()
+                self.end_file()
 
     def flush(self) -> None:
         """Write out what is buffered, as a row group of its own."""
@@ -126,39 +127,47 @@ class RollingWriter:
 
     def close(self) -> list[DataFile]:
         """Complete the last file; everything written, in order."""
-        self._finish()
+        self.end_file()
         return self._done
 
     def abort(self) -> None:
-        """Give up: delete what this writer created, the file that is begun included."""
+        """Give up: the file that is begun never comes to be, those that are complete are deleted."""
+        self.give_up()
+        self._created.discard()
+
+    def give_up(self) -> None:
+        """Forget what was written. Files that are complete stay until their maker discards them."""
         current, self._current = self._current, None
+        self._done = []
         if current is not None:
             current.abandon()
-        self._own.discard()
-        self._done = []
 
-    def _finish(self) -> None:
+    def end_file(self) -> None:
+        """Complete the file that is begun; rows that come after begin another."""
         if self._current is not None:
             file = self._current.close()
             self._ratio = self._current.ratio
             self._current = None
             if file is not None:
-                self._own.created(file.file_path)
                 self._done.append(file)
 
     def _open(self) -> FileWriter:
         form = self._context.file_format
         location = self._context.location_of(self._partition, self._names.next(f".{form.value}"))
         if form is FileFormat.AVRO:
-            return AvroFileWriter(self._context, self._io, location, self._partition, self._target)
-        return ParquetFileWriter(self._context, self._io, location, self._partition, self._target, self._hints, self._ratio)
+            return AvroFileWriter(self._context, self._io, location, self._partition, self._target, self._created)
+        return ParquetFileWriter(
+            self._context, self._io, location, self._partition, self._target, self._hints, self._ratio, self._created
+        )
 
 
 class PartitionedWriter:
     """Rows of any partitions: each goes to the writer of its partition tuple.
 
-    ``fanout`` keeps a writer open per partition; without it rows must come clustered by partition, each partition's files are
-    closed when the next begins, and a partition that comes again is a DataError.
+    ``fanout`` keeps a writer per partition, of which ``most_open`` have an open file at a time (None: as many as this process may
+    well open): the one that was written to longest ago ends its file, and begins a smaller one when rows come again. Without it
+    rows must come clustered by partition, each partition's files are closed when the next begins, and a partition that comes again
+    is a DataError.
     """
 
     def __init__(
@@ -172,17 +181,21 @@ class PartitionedWriter:
         target_size: int | None = None,
         hints: EncodingHints | None = None,
         most_buffered_bytes: int = MOST_BUFFERED_BYTES,
+        most_open: int | None = None,
+        created: OwnFiles | None = None,
     ) -> None:
         self._context, self._io, self._fanout = context, io, fanout
         self._most_buffered = most_buffered_bytes
+        self._most_open = most_open or most_open_files()
+        self._created = created or OwnFiles(io)
         self._target = target_size
         self.hints = hints
         """How the files of partitions that come next are encoded."""
         self._names = FileNames(task_id, operation_id)
         self._writers: dict[tuple[Any, ...], RollingWriter] = {}
+        self._open: dict[int, RollingWriter] = {}
+        """Writers with an open file by identity, the one that was written to longest ago first."""
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
-        self._own = OwnFiles(io)
-        """Of ``_closed``."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises DataError for rows that do not fit the table."""
@@ -191,8 +204,18 @@ class PartitionedWriter:
     def write_canonical(self, batch: pa.RecordBatch) -> None:
         """Add rows that already have the canonical form of ``context.file_schema``."""
         for partition, rows in split_by_partition(batch, self._context):
-            self._writer(partition).write_canonical(rows)
+            writer = self._writer(partition)
+            writer.write_canonical(rows)
+            self._limit_open(writer)
         self._flush_largest()
+
+    def _limit_open(self, used: RollingWriter) -> None:
+        """Called after each use of a writer, so that at most one file more than allowed is open for a moment."""
+        self._open.pop(id(used), None)
+        if used.is_open:
+            self._open[id(used)] = used
+        while len(self._open) > self._most_open:
+            self._open.pop(next(iter(self._open))).end_file()
 
     def _flush_largest(self) -> None:
         buffered = sum(w.buffered_bytes for w in self._writers.values())
@@ -203,24 +226,22 @@ class PartitionedWriter:
                 break
             buffered -= writer.buffered_bytes
             writer.flush()
+            self._limit_open(writer)
 
     def close(self) -> list[DataFile]:
         """Complete all files; everything written."""
         files = [f for done in self._closed.values() for f in done]
         for writer in self._writers.values():
             files.extend(writer.close())
-        self._writers = {}
-        self._own.handed_over()
+        self._writers, self._open = {}, {}
         return files
 
     def abort(self) -> None:
-        """Give up: delete what this writer created. It can be called after any error, one of a write or of ``close`` among them;
-        after a ``close`` that succeeded it deletes nothing, because its files belong to the caller."""
+        """Give up: delete what was written. It can be called after any error, also one that came after ``close``."""
         for writer in self._writers.values():
-            writer.abort()
-        self._writers = {}
-        self._own.discard()
-        self._closed = {}
+            writer.give_up()
+        self._writers, self._open, self._closed = {}, {}, {}
+        self._created.discard()
 
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
         key = tuple(identity_of(v) for v in partition)
@@ -232,10 +253,15 @@ class PartitionedWriter:
         if not self._fanout:
             for done, writer in self._writers.items():
                 self._closed[done] = writer.close()
-                self._own.created(*(f.file_path for f in self._closed[done]))
-            self._writers = {}
+            self._writers, self._open = {}, {}
         made = RollingWriter(
-            self._context, self._io, partition=partition, names=self._names, target_size=self._target, hints=self.hints
+            self._context,
+            self._io,
+            partition=partition,
+            names=self._names,
+            target_size=self._target,
+            hints=self.hints,
+            created=self._created,
         )
         self._writers[key] = made
         return made

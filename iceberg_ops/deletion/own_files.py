@@ -16,11 +16,12 @@ log = logging.getLogger(__name__)
 
 
 class OwnFiles:
-    """What one maker has created so far. Not for several threads at once."""
+    """What one maker has created so far: a task attempt, a worker process, or the job's own process. ``locations`` were created on
+    its behalf, by tasks that have answered with them. Threads of one maker may record at the same time."""
 
-    def __init__(self, io: FileIO) -> None:
+    def __init__(self, io: FileIO, locations: Iterable[str] = ()) -> None:
         self._io = io
-        self._created: list[str] = []
+        self._created = list(locations)
 
     def created(self, *locations: str) -> None:
         """These files were created by this maker; call it after their creation succeeded."""

@@ -22,11 +22,10 @@ from typing import Any, BinaryIO, cast
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
+from iceberg_ops.io.machine_limits import limit_error
 from iceberg_ops.io.temporary_names import temporary_name
 
-_PASSING = frozenset(
-    {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
-)
+_PASSING = frozenset({errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC})
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _DELETE_THREADS = 8
 _FAST_S, _PATIENCE_S = 0.0002, 0.01
@@ -261,6 +260,8 @@ def _failures_of(location: str) -> Iterator[None]:
     except FileExistsError:
         raise FileExistsError(errno.EEXIST, "file exists", location) from None
     except OSError as e:
+        if e.errno == errno.EMFILE:
+            raise limit_error(e, location) or e from e
         if e.errno in _PASSING:
             raise CatalogUnavailableError(f"{location}: {e.strerror or e}") from e
         raise

@@ -40,10 +40,11 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
         return None
     reason = F.coalesce(*reasons)
     record = F.to_json(F.struct(*[rows[quoted(name)] for name in shown if name != CORRUPT_RECORD_COLUMN]))
-    about = rows.metadataColumn("_metadata")
+    # Asked for only where Spark has it: it refuses the name for any other source.
+    about = rows.metadataColumn("_metadata").getField if source_format in FILE_FORMATS else None
     bad = F.struct(
-        (about.getField("file_path") if source_format in FILE_FORMATS else F.lit(None).cast("string")).alias("file"),
-        (about.getField("row_index") if source_format == "parquet" else F.lit(None).cast("long")).alias("row"),
+        (about("file_path") if about else F.lit(None).cast("string")).alias("file"),
+        (about("row_index") if about and source_format == "parquet" else F.lit(None).cast("long")).alias("row"),
         reason.alias("reason"),
         (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
     )

@@ -34,4 +34,5 @@ def _evaluate(run: JobRun, where: str) -> ActionReport:
         return work.delete_by_metadata()
     rows = work.live_rows(columns=columns_read(work, where)).alias(TARGET)
     matched = rows.filter(condition(rows, where, "WHERE", work.tables))
-    return work.apply(matched.select(FILE_COLUMN, POSITION_COLUMN, F.lit(DELETE).alias(CHANGE_COLUMN)), writes_rows=False)
+    places = matched.select(FILE_COLUMN, POSITION_COLUMN, F.lit(DELETE).alias(CHANGE_COLUMN))
+    return work.apply(places, writes_rows=False, is_repeatable=work.depends_on_own_rows)

@@ -15,9 +15,11 @@ from iceberg_ops.actions.report_file import error_report, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import IcebergOpsError, OptionError
+from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.spark_errors import spark_error
+from spark_jobs.session import job_session
 
 _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
     "append": append.run,
@@ -83,11 +85,9 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
     if job.dry_run:  # looks at no row, so nothing of it is Spark's
         return run_job(_with_source_catalog(job))
     check_fields(job)
-    run = JobRun.start(session, _with_source_catalog(job))
-    if (earlier := run.already_committed()) is not None:
-        return earlier
-    try:
-        with run.lease():
+    with job_session(session) as own:
+        run = JobRun.start(own, _with_source_catalog(job))
+        if (earlier := run.already_committed()) is not None:
+            return earlier
+        with typed_limits(), run.lease():
             return _ROW_OPERATIONS[job.job](run)
-    finally:
-        run.drop_views()

@@ -30,6 +30,7 @@ from spark_jobs.jobs.schema_merge import merged_schema
 from spark_jobs.jobs.source_columns import check_columns_of_files
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_rows import source_rows
+from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
 from spark_jobs.runners.source_parts import write_parts
@@ -73,6 +74,7 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
         rows = source_rows(run, schema=run.table.schema)
+        state = SourceState(run, rows)
         schema = merged_schema(run.table.metadata, rows) if options.merge_schema else run.table.schema
         form = run.job.source.format if run.job.source else ""
         checked = checked_rows(rows, schema, form)
@@ -83,10 +85,18 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     with run.step("write"):
         context, properties = evolved(write_context(run.table, options, in_table_order=True), schema), run.table.io.properties
         if parts is not None:
-            changes = write_parts(run.session, parts, context, properties, run.files_id)
+            changes = write_parts(run.session, parts, context, properties, run.files_id, state.check_unchanged)
         else:
             placed = distributed(checked, run.table, options).withColumn(CHANGE_COLUMN, F.lit(INSERT))
-            changes = write_changes(placed, context, properties, run.files_id, quarantine=options.quarantine)
+            changes = write_changes(
+                placed,
+                context,
+                properties,
+                run.files_id,
+                quarantine=options.quarantine,
+                is_repeatable=state.is_repeatable,
+                check=state.check_unchanged,
+            )
     run.metrics.update({"added-records": changes.rows_written, "added-data-files": len(changes.files)})
     if options.quarantine is not None:
         run.metrics.update({"quarantined-records": changes.rows_quarantined, "quarantine-files": len(changes.quarantined)})

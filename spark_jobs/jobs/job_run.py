@@ -36,7 +36,8 @@ LEASE_MS = 3_600_000
 
 @dataclass
 class JobRun:
-    """What a job function gets. ``table`` is the state its start is pinned to; ``operation_id`` names every file it stages.
+    """What a job function gets. ``session`` is its own (``job_session``); ``table`` is the state its start is pinned to;
+    ``operation_id`` names every file it stages.
 
     A statement that a conflict sends back to its start (``start_again``) is pinned to the table as it is then."""
 
@@ -49,8 +50,8 @@ class JobRun:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     metrics: dict[str, int] = field(default_factory=dict)
     starts: int = 1
-    views: list[str] = field(default_factory=list)
-    """Temporary views made for this run; ``drop_views`` drops them."""
+    pinned_views: set[str] = field(default_factory=set)
+    """Names of temporary views that read pinned snapshots of tables."""
     _first: Table | None = field(default=None, init=False)
 
     @classmethod
@@ -106,11 +107,6 @@ class JobRun:
         self.starts += 1
         self.metrics.clear()
         self._take_lease()
-
-    def drop_views(self) -> None:
-        """Leave no view for another job's SQL to find."""
-        for name in self.views:
-            self.session.catalog.dropTempView(name)
 
     @property
     def files_id(self) -> str:

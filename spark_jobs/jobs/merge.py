@@ -11,13 +11,15 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import merged_rows
 from spark_jobs.jobs.row_change import RowChangeJob
 from spark_jobs.jobs.source_rows import source_rows
+from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.sql_tables import SqlTables
+from spark_jobs.jobs.staged_source import evaluated_once
 from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.column_names import quoted
 
 
 def run(run: JobRun) -> ActionReport:
-    """Merge the source into the table.
+    """Merge the source into the table. A source that may give other rows each time is evaluated once (``staged_source``).
 
     Raises DataError when two source rows match one target row.
     """
@@ -30,7 +32,16 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     target = work.rows_to_write()
     tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
     check_source(run, require_success_file=work.options.require_success_file)
-    source = source_rows(run, tables)
-    check_files(run, source)
-    rows = merged_rows(target, source, change, work.schema, tables)
-    return work.apply(rows, writes_rows=True, check_cardinality=needs_cardinality_check(change))
+    given = source_rows(run, tables)
+    state = SourceState(run, given)
+    check_files(run, given)
+    in_source = tables.relations
+    with evaluated_once(run, given, state) as source:
+        rows = merged_rows(target, source, change, work.schema, tables)
+        return work.apply(
+            rows,
+            writes_rows=True,
+            check_cardinality=needs_cardinality_check(change),
+            is_repeatable=lambda: tables.relations == in_source,
+            check=source.check,
+        )

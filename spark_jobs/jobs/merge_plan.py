@@ -19,7 +19,9 @@ from spark_jobs.jobs.assignment import assigned_column
 from spark_jobs.jobs.bad_records import bad_change
 from spark_jobs.jobs.conditions import condition, expression
 from spark_jobs.jobs.nested_assignment import Path, with_fields
+from spark_jobs.jobs.repeatable import is_known
 from spark_jobs.jobs.sql_tables import SqlTables
+from spark_jobs.jobs.staged_source import StableSource
 from spark_jobs.jobs.write_defaults import is_default, left_out, write_default
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, KEEP, UPDATE
 from spark_jobs.runners.column_names import OWN, quoted
@@ -33,19 +35,20 @@ _BROADCAST_BYTES = 64 * 1024 * 1024
 _TARGET, _SOURCE = f"{OWN}in_target", f"{OWN}in_source"
 
 
-def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
+def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
     """Pairs with ``_file``, ``_pos``, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
 
     ``target`` has ``_file``, ``_pos``, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
     subqueries of assignments may name (ON and conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
     """
+    source = stable.rows
     left = target.withColumn(_TARGET, F.lit(True)).alias("target")
     right = source.withColumn(_SOURCE, F.lit(True)).alias("source")
     both = left.crossJoin(right)
     kinds = {c.when for c in change.clauses}
     how = _join_type("not-matched-by-source" in kinds, "not-matched" in kinds)
     on = condition(both, change.on or "", "ON")
-    if how in ("inner", "right_outer") and _is_small_and_stable(source):
+    if how in ("inner", "right_outer") and _is_small(stable) and is_known(both.filter(on)):
         # Only target rows with a match matter here: dropping the others first, against a broadcast of the source's keys, spares
         # the join their other columns, and an outer join the shuffle of the whole table.
         left = left.join(F.broadcast(right), on, "left_semi")
@@ -74,10 +77,12 @@ def merged_rows(target: DataFrame, source: DataFrame, change: RowChange, schema:
     )
 
 
-def _is_small_and_stable(source: DataFrame) -> bool:
-    """Small enough to be sent to every executor, by Spark's own estimate, and the same rows each time it is evaluated."""
-    execution = source._jdf.queryExecution()
-    return bool(execution.analyzed().deterministic() and int(execution.optimizedPlan().stats().sizeInBytes()) <= _BROADCAST_BYTES)
+def _is_small(source: StableSource) -> bool:
+    """Small enough to be sent to every executor, by the files that hold it or by Spark's own estimate."""
+    size = source.size
+    if size is None:
+        size = int(source.rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return size <= _BROADCAST_BYTES
 
 
 def _join_type(keep_target: bool, keep_source: bool) -> str:

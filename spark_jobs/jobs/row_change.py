@@ -7,7 +7,7 @@ committer; on any known failure every staged file is deleted, and on an unknown 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -118,8 +118,16 @@ class RowChangeJob:
     def _start(self) -> int | None:
         return self.plan.snapshot.snapshot_id if self.plan.snapshot else None
 
-    def apply(self, rows: DataFrame, *, writes_rows: bool, check_cardinality: bool = False) -> ActionReport:
-        """Evaluate ``rows`` (see ``runners.changes``), write, and commit.
+    def apply(
+        self,
+        rows: DataFrame,
+        *,
+        writes_rows: bool,
+        check_cardinality: bool = False,
+        is_repeatable: Callable[[], bool],
+        check: Callable[[], None] = lambda: None,
+    ) -> ActionReport:
+        """Evaluate ``rows``, write, and commit. ``is_repeatable`` and ``check`` as in ``write_changes``.
 
         Raises DataError where one target row has two source rows; UnsupportedError, before a row is read, for a format that is not
         written.
@@ -128,7 +136,7 @@ class RowChangeJob:
         write = replace(write_context(run.table, self.options), row_lineage=writes_rows and bool(self.row_ids))
         self._check_formats(write, writes_rows=writes_rows)
         with run.step("evaluate"):
-            found = None if writes_rows else self._matched(rows)
+            found = None if writes_rows else self._matched(rows, is_repeatable)
             changes = found or write_changes(
                 rows,
                 write,
@@ -137,6 +145,8 @@ class RowChangeJob:
                 writes_rows=writes_rows,
                 first_row_ids=self._first_row_ids,
                 path_of=lambda place: self.plan.tasks[task_places(self.tasks, io)[place]].file_path,
+                is_repeatable=is_repeatable,
+                check=check,
             )
         staged = list(changes.files)
         try:
@@ -157,11 +167,16 @@ class RowChangeJob:
         places = task_places(self.tasks, self.run.table.io) if self.row_ids else {}
         return {place: first for place, i in places.items() if (first := firsts[i]) is not None}
 
-    def _matched(self, rows: DataFrame) -> Changes | None:
+    def depends_on_own_rows(self) -> bool:
+        """No subquery says what is changed: rows of a pinned snapshot are the same in every evaluation."""
+        return self.tables.relations == 0
+
+    def _matched(self, rows: DataFrame, is_repeatable: Callable[[], bool]) -> Changes | None:
         """What ``rows`` delete, without a Python task; None where that is too much for the driver."""
         if sum(task.data_file.record_count for task in self.tasks) > MOST_ROWS:
             return None
-        deleted = matched_places(rows, task_places(self.tasks, self.run.table.io), self.run.files_id)
+        io = self.run.table.io
+        deleted = matched_places(rows, task_places(self.tasks, io), io, self.run.files_id, is_repeatable)
         return None if deleted is None else Changes(deleted=deleted)
 
     def _check_formats(self, write: WriteContext, *, writes_rows: bool) -> None:

@@ -23,7 +23,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.spark_errors import first_line
-from spark_jobs.jobs.sql_tables import SqlTables
+from spark_jobs.jobs.sql_tables import TARGET, SqlTables
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.spark_schema import spark_schema
@@ -124,6 +124,8 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     if not source.query:
         raise OptionError("source of format sql has no query")
     for name, path in source.views.items():
+        if name.lower() == TARGET:
+            raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
         check_paths(run.session, [path], run.table.location, require_success_file=False)
         try:
             rows = run.session.read.parquet(path)
@@ -131,7 +133,6 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
             rows.createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
-        run.views.append(name)
     try:
         return run.session.sql(tables.in_query(source.query))
     except ParseException as e:

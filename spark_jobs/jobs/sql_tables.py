@@ -44,7 +44,8 @@ class _Relation:
 
 
 class SqlTables:
-    """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them."""
+    """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them; ``relations``
+    counts names of relations in all texts so far."""
 
     def __init__(self, run: JobRun, target: DataFrame | None = None) -> None:
         """``target``: the changed table's rows, where they are planned already."""
@@ -52,6 +53,7 @@ class SqlTables:
         self._target = target
         self._views: dict[str, str] = {}
         self.reads_target = False
+        self.relations = 0
 
     def in_query(self, text: str) -> str:
         """``text``, a query, as Spark can run it. Raises OptionError for a statement that is none (Spark would do it at once),
@@ -67,6 +69,7 @@ class SqlTables:
 
     def _replaced(self, text: str, plan: Any) -> str:
         for found in sorted(_relations(plan, None), key=lambda n: n.start, reverse=True):
+            self.relations += 1
             view = self._view_of(found)
             if view is not None:
                 alias = f" AS `{found.parts[-1]}`" if found.takes_alias and not _TABLE_WORD.search(text[: found.start]) else ""
@@ -93,7 +96,7 @@ class SqlTables:
         if name not in self._views:
             view = name if name == TARGET else f"_{uuid.uuid4().hex}"
             rows().createOrReplaceTempView(view)
-            self._run.views.append(view)
+            self._run.pinned_views.add(view)
             self._views[name] = view
         return self._views[name]
 

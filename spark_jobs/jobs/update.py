@@ -49,4 +49,4 @@ def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
         *[c.value.alias(c.field.name) for c in columns],
         *([] if bad is None else [bad]),
     )
-    return work.apply(changed, writes_rows=True)
+    return work.apply(changed, writes_rows=True, is_repeatable=work.depends_on_own_rows)

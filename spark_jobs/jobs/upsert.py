@@ -27,6 +27,7 @@ from spark_jobs.jobs.bad_records import bad_column
 from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
+from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.jobs.statement import run_statement
@@ -58,9 +59,20 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     with run.step("plan"):
         plan = key_plan(run.table, base, keys)
         check_source(run, require_success_file=options.require_success_file)
-        rows = _latest(run, options, keys)
+        source = source_rows(run, schema=run.table.schema)
+        state = SourceState(run, source)
+        check_files(run, source)
+        rows = _latest(run, source, options, keys)
     with run.step("write"):
-        changes = write_changes(rows, context, run.table.io.properties, run.files_id, equality=plan)
+        changes = write_changes(
+            rows,
+            context,
+            run.table.io.properties,
+            run.files_id,
+            equality=plan,
+            is_repeatable=state.is_repeatable,
+            check=state.check_unchanged,
+        )
     run.metrics.update(
         {
             "added-records": changes.rows_written,
@@ -84,10 +96,8 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     return commit_staged(run, operation, (*changes.files, *changes.equality_deletes))
 
 
-def _latest(run: JobRun, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
-    """One row per key, in the table's columns, with its change; two that can not be told apart are marked bad."""
-    rows = source_rows(run, schema=run.table.schema)
-    check_files(run, rows)
+def _latest(run: JobRun, rows: DataFrame, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
+    """One row per key of the source, in the table's columns, with its change; two that can not be told apart are marked bad."""
     for name in options.source_only_columns:
         if name not in rows.columns:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")

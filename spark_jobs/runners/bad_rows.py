@@ -1,7 +1,7 @@
 """What becomes of rows that do not fit (``BAD_COLUMN``): the first one fails the task, or all go to a file of the quarantine.
 
-A quarantine file is JSON lines: file, row, reason and record of each. It is the task attempt's own, under the operation's id, so
-that a repeated attempt writes another one and a failed job's are found and deleted.
+A quarantine file is JSON lines: file, row, reason and record of each. It is the task attempt's own, named by ``file_names`` in a
+folder of the operation, so that a repeated attempt writes another one and a failed job's are found and deleted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.data.file_names import FileNames
+from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.file_io import FileIO, discard_output
 from spark_jobs.runners.column_names import OWN
@@ -33,7 +34,8 @@ class BadRows:
 
     def __init__(self, folder: str | None, io: FileIO, operation_id: str, task_id: str) -> None:
         self._folder, self._io = folder, io
-        self.location = f"{folder}/{operation_id}/{task_id}-{operation_id}.jsonl"
+        self._created = OwnFiles(io)
+        self.location = f"{folder}/{operation_id}/{FileNames(task_id, operation_id).next('.jsonl')}"
         self.count = 0
         self.first = ""
         self._output: BinaryIO | None = None
@@ -62,15 +64,13 @@ class BadRows:
         """Complete the file."""
         if self._output is not None:
             self._output.close()
+            self._created.created(self.location)
 
     def abort(self) -> None:
-        """Forget the file: it never comes to be, or it is deleted."""
-        if self._output is None:
-            return
-        if self._output.closed:
-            discard_own(self._io, [self.location])
-        else:
+        """Give the file up, complete or not."""
+        if self._output is not None:
             discard_output(self._output)
+        self._created.discard()
 
 
 def describe(row: dict[str, Any]) -> str:

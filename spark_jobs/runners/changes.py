@@ -36,6 +36,7 @@ from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
@@ -102,25 +103,32 @@ def write_changes(
     equality: KeyPlan | None = None,
     first_row_ids: Mapping[str, int] | None = None,
     path_of: Callable[[str], str] = str,
+    is_repeatable: Callable[[], bool],
+    check: Callable[[], None] = lambda: None,
 ) -> Changes:
     """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
 
     A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``ROW_ID_COLUMN``; ``first_row_ids`` are
-    the files' by ``_file``; ``path_of`` gives the path of the file of a ``_file``, for errors.
+    the files' by ``_file``; ``path_of`` gives the path of the file of a ``_file``, for errors; ``is_repeatable`` says whether every
+    evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and raises where they must not be kept.
 
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
-    count (retries, speculation) are deleted in any case.
+    count (retries, speculation) are deleted in any case. Rows of two evaluations are never mixed (``without_leftovers``).
     """
     task = Task(context.to_json(), dict(io_properties), operation_id, writes_rows, quarantine, equality, first_row_ids)
     # By number: PySpark would take the dot in a name for a field of a struct.
     numbered = rows.toDF(*[str(i) for i in range(len(rows.columns))])
-    return gathered_changes(
-        rows.sparkSession, task, lambda: numbered.mapInArrow(_writer(task, rows.columns), _ANSWER).collect(), path_of
-    )
+    answers = numbered.mapInArrow(_writer(task, rows.columns), _ANSWER)
+    return gathered_changes(rows.sparkSession, task, answers.collect, path_of, is_repeatable, check)
 
 
 def gathered_changes(
-    session: SparkSession, task: Task, run: Callable[[], Sequence[Answer]], path_of: Callable[[str], str] = str
+    session: SparkSession,
+    task: Task,
+    run: Callable[[], Sequence[Answer]],
+    path_of: Callable[[str], str] = str,
+    is_repeatable: Callable[[], bool] = lambda: True,
+    check: Callable[[], None] = lambda: None,
 ) -> Changes:
     """What the tasks that ``run`` starts answered, with what is promised by ``write_changes`` about errors and files."""
     io, operation_id, quarantine = load_file_io(task.io_properties), task.operation_id, task.quarantine
@@ -131,9 +139,10 @@ def gathered_changes(
         changes, failure = _gathered(run(), path_of)
         if failure:
             raise typed_error(*failure)
+        check()
         return changes
 
-    return without_leftovers(session, io, places, operation_id, gather, lambda changes: changes.staged)
+    return without_leftovers(session, io, places, operation_id, gather, lambda changes: changes.staged, is_repeatable=is_repeatable)
 
 
 def _gathered(answers: Sequence[Answer], path_of: Callable[[str], str]) -> tuple[Changes, tuple[str, str] | None]:
@@ -199,8 +208,9 @@ def task_answers(told: Task, add_all: Callable[[TaskChanges], None]) -> list[Ans
     begin_task()
     changes = TaskChanges(told)
     try:
-        add_all(changes)
-        return changes.finish()
+        with typed_limits():
+            add_all(changes)
+            return changes.finish()
     except errors.IcebergOpsError as e:
         changes.abort()
         place = e.place if isinstance(e, BadChangeError) else ""
@@ -223,6 +233,12 @@ def _answer_batch(answers: list[Answer]) -> pa.RecordBatch:
     )
 
 
+def task_number() -> str:
+    """What names of files begin with: the number of the task among those of its stage."""
+    task = TaskContext.get()
+    return f"{task.partitionId() if task else 0:05d}"
+
+
 class TaskChanges:
     """One task attempt's writer and bitmaps."""
 
@@ -230,9 +246,7 @@ class TaskChanges:
         context = WriteContext.from_json(told.context)
         self._writes_rows = told.writes_rows
         self._schema: Schema = context.schema
-        attempt = TaskContext.get()
-        # The attempt number is part of the name: a speculative twin never writes to the same path.
-        task_id = f"{attempt.partitionId():05d}-{attempt.taskAttemptId()}" if attempt else "00000-0"
+        task_id = task_number()
         io = load_file_io(told.io_properties)
         self._writer = PartitionedWriter(context, io, operation_id=told.operation_id, task_id=task_id)
         self._bad = BadRows(told.quarantine, io, told.operation_id, task_id)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from pyroaring import BitMap64
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from iceberg_ops.data.copy_without import CopyCounts, Positions, check_counts, copy_without
@@ -22,10 +21,11 @@ from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
-from spark_jobs.runners.changes import typed_error
+from spark_jobs.runners.changes import task_number, typed_error
 from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
@@ -90,13 +90,14 @@ def _rewriter(
         io = load_file_io(io_properties)
         context = ReadContext.from_json(read_json)
         for work in works:
-            attempt = TaskContext.get()
-            task_id = f"{attempt.partitionId():05d}-{attempt.taskAttemptId()}" if attempt else "00000-0"
-            writer = PartitionedWriter(WriteContext.from_json(write_json), io, operation_id=operation_id, task_id=task_id)
+            write = WriteContext.from_json(write_json)
+            writer = PartitionedWriter(write, io, operation_id=operation_id, task_id=task_number())
             try:
                 counts = CopyCounts()
-                copy_without(_places(json.loads(work)), context, io, writer, counts)
-                yield {"files": [data_file_to_dict(f) for f in writer.close()], "read": counts.read, "dropped": counts.dropped}
+                with typed_limits():
+                    copy_without(_places(json.loads(work)), context, io, writer, counts)
+                    files = [data_file_to_dict(f) for f in writer.close()]
+                yield {"files": files, "read": counts.read, "dropped": counts.dropped}
             except IcebergOpsError as e:
                 writer.abort()
                 yield {"error": [e.code, str(e)]}

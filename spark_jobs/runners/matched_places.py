@@ -8,33 +8,38 @@ hold, ``changes`` finds the positions in tasks instead.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from iceberg_ops.io.file_io import FileIO
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
-from spark_jobs.runners.staged_leftovers import job_group
+from spark_jobs.runners.staged_leftovers import without_leftovers
 
 MOST_ROWS = 8 * 1024 * 1024
 """How many rows may match at most: 128 MiB in the driver."""
 
 
-def matched_places(rows: DataFrame, places: Collection[str], operation_id: str) -> dict[str, BitMap64] | None:
+def matched_places(
+    rows: DataFrame, places: Collection[str], io: FileIO, operation_id: str, is_repeatable: Callable[[], bool]
+) -> dict[str, BitMap64] | None:
     """Positions of ``rows`` by ``_file``; ``places`` are all that ``_file`` may be. None, with nothing read, where their checksums
     do not tell them apart.
 
-    Nothing is staged: an attempt that Spark does not count leaves nothing behind.
+    Nothing is staged: an attempt that Spark does not count leaves nothing behind. ``is_repeatable`` as in ``write_changes``.
     """
     by_sum = {zlib.crc32(place.encode()): place for place in places}
     if len(by_sum) < len(places):
         return None
-    session = rows.sparkSession
-    with job_group(session, operation_id):
-        found = rows.select(F.crc32(F.col(FILE_COLUMN).cast("binary")), F.col(POSITION_COLUMN)).toArrow()
+    sums_and_positions = rows.select(F.crc32(F.col(FILE_COLUMN).cast("binary")), F.col(POSITION_COLUMN))
+    found: pa.Table = without_leftovers(
+        rows.sparkSession, io, (), operation_id, sums_and_positions.toArrow, lambda _: (), is_repeatable=is_repeatable
+    )
     sums, positions = (np.asarray(column, dtype=np.int64) for column in found.columns)
     return {by_sum[number]: BitMap64(part) for number, part in _groups(sums, positions)}
 

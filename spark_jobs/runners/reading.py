@@ -80,8 +80,8 @@ def _arrow_rows(
         ]
     )
     bins = _bins(tasks, task_slots(session))
-    frame = session.sparkContext.parallelize([(json.dumps(b),) for b in bins], max(1, len(bins))).toDF("tasks string")
-    return frame.mapInArrow(_reader(context.to_json(), dict(io_properties)), shape)
+    texts = session.sparkContext.parallelize([(json.dumps(b),) for b in bins], max(1, len(bins)))
+    return session.createDataFrame(texts, "tasks string").mapInArrow(_reader(context.to_json(), dict(io_properties)), shape)
 
 
 def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tuple[int, dict[str, Any]]]]:

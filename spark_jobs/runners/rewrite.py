@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
+from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
+from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError, TerminalError
-from spark_jobs.runners.staged_leftovers import job_group
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.machine_limits import typed_limits
+from spark_jobs.runners.staged_leftovers import delete_leftovers
+from spark_jobs.runners.tagged_jobs import attempts_of, tagged, wait_for_tasks
 from spark_jobs.runners.task_process import begin_task
+from spark_jobs.runners.task_progress import watched_tasks
 from spark_jobs.session import task_slots
 
+T = TypeVar("T")
 _BATCH_BYTES = 32 * 1024 * 1024
 """Works are batched up to this many input bytes: a Spark job costs about 0.1 s, which reading 32 MB outweighs."""
 
@@ -35,24 +45,25 @@ class SparkRewriteRunner:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._told: Callable[[str, float], None] = lambda group_id, share: None
+        self._running: set[str] = set()
+        """Tags of the Spark jobs that run."""
+        self._has_lost_attempts = False
 
     def watch(self, told: Callable[[str, float], None]) -> None:
         """See ``WatchedRunner``."""
         self._told = told
 
     def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
-        """One answer per work, in completion order."""
+        """One answer per work, in completion order. Files of attempts that did not count are deleted after the last one."""
         batches = _batches(works, task_slots(self._session))
-        with ThreadPoolExecutor(task_slots(self._session), thread_name_prefix="rewrite") as threads:
-            pending: set[Future[list[GroupResult | GroupFailure]]] = {threads.submit(self._rewrite, batch) for batch in batches}
-            try:
-                while pending:
-                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield from future.result()
-            finally:
-                for future in pending:
-                    future.cancel()
+        self._has_lost_attempts = False
+        kept: list[str] = []
+        for answers in self._in_threads([partial(self._rewrite, batch) for batch in batches]):
+            for answer in answers:
+                kept += [str(f["file_path"]) for f in answer.added] if isinstance(answer, GroupResult) else []
+                yield answer
+        if self._has_lost_attempts:
+            _delete_leftovers(works, kept)
 
     @property
     def hands(self) -> int:
@@ -61,23 +72,38 @@ class SparkRewriteRunner:
 
     def spread(self, stage: Stage, texts: Sequence[str]) -> Iterator[str]:
         """See ``SpreadingRunner``: one Spark job per text, as many at once as there are slots."""
-        with ThreadPoolExecutor(self.hands, thread_name_prefix="spread") as threads:
-            pending = [threads.submit(self._run_all, stage, [text]) for text in texts]
+        try:
+            for answers in self._in_threads([partial(self._run_all, stage, [text]) for text in texts]):
+                yield from answers
+        except Py4JError as e:
+            raise TerminalError(f"Spark gave a task up: {' '.join(str(e).split())[:500]}") from e
+
+    def _in_threads(self, calls: Sequence[Callable[[], T]]) -> Iterator[T]:
+        """What the calls answer, as they complete; as many at once as there are task slots. Their Spark jobs have the properties of
+        the jobs of this thread (its pool, its group), and are cancelled where nobody waits for the rest of the answers."""
+        inherited = inheritable_thread_target(self._session)
+        with ThreadPoolExecutor(task_slots(self._session), thread_name_prefix="rewrite") as threads:
+            pending = {threads.submit(inherited(call)) for call in calls}
             try:
-                for future in as_completed(pending):
-                    yield from future.result()
-            except Py4JError as e:
-                raise TerminalError(f"Spark gave a task up: {' '.join(str(e).split())[:500]}") from e
-            finally:
+                while pending:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            except BaseException:
                 for future in pending:
                     future.cancel()
+                for tag in list(self._running):
+                    self._session.sparkContext.cancelJobsWithTag(tag)
+                raise
 
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:
         context = self._session.sparkContext
         try:
             if is_staged(batch[0]) and work_bytes(batch[0]) > _BATCH_BYTES:
                 return [self._sorted(batch[0])]
-            answers = context.parallelize([work.to_json() for work in batch], 1).mapPartitions(_rewriting()).collect()
+            texts = context.parallelize([work.to_json() for work in batch], 1).mapPartitions(_rewriting())
+            with self._tagged():
+                answers = texts.collect()
         except Exception as e:  # noqa: BLE001 - Spark gave the task up: whatever killed it is this batch's failure, not the run's
             return [GroupFailure(work.group_id, "INTERNAL", " ".join(str(e).split())[:500]) for work in batch]
         return [_answer(json.loads(text)) for text in answers]
@@ -88,20 +114,40 @@ class SparkRewriteRunner:
                 if tasks:
                     self._told(work.group_id, share_of_sort(stage, done, tasks))
 
-            group = f"{work.operation_id} {work.group_id} {stage.__name__}"
-            with job_group(self._session, group, told):
-                return self._run_all(stage, texts)
+            return self._run_all(stage, texts, told)
 
         try:
             return sorted_in_stages(work, stage_parts(work_bytes(work), task_slots(self._session)), run_all)
         except IcebergOpsError as e:
             return GroupFailure(work.group_id, e.code, str(e))
 
-    def _run_all(self, stage: Callable[[str], str], texts: list[str]) -> list[str]:
+    def _run_all(self, stage: Stage, texts: list[str], told: Callable[[int, int], None] | None = None) -> list[str]:
         if not texts:
             return []
-        answers = self._session.sparkContext.parallelize(texts, len(texts)).map(_staging(stage)).collect()
+        staged = self._session.sparkContext.parallelize(texts, len(texts)).map(_staging(stage))
+        with self._tagged() as tag, nullcontext() if told is None else watched_tasks(self._session, tag, told):
+            answers = staged.collect()
         return [answer_of_stage(text) for text in answers]
+
+    @contextmanager
+    def _tagged(self) -> Iterator[str]:
+        """Run Spark jobs under a tag, and note whether attempts were lost."""
+        with tagged(self._session) as tag:
+            self._running.add(tag)
+            try:
+                yield tag
+            finally:
+                self._running.discard(tag)
+        if attempts_of(self._session, tag).lost:
+            self._has_lost_attempts = True
+            wait_for_tasks(self._session, tag)
+
+
+def _delete_leftovers(works: Sequence[GroupWork], keep: Sequence[str]) -> None:
+    """Delete the works' files but those that are answers."""
+    places = {(WriteContext.from_json(work.write).data_location, work.operation_id): work for work in works}
+    for (location, operation_id), work in places.items():
+        delete_leftovers(load_file_io(work.io_properties), location, operation_id, keep)
 
 
 def _batches(works: Sequence[GroupWork], slots: int) -> list[list[GroupWork]]:
@@ -125,7 +171,9 @@ def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
         for text in texts:
             work = GroupWork.from_json(text)
             try:
-                yield json.dumps({"result": rewrite_group(work).to_json()})
+                with typed_limits():
+                    answer = json.dumps({"result": rewrite_group(work).to_json()})
+                yield answer
             except IcebergOpsError as e:
                 yield json.dumps({"failure": [work.group_id, e.code, str(e)]})
 

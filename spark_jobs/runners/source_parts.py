@@ -22,13 +22,14 @@ def write_parts(
     context: WriteContext,
     io_properties: Mapping[str, str],
     operation_id: str,
+    check: Callable[[], None] = lambda: None,
 ) -> Changes:
-    """Write the rows of ``parts``, all of them. Errors and files are dealt with as in ``write_changes``; raises DataError for a
-    file that can not be read."""
+    """Write all rows of ``parts``. Errors, files and ``check`` are dealt with as in ``write_changes``; raises DataError for a file
+    that can not be read."""
     task = Task(context.to_json(), dict(io_properties), operation_id)
     tasks = [parts_to_json(found) for found in in_tasks(parts, task_slots(session))]
     spread = session.sparkContext.parallelize(tasks, max(1, len(tasks)))
-    return gathered_changes(session, task, lambda: spread.mapPartitions(_writer(task)).collect())
+    return gathered_changes(session, task, spread.mapPartitions(_writer(task)).collect, check=check)
 
 
 def _writer(told: Task) -> Callable[[Iterator[str]], Iterator[Answer]]:

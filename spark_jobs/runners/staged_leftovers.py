@@ -1,43 +1,34 @@
-"""Files of task attempts that did not count: of failed tasks, of lost speculative twins, of executors that died.
+"""One evaluation of a plan by Spark, counted once: its answer, without files of attempts that did not count.
 
-Every staged file holds the operation's id in its name, so what the driver has not been told of is found by listing. It is looked
-for when a job fails, and when Spark ran attempts that it did not use; a job whose every task ran once is not listed for.
+No answer names the files of failed tasks, of lost speculative twins and of executors that died. Every staged file holds the
+operation's id in its name, so they are found by listing. That is done when a job fails or is interrupted, and when Spark ran
+attempts that it did not use; a job whose every task ran once is not listed for. A task that publishes a file even later (on an
+executor that the driver has given up) leaves an orphan, because no answer names that file either.
+
+Where Spark lost results of one stage while the next one read them, it runs a part of the plan again. If the plan may give other
+rows each time (a LIMIT, a window without a total order), the answer then holds rows of two evaluations: it is thrown away, and the
+whole plan is evaluated again.
 """
 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.progress import Meter
-from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.data.file_names import names_of
+from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.errors import IcebergOpsError, RetryableError
 from iceberg_ops.io.file_io import FileIO
+from spark_jobs.runners.tagged_jobs import attempts_of, tagged, wait_for_tasks
 from spark_jobs.runners.task_progress import watched_tasks
 
 log = logging.getLogger(__name__)
-_STILL_RUNNING_SECONDS = 15.0
-
-
-@contextmanager
-def job_group(session: SparkSession, name: str, told: Callable[[int, int], None] | None = None) -> Iterator[None]:
-    """Run Spark jobs under a name by which their attempts are counted afterwards. ``told``: tasks done, of how many, every second;
-    without it the log says so now and then."""
-    context = session.sparkContext
-    context.setJobGroup(name, name)
-    told = told or Meter("running", 0, 0, unit="tasks", subject=context.appName or name).at
-    try:
-        with watched_tasks(session, name, told):
-            yield
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
-        context.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
-
-
+_EVALUATIONS = 4
+"""As often as Spark itself tries a stage."""
 T = TypeVar("T")
 
 
@@ -45,63 +36,62 @@ def without_leftovers(
     session: SparkSession,
     io: FileIO,
     locations: Sequence[str],
-    group: str,
+    operation_id: str,
     work: Callable[[], T],
     staged: Callable[[T], Collection[str]],
     *,
     before: Collection[str] = (),
+    is_repeatable: Callable[[], bool] = lambda: True,
 ) -> T:
-    """What ``work`` answers, which runs the group's Spark jobs. Below ``locations`` the files stay that its answer has ``staged``,
-    and those that were there ``before``; when it fails, only these."""
+    """What ``work`` answers, which runs Spark jobs in this thread. Below ``locations`` the operation's files stay that its answer
+    has ``staged``, and those that were there ``before``; when it fails, only these.
+
+    ``is_repeatable``: every evaluation gives the same rows. Raises RetryableError where it does not, and no evaluation came through
+    in one piece.
+    """
 
     def clean(keep: Collection[str]) -> None:
         for location in locations:
-            delete_leftovers(session, io, location, group, [*before, *keep])
+            delete_leftovers(io, location, operation_id, [*before, *keep])
 
-    try:
-        with job_group(session, group):
-            answer = work()
-    except Exception:
-        clean(())
-        raise
-    if may_have_lost_attempts(session, group):
-        clean(staged(answer))
-    return answer
+    told = Meter("running", 0, 0, unit="tasks", subject=session.sparkContext.appName or operation_id).at
+    for _ in range(_EVALUATIONS):
+        tag = ""
+        try:
+            with tagged(session) as tag, watched_tasks(session, tag, told):
+                answer = work()
+            if not locations and is_repeatable():
+                return answer
+            seen = attempts_of(session, tag)
+            is_whole = not seen.repeated or is_repeatable()
+        except BaseException as e:
+            clean(())
+            if isinstance(e, IcebergOpsError) and _may_be_of_two(session, tag, is_repeatable):
+                continue
+            raise
+        if seen.lost or not is_whole:
+            wait_for_tasks(session, tag)
+            clean(staged(answer) if is_whole else ())
+        if is_whole:
+            return answer
+        log.warning("results of a stage were lost while they were read, and the plan may give other rows now: evaluating it again")
+    raise RetryableError(
+        f"the source was evaluated {_EVALUATIONS} times, and each time results were lost while they were read (executors died, or "
+        "Spark keeps no record of stages: spark.ui.retainedStages). It may give other rows in each evaluation, so nothing was "
+        "committed: write the source to a table first, or order what it limits"
+    )
 
 
-def may_have_lost_attempts(session: SparkSession, group: str) -> bool:
-    """Whether an attempt of the group's jobs may have written what nobody answers for."""
-    context = session.sparkContext
-    if str(context.getConf().get("spark.speculation", "false")).lower() == "true":
-        return True
-    tracker = context.statusTracker()
-    for job_id in tracker.getJobIdsForGroup(group):
-        job = tracker.getJobInfo(job_id)
-        for stage_id in job.stageIds if job else ():
-            stage = tracker.getStageInfo(stage_id)
-            if stage is not None and stage.numFailedTasks:
-                return True
-    return False
+def _may_be_of_two(session: SparkSession, tag: str, is_repeatable: Callable[[], bool]) -> bool:
+    """An error about rows (a key twice, say) may be one of rows of two evaluations."""
+    return bool(tag) and attempts_of(session, tag).repeated and not is_repeatable()
 
 
-def delete_leftovers(session: SparkSession, io: FileIO, location: str, group: str, keep: Collection[str]) -> int:
-    """Delete the group's files below ``location`` but ``keep``, once none of its tasks runs any more; how many there were."""
-    _wait_for_tasks(session, group)
-    kept = frozenset(keep)
-    gone = [f.location for f in io.list_prefix(location) if group in f.location and f.location not in kept]
+def delete_leftovers(io: FileIO, location: str, operation_id: str, keep: Collection[str]) -> int:
+    """Delete the operation's files below ``location`` but ``keep``; how many there were."""
+    kept, named = frozenset(keep), names_of(operation_id)
+    gone = [f.location for f in io.list_prefix(location) if named.search(f.location) and f.location not in kept]
     if gone:
         log.info("%d files of attempts that did not count are deleted below %s", len(gone), location)
-        discard_own(io, gone)
+        OwnFiles(io, gone).discard()
     return len(gone)
-
-
-def _wait_for_tasks(session: SparkSession, group: str) -> None:
-    """A killed twin may write for a moment after its stage is done."""
-    tracker = session.sparkContext.statusTracker()
-    deadline = time.monotonic() + _STILL_RUNNING_SECONDS
-    while time.monotonic() < deadline:
-        stages = [s for j in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(j)) for s in job.stageIds]
-        infos = [tracker.getStageInfo(s) for s in stages]
-        if not any(info is not None and info.numActiveTasks for info in infos):
-            return
-        time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""How many tasks of a group of Spark jobs are done, told while the driver waits for them."""
+"""How many tasks of the Spark jobs of a tag are done, told while the driver waits for them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _LOOK_SECONDS = 1.0
 
 @contextmanager
 def watched_tasks(
-    session: SparkSession, group: str, told: Callable[[int, int], None], every: float = _LOOK_SECONDS
+    session: SparkSession, tag: str, told: Callable[[int, int], None], every: float = _LOOK_SECONDS
 ) -> Iterator[None]:
-    """Call ``told`` with the tasks that are done, and how many there are, of the jobs that run under ``group`` meanwhile."""
+    """Call ``told`` with the tasks that are done, and how many there are, of the jobs that run under ``tag`` meanwhile."""
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(every):
-            told(*tasks_of(session, group))
+            told(*tasks_of(session, tag))
 
-    thread = threading.Thread(target=watch, name=f"progress {group}", daemon=True)
+    thread = threading.Thread(target=watch, name=f"progress {tag}", daemon=True)
     thread.start()
     try:
         yield
@@ -31,11 +31,11 @@ def watched_tasks(
         thread.join()
 
 
-def tasks_of(session: SparkSession, group: str) -> tuple[int, int]:
-    """Tasks that are done, and tasks in all, of the group's jobs so far; stages that Spark has forgotten are left out."""
+def tasks_of(session: SparkSession, tag: str) -> tuple[int, int]:
+    """Tasks that are done, and tasks in all, of the tag's jobs so far; stages that Spark has forgotten are left out."""
     tracker = session.sparkContext.statusTracker()
     done = total = 0
-    for job_id in tracker.getJobIdsForGroup(group):
+    for job_id in session.sparkContext._jsc.sc().statusTracker().getJobIdsForTag(tag):
         job = tracker.getJobInfo(job_id)
         for stage_id in job.stageIds if job else ():
             stage = tracker.getStageInfo(stage_id)

@@ -21,7 +21,8 @@ SIGNALS = {
     "engine's child": (signal.SIGKILL,),
     "worker": (signal.SIGKILL,),
 }
-"""A worker is Airflow's process that watches over a task; where it dies, Airflow takes the task for dead when its heartbeat is late."""
+"""A worker is Airflow's process that watches over a task; where it dies, Airflow takes the task for dead when its heartbeat is
+late."""
 
 
 @dataclass(slots=True)

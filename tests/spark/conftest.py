@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,3 +112,17 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["2", "3"], ids=["v2", "v3"])
 def version(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What the rounds of the cluster's torture drew, added up."""
+    total: dict[str, Counter[str]] = {}
+    for report in (r for outcome in ("passed", "failed") for r in terminalreporter.stats.get(outcome, ())):
+        for name, value in report.user_properties:
+            if name == "cluster torture":
+                for topic, counts in json.loads(value).items():
+                    total.setdefault(topic, Counter()).update(counts)
+    if total:
+        terminalreporter.section("what the cluster torture drew")
+        for topic, counts in total.items():
+            terminalreporter.write_line(f"{topic}: {', '.join(f'{name} {n}' for name, n in sorted(counts.items()))}")

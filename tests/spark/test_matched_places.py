@@ -91,7 +91,7 @@ def test_no_row_at_all_is_no_place(filled: Place) -> None:
     tasks = plan(table, Scan()).tasks
     context = ReadContext.for_table(table.metadata, columns=["id", POSITION_COLUMN])
     rows = live_rows(filled.session, tasks, context, table.io.properties).filter("id < 0")
-    assert matched_places(rows.select(FILE_COLUMN, POSITION_COLUMN), ["0", "1", "2"], "nothing") == {}
+    assert matched_places(rows.select(FILE_COLUMN, POSITION_COLUMN), ["0", "1", "2"], table.io, "nothing", lambda: True) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,16 @@ import threading
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_jobs.runners.staged_leftovers import job_group
+from spark_jobs.runners.tagged_jobs import tagged
 from spark_jobs.runners.task_progress import tasks_of, watched_tasks
 
 pytestmark = pytest.mark.spark
 
 
-def test_tasks_of_a_group_are_counted(session: SparkSession) -> None:
-    with job_group(session, "counted"):
+def test_tasks_of_a_tag_are_counted(session: SparkSession) -> None:
+    with tagged(session) as tag:
         session.sparkContext.parallelize(range(8), 4).map(lambda i: i).collect()
-    assert tasks_of(session, "counted") == (4, 4)
+    assert tasks_of(session, tag) == (4, 4)
     assert tasks_of(session, "another") == (0, 0)
 
 
@@ -28,7 +28,7 @@ def test_who_waits_is_told(session: SparkSession) -> None:
         seen.append((done, total))
         heard.set()
 
-    with job_group(session, "told", lambda done, total: None), watched_tasks(session, "told", told, every=0.001):
+    with tagged(session) as tag, watched_tasks(session, tag, told, every=0.001):
         session.sparkContext.parallelize(range(4), 2).count()
         heard.clear()
         assert heard.wait(60)

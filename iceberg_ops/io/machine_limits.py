@@ -1,0 +1,48 @@
+"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files.
+
+The store of a table is not meant: where that is full, the FileIO says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from iceberg_ops.errors import MachineLimitError
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_FOLDER = "No usable temporary directory"
+"""How ``tempfile`` begins where it can write to none of its folders."""
+
+
+@contextmanager
+def typed_limits() -> Iterator[None]:
+    """Within: an OSError about a limit of the machine is raised as MachineLimitError."""
+    try:
+        yield
+    except OSError as e:
+        if (found := limit_error(e)) is not None:
+            raise found from e
+        raise
+
+
+def limit_error(error: OSError, what: str = "") -> MachineLimitError | None:
+    """The typed error for ``error``, with the location ``what`` where one is known; None: it is about something else."""
+    where = f"{what}: " if what else ""
+    if error.errno == errno.EMFILE:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return MachineLimitError(
+            f"{where}this process has all of the {limit} open files it may have: raise the limit (ulimit -n, LimitNOFILE of the "
+            "service), or do less at a time (fewer partitions in one job, a lower max-concurrent-file-group-rewrites)"
+        )
+    if error.errno in _NO_SPACE or (error.errno == errno.ENOENT and _NO_FOLDER in str(error)):
+        folder = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+        return MachineLimitError(
+            f"{where}no space left for temporary files in {folder}, to which sorts larger than memory are spilled: set TMPDIR to a "
+            "larger disk, or free this one"
+        )
+    return None

@@ -1,0 +1,86 @@
+"""Whether every evaluation of a source gives the same rows, as far as Spark's plan shows it.
+
+Spark evaluates a plan more than once: for two joins of one statement, and in part where results of a stage are lost with an
+executor. ``LIMIT``, windows, samples, ``first()`` and sums of floats then give other rows although Spark calls them deterministic,
+because rows come from a shuffle in another order. So a plan counts as repeatable only where every operator and expression of it is
+known to depend on nothing but the set of its input rows, down to what is read: files listed once, rows in the plan itself, and
+tables of a pinned snapshot. User functions are never known, whatever they claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+_OPERATORS = frozenset(
+    {
+        "Project", "Filter", "SubqueryAlias", "View", "LocalRelation", "OneRowRelation", "Range", "Distinct", "Union", "Intersect",
+        "Except", "Join", "Aggregate", "Sort", "WithCTE", "CTERelationDef", "CTERelationRef", "PipeOperator", "Generate",
+        "ResolvedHint", "Repartition", "RepartitionByExpression",
+    }
+)  # fmt: skip
+_COMPARES_ROWS = frozenset({"Distinct", "Aggregate", "Intersect", "Except"})
+"""Of rows that are equal by a collation (``a`` and ``A``) these keep any."""
+_BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
+_UNKNOWN = frozenset({"PythonUDF", "ScalaUDF", "PythonUDAF", "ApplyFunctionExpression", "CallMethodViaReflection"})
+_AGGREGATES = frozenset({"Count", "Min", "Max", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BoolAnd", "BoolOr", "CountIf"})
+_SUMS = {"Sum": ("float", "double"), "Average": ("float", "double", "tinyint", "smallint", "int", "bigint")}
+"""Aggregates that depend on the order of their input where it is of these types (averages of integers add doubles)."""
+
+
+def is_repeatable(rows: DataFrame, pinned_views: Collection[str] = ()) -> bool:
+    """Whether ``rows`` are certainly the same in every evaluation. ``pinned_views`` read pinned snapshots of tables."""
+    return _plan_is_repeatable(rows._jdf.queryExecution().analyzed(), frozenset(pinned_views))
+
+
+def is_known(rows: DataFrame) -> bool:
+    """Whether the topmost operator of ``rows`` computes the same for the same rows, whatever the rows are."""
+    return all(_is_repeatable_expression(e) for e in _items(rows._jdf.queryExecution().analyzed().expressions()))
+
+
+def _plan_is_repeatable(plan: Any, pinned: frozenset[str]) -> bool:
+    kind = str(plan.nodeName())
+    if kind == "SubqueryAlias" and str(plan.identifier().name()) in pinned:
+        return True
+    if kind == "LogicalRelation":
+        return _lists_files_once(plan.relation())
+    if kind not in _OPERATORS or (kind in _COMPARES_ROWS and _has_collation(plan)):
+        return False
+    return all(_is_repeatable_expression(e) for e in _items(plan.expressions())) and all(
+        _plan_is_repeatable(child, pinned) for children in (plan.children(), plan.innerChildren()) for child in _items(children)
+    )
+
+
+def _lists_files_once(relation: Any) -> bool:
+    if str(relation.getClass().getSimpleName()) != "HadoopFsRelation":
+        return False
+    return str(relation.location().getClass().getSimpleName()) == "InMemoryFileIndex"
+
+
+def _has_collation(plan: Any) -> bool:
+    return any(" collate " in str(a.dataType().sql()).lower() for a in _items(plan.output()))
+
+
+def _is_repeatable_expression(expression: Any) -> bool:
+    name = str(expression.getClass().getName())
+    kind = name.removeprefix(_BUILT_IN).removeprefix("aggregate.")
+    if kind == "AttributeReference":
+        return True
+    if not name.startswith(_BUILT_IN) or kind.startswith("objects.") or kind in _UNKNOWN or not expression.deterministic():
+        return False
+    if kind == "AggregateExpression" and not _is_repeatable_aggregate(expression.aggregateFunction()):
+        return False
+    return all(_is_repeatable_expression(child) for child in _items(expression.children()))
+
+
+def _is_repeatable_aggregate(function: Any) -> bool:
+    kind = str(function.getClass().getSimpleName())
+    if kind in _SUMS:
+        return str(function.children().apply(0).dataType().simpleString()) not in _SUMS[kind]
+    return kind in _AGGREGATES
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))

@@ -1,0 +1,123 @@
+"""A source that may give other rows in each evaluation, evaluated once: its rows lie in files while a statement needs them.
+
+MERGE joins its source twice, and a row on which the two evaluations disagree would be inserted although it is there. The files are
+written as everything that tasks write: by Arrow, under names of the attempt, beside the table's data, under the job's lease. A
+cache is no substitute, because Spark computes it again where an executor is lost. The files are deleted when the statement ends;
+those of a killed driver are left to the orphan job.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from iceberg_ops.config.properties import DATA_PATH
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.partitioning import UNPARTITIONED
+from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_state import SourceState
+from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
+from spark_jobs.runners.reading import POSITION_COLUMN, live_rows
+from spark_jobs.runners.spark_schema import iceberg_struct
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StableSource:
+    """``rows`` are the same in every evaluation, as far as ``check`` raises nothing once they were read. ``size``: bytes of the
+    files that hold them, None where they were not staged."""
+
+    rows: DataFrame
+    check: Callable[[], None]
+    size: int | None = None
+
+
+@contextmanager
+def evaluated_once(run: JobRun, rows: DataFrame, state: SourceState) -> Iterator[StableSource]:
+    """``rows`` themselves where they are repeatable, else what one evaluation of them gave.
+
+    Raises UnsupportedError for a column of a type that Iceberg does not have, and what evaluating the source raises.
+    """
+    if state.is_repeatable():
+        yield StableSource(rows, state.check_unchanged)
+        return
+    with run.step("stage source"):
+        columns = _Columns(rows)
+        changes = _written(run, columns, state)
+        run.metrics["staged-source-records"] = changes.rows_written
+    log.info("the source may give other rows each time, so its %d rows are staged in files", changes.rows_written)
+    try:
+        size = sum(f.file_size_in_bytes for f in changes.files)
+        yield StableSource(columns.read_back(run, changes), lambda: None, size)
+    finally:
+        OwnFiles(run.table.io, changes.staged).discard()
+
+
+class _Columns:
+    """A source's columns by number, because their names need not differ, in forms that Iceberg files hold."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        self._given = rows.schema.fields
+        self._names = [f"c{i}" for i in range(len(self._given))]
+        numbered = rows.toDF(*self._names)
+        held = [spark.StructField(n, f.dataType) for n, f in zip(self._names, self._given, strict=True) if not _is_void(f)]
+        # A row is a row also where it has no column that could be held.
+        self.rows = numbered.select(*[f.name for f in held], F.lit(True).alias("row"))
+        self.schema = Schema(iceberg_struct(spark.StructType([*held, spark.StructField("row", spark.BooleanType())])))
+
+    def read_back(self, run: JobRun, changes: Changes) -> DataFrame:
+        """What was written, in the names and types of the source."""
+        context = ReadContext(table_schema=self.schema, projected=self.schema, schemas=(self.schema,))
+        context = context.select([*(f.name for f in self.schema.fields), POSITION_COLUMN])
+        tasks = [FileScanTask(file, 1) for file in changes.files]
+        found = live_rows(run.session, tasks, context, run.table.io.properties)
+        columns = []
+        for name, f in zip(self._names, self._given, strict=True):
+            value = F.lit(None) if _is_void(f) else F.col(name).cast(_nullable(f.dataType))
+            columns.append(value.alias(f.name, metadata=f.metadata))
+        return found.select(*columns)
+
+
+def _written(run: JobRun, columns: _Columns, state: SourceState) -> Changes:
+    table = WriteContext.for_table(run.table.metadata)
+    context = WriteContext(
+        schema=columns.schema,
+        spec=UNPARTITIONED,
+        properties={DATA_PATH.name: table.data_location},
+        table_location=table.table_location,
+    )
+    rows = columns.rows.withColumn(CHANGE_COLUMN, F.lit(INSERT))
+    return write_changes(
+        rows,
+        context,
+        run.table.io.properties,
+        f"{run.files_id}-source",
+        is_repeatable=state.is_repeatable,
+        check=state.check_unchanged,
+    )
+
+
+def _nullable(type_: spark.DataType) -> spark.DataType:
+    """The type with nulls allowed at every level: Spark casts to no other what it read from files."""
+    if isinstance(type_, spark.StructType):
+        return spark.StructType([spark.StructField(f.name, _nullable(f.dataType), True, f.metadata) for f in type_.fields])
+    if isinstance(type_, spark.ArrayType):
+        return spark.ArrayType(_nullable(type_.elementType), True)
+    if isinstance(type_, spark.MapType):
+        return spark.MapType(_nullable(type_.keyType), _nullable(type_.valueType), True)
+    return type_
+
+
+def _is_void(f: spark.StructField) -> bool:
+    return isinstance(f.dataType, spark.NullType)

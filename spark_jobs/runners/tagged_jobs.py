@@ -1,0 +1,100 @@
+"""Spark jobs that are run under a tag, and what Spark did to run them: how often a stage ran, which attempts did not count.
+
+A tag leaves the job group of the program's own thread as it is, and reaches the jobs that Spark starts itself for broadcasts,
+subqueries and the stages of an adaptive plan. What is asked here is asked of Spark's status store, after all events have reached
+it: a failed attempt is otherwise not yet known when the job that had it is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+_EVENTS_MS = 10_000
+"""How long Spark's events may take to reach the status store; a listener of the program's own may be slow."""
+_ENDING_SECONDS = 15.0
+"""How long the tasks of a cancelled or finished job may take to end: Spark kills their Python workers after two seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """``lost``: attempts may have run that do not count, and left files. ``repeated``: a stage may have been run more than once
+    because results of an earlier stage were lost, so that a part of a plan was evaluated twice. ``running``: tasks that may not
+    have ended."""
+
+    lost: bool
+    repeated: bool
+    running: int
+
+
+@contextmanager
+def tagged(session: SparkSession) -> Iterator[str]:
+    """Run Spark jobs of this thread under a tag of their own. When an exception ends the block they are cancelled, and the tasks
+    have ended before it goes on."""
+    context, tag = session.sparkContext, f"iceberg-ops-{uuid.uuid4()}"
+    context.addJobTag(tag)
+    try:
+        yield tag
+    except BaseException:
+        context.cancelJobsWithTag(tag)
+        wait_for_tasks(session, tag)
+        raise
+    finally:
+        context.removeJobTag(tag)
+
+
+def attempts_of(session: SparkSession, tag: str) -> Attempts:
+    """What is known of the jobs of a tag; what is not known counts as lost and as repeated."""
+    scala: Any = session.sparkContext._jsc.sc()
+    try:
+        scala.listenerBus().waitUntilEmpty(_EVENTS_MS)
+    except Py4JJavaError as e:
+        log.warning("Spark's listeners are behind, so attempts are not known: %s", str(e).splitlines()[0])
+        return Attempts(lost=True, repeated=True, running=1)
+    lost, repeated, running = _speculates(session), False, 0
+    for stage_id in _stages(scala, tag):
+        attempts = [] if stage_id is None else _attempts(session, stage_id)
+        lost |= not attempts or any(a.attemptId() or a.numFailedTasks() or a.numKilledTasks() for a in attempts)
+        repeated |= not attempts or any(a.attemptId() for a in attempts)
+        running += sum(a.numActiveTasks() for a in attempts)
+    return Attempts(lost, repeated, running)
+
+
+def wait_for_tasks(session: SparkSession, tag: str) -> None:
+    """Until no task of the tag's jobs runs: a killed one may write for a moment after its stage is done."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    while attempts_of(session, tag).running and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _speculates(session: SparkSession) -> bool:
+    return str(session.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true"
+
+
+def _stages(scala: Any, tag: str) -> Iterator[int | None]:
+    """Ids of the stages of a tag's jobs; None for a job that Spark has forgotten."""
+    tracker = scala.statusTracker()
+    for job_id in tracker.getJobIdsForTag(tag):
+        found = tracker.getJobInfo(job_id)
+        if found.isDefined():
+            yield from found.get().stageIds()
+        else:
+            yield None
+
+
+def _attempts(session: SparkSession, stage_id: int) -> list[Any]:
+    """Every attempt at a stage, as Spark's status API describes it; none where Spark has forgotten it."""
+    gateway: Any = session.sparkContext._gateway
+    no_tasks, no_quantiles = gateway.jvm.java.util.ArrayList(), gateway.new_array(gateway.jvm.double, 0)
+    store: Any = session.sparkContext._jsc.sc().statusStore()
+    found = store.stageData(stage_id, False, no_tasks, False, no_quantiles)
+    return [found.apply(i) for i in range(found.size())]

@@ -1,0 +1,51 @@
+"""A program that rewrites a table in worker processes: python slow_workers.py FOLDER. Its workers write their files at once and
+then take their time; each leaves a note in FOLDER/notes, and something in its temporary folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from iceberg_ops.actions import local_runner
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.io.local import LocalFileIO
+from tests.actions.lake import Lake, numbered
+from tests.builders import make_table
+
+
+def slow(work: GroupWork) -> GroupResult | GroupFailure:
+    """Called in a worker."""
+    result = rewrite_group(work)
+    notes = Path(os.environ["NOTES"])
+    spilled = tempfile.mkdtemp(prefix="iceberg-ops-sort-")
+    (notes / f"{os.getpid()}").write_text(spilled)
+    if work.group_id.startswith("g0001"):
+        return result
+    time.sleep(120)
+    return result
+
+
+def main(folder: Path) -> None:
+    catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=str(folder / "wh"))
+    catalog.create_namespace(("ns",))
+    make_table(catalog, partitioned=True)
+    lake = Lake(catalog)
+    for i, region in enumerate("abc"):
+        lake.append(*(numbered(1000 * i + 10 * j, 10, region) for j in range(5)))
+    print(lake.table.location, flush=True)
+    local_runner.attempt = slow
+    config = CatalogConfig(name="test", type="filesystem", properties={"warehouse": str(folder / "wh")})
+    job = JobSpec(job="rewrite_data_files", table=".".join(lake.table.identifier), catalog=config)
+    run_job(job, runner=LocalRunner(workers=3, inline_bytes=0))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

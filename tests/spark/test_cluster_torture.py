@@ -1,0 +1,58 @@
+"""Jobs on a cluster of two workers while tasks die, dawdle and come back as zombies, executors are lost, sources give other rows
+each time and sessions are set oddly: rows are what a plain model says, keys are there once, no file is missing and none left over.
+
+The suite plays a few rounds; ``make torture`` plays more, with speculation too, and says what was drawn. ``ICEBERG_OPS_SEED`` plays
+another sequence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.cluster import SPECULATION, TORTURE, Cluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LONG = "ICEBERG_OPS_TORTURE" in os.environ
+SEED = int(os.environ.get("ICEBERG_OPS_SEED", "1"))
+ROUNDS = 60 if LONG else 6
+WAYS = {"without twins": ("", ()), "with twins": (",twins=yes", SPECULATION)}
+FIXES = ("names", "staging", "evaluating again", "own sessions", "leftovers")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.close()
+
+
+def played(cluster: Cluster, folder: Path, way: str, rounds: int, without: str = "") -> Any:
+    more, settings = WAYS[way]
+    case = f"seed={SEED},rounds={rounds}{more}" + (f",without={without}" if without else "")
+    return cluster.run(folder, case, *TORTURE, *settings, driver_name="cluster_torture.py", timeout=60 * rounds + 600)
+
+
+@pytest.mark.parametrize("way", WAYS if LONG else ["without twins"])
+def test_whatever_happens_to_tasks_and_executors_rows_are_right(
+    cluster: Cluster, tmp_path: Path, way: str, record_property: Callable[[str, object], None]
+) -> None:
+    answer = played(cluster, tmp_path, way, ROUNDS)
+    record_property("cluster torture", json.dumps(answer["drawn"]))
+    assert answer["wrong"] == []
+    if LONG:
+        drawn = [(f"{topic}: {name}", n) for topic in ("jobs", "faults that struck") for name, n in answer["drawn"][topic].items()]
+        assert [name for name, n in drawn if not n] == [], "never drawn"
+
+
+if LONG:
+
+    @pytest.mark.parametrize("fix", FIXES)
+    def test_the_rounds_find_what_goes_wrong_without(cluster: Cluster, tmp_path: Path, fix: str) -> None:
+        assert played(cluster, tmp_path, "without twins", 24, fix)["wrong"] != []
