@@ -6,7 +6,7 @@ read as text is Spark's, and the error says so. The rules about paths are those 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,14 +16,11 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.external_sort import sort_batches
 from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.sort_keys import order_keys
+from iceberg_ops.data.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.source_fit import column_names, parts_that_fit
 from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_data, check_is_foreign, data_files_among
 from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
-from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.planning import Scan
@@ -32,8 +29,6 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.table import Table
 
-SORT_MEMORY = 256 << 20
-"""Arrow bytes that are sorted at once; more is spilled."""
 _LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
 
 
@@ -47,15 +42,10 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
         raise UnsupportedError(f"not supported: {run.job.job} with {surplus[0]} on lane local: run it with --lane spark")
     context = write_context(run.table, options, in_table_order=True)
     context.check_format()
-    writer = PartitionedWriter(context, run.table.io, operation_id=run.operation_id)
-    order = run.table.metadata.sort_order
+    writer = table_writer(context, run.table.io, operation_id=run.operation_id)
     try:
         with closing(_rows(run, options, writer)) as rows:
-            batches: Iterable[pa.RecordBatch] = rows
-            if not order.is_unsorted:
-                canonical = (conform(batch, run.table.schema, keep_dictionaries=True) for batch in rows)
-                batches = sort_batches(canonical, order_keys(run.table.schema, order), SORT_MEMORY)
-            for batch in batches:
+            for batch in rows:
                 writer.write(batch)
         return list(writer.close())
     except BaseException:
@@ -63,7 +53,7 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
         raise
 
 
-def _rows(run: Run, options: WriteOptions, writer: PartitionedWriter) -> Generator[pa.RecordBatch]:
+def _rows(run: Run, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
     source = run.job.source
     if source is None:
         raise OptionError(f"{run.job.job} needs a source")

@@ -4,8 +4,8 @@ Rows are buffered to row groups of about a million rows (or ``write.parquet.row-
 files come out near the target. Files get Java's names: ``<partition path>/<task>-<operation id>-<n>.parquet``. What was written is
 on record only once ``close`` returned it; ``abort`` deletes it.
 
-Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), and every column of the table is in every file
-(DEFAULT-03).
+Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), every column of the table is in every file
+(DEFAULT-03), and the rows of a file that records a sort order are in it (SORT-05): a file that is not is never completed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from iceberg_ops.data.conform import conform
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.data.row_order import RowOrder
+from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 
@@ -87,8 +89,14 @@ class RollingWriter:
         file_name_prefix: str | None = None,
         target_size: int | None = None,
         hints: EncodingHints | None = None,
+        order: KeyMaker | None = None,
     ) -> None:
+        """``order``: the keys of an order that rows must be in, beside that of ``context.sort_order``."""
         self._context, self._io, self._hints = context, io, hints
+        self._order = order or claimed_order(context)
+        self._check: RowOrder | None = None
+        self.rows_in_order = 0
+        """Rows that were found to be in that order; 0 where there is none."""
         self._partition = tuple(partition)
         self._names = names or FileNames("00000", file_name_prefix or "data")
         self._target = target_size or TARGET_FILE_SIZE_BYTES.of(context.properties)
@@ -112,10 +120,19 @@ class RollingWriter:
                 self._current = self._open()
             rest = batch.slice(start)
             rows = self._current.rows_that_fit(rest)
-            self._current.write(rest.slice(0, rows))
+            self._write(self._current, rest.slice(0, rows))
             start += rows
             if self._current.is_full:
                 self._finish()
+
+    def _write(self, file: FileWriter, rows: pa.RecordBatch) -> None:
+        if self._check is not None:
+            if not self._check.holds(rows):
+                raise VerificationError(
+                    f"file {file.location}: its rows are not in the sort order that it would record: nothing was committed"
+                )
+            self.rows_in_order += rows.num_rows
+        file.write(rows)
 
     def flush(self) -> None:
         """Write out what is buffered, as a row group of its own."""
@@ -145,6 +162,7 @@ class RollingWriter:
 
     def _open(self) -> FileWriter:
         form = self._context.file_format
+        self._check = None if self._order is None else RowOrder(self._order)
         location = self._context.location_of(self._partition, self._names.next(f".{form.value}"))
         if form is FileFormat.AVRO:
             return AvroFileWriter(self._context, self._io, location, self._partition, self._target)
@@ -168,9 +186,11 @@ class PartitionedWriter:
         fanout: bool = True,
         target_size: int | None = None,
         hints: EncodingHints | None = None,
+        order: KeyMaker | None = None,
         most_buffered_bytes: int = MOST_BUFFERED_BYTES,
     ) -> None:
-        self._context, self._io, self._fanout = context, io, fanout
+        """``order`` as for ``RollingWriter``, of each partition's rows."""
+        self._context, self._io, self._fanout, self._order = context, io, fanout, order
         self._most_buffered = most_buffered_bytes
         self._target = target_size
         self.hints = hints
@@ -178,6 +198,8 @@ class PartitionedWriter:
         self._names = FileNames(task_id, operation_id)
         self._writers: dict[tuple[Any, ...], RollingWriter] = {}
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
+        self.rows_in_order = 0
+        """As for ``RollingWriter``, known once ``close`` returned."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises DataError for rows that do not fit the table."""
@@ -203,8 +225,13 @@ class PartitionedWriter:
         """Complete all files; everything written."""
         files = [f for done in self._closed.values() for f in done]
         for writer in self._writers.values():
-            files.extend(writer.close())
+            files.extend(self._complete(writer))
         self._writers = {}
+        return files
+
+    def _complete(self, writer: RollingWriter) -> list[DataFile]:
+        files = writer.close()
+        self.rows_in_order += writer.rows_in_order
         return files
 
     def abort(self) -> None:
@@ -224,13 +251,24 @@ class PartitionedWriter:
             raise DataError(f"rows are not clustered by partition: {partition} comes again after another one")
         if not self._fanout:
             for done, writer in self._writers.items():
-                self._closed[done] = writer.close()
+                self._closed[done] = self._complete(writer)
             self._writers = {}
         made = RollingWriter(
-            self._context, self._io, partition=partition, names=self._names, target_size=self._target, hints=self.hints
+            self._context,
+            self._io,
+            partition=partition,
+            names=self._names,
+            target_size=self._target,
+            hints=self.hints,
+            order=self._order,
         )
         self._writers[key] = made
         return made
+
+
+def claimed_order(context: WriteContext) -> KeyMaker | None:
+    """The keys of the order that files of ``context`` record."""
+    return None if context.sort_order is None else order_keys(context.file_schema, context.sort_order)
 
 
 def identity_of(value: Any) -> Any:
@@ -241,13 +279,14 @@ def identity_of(value: Any) -> Any:
 
 
 def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """A canonical batch cut by partition tuple; rows of one partition keep their order. No part keeps another's memory in use."""
+    """A canonical batch cut by partition tuple, in the order in which partitions come first; rows of one partition keep their
+    order. No part keeps another's memory in use."""
     spec = context.spec
     if not spec.fields:
         return [((), batch)]
     if not batch.num_rows:
         return []
-    columns = _partition_columns(batch, context)
+    columns = partition_columns(batch, context)
     codes = _codes(columns, batch.num_rows)
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
@@ -258,7 +297,8 @@ def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tup
     if len(starts) == 1:
         return [(tuples[0], batch)]
     ends = [*starts[1:], batch.num_rows]
-    return [(t, _part(batch, order[s:e])) for t, s, e in zip(tuples, starts, ends, strict=True)]
+    parts = [(t, order[s:e]) for t, s, e in zip(tuples, starts, ends, strict=True)]
+    return [(t, _part(batch, rows)) for t, rows in sorted(parts, key=lambda part: int(part[1][0]))]
 
 
 def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.RecordBatch:
@@ -271,7 +311,8 @@ def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> p
     return part
 
 
-def _partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
+def partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
+    """The values of each partition field for the rows of a canonical batch. Raises SchemaError for a source that is gone."""
     return [
         transformed(f.transform, context.schema.field(f.source_id).type, source_column(batch, context, f.source_id))
         for f in context.spec.fields
@@ -294,10 +335,14 @@ def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -
 def _codes(columns: Sequence[pa.Array], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     codes = np.zeros(rows, np.int64)
     for column in columns:
-        encoded = column if isinstance(column, pa.DictionaryArray) else _encodable(column).dictionary_encode("encode")
+        values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+        encoded = _encodable(values).dictionary_encode("encode")
+        kinds = np.asarray(encoded.indices, np.int64)
         if isinstance(column, pa.DictionaryArray):
-            encoded = column.dictionary_decode().dictionary_encode("encode")
-        _, codes = np.unique(codes * len(encoded.dictionary) + np.asarray(encoded.indices), return_inverse=True)
+            # A row without a value has a kind of its own: one more than the dictionary has.
+            places = np.asarray(column.indices.fill_null(len(values)), np.int64)
+            kinds = np.append(kinds, len(encoded.dictionary))[places]
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + kinds, return_inverse=True)
     return codes
 
 
