@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES
+from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.avro_writer import AvroFileWriter
 from iceberg_ops.data.conform import conform
@@ -28,9 +29,10 @@ from iceberg_ops.data.partition_values import transformed
 from iceberg_ops.data.row_order import RowOrder
 from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import DataError, VerificationError
+from iceberg_ops.errors import DataError, SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.partitioning import PartitionField, partition_field_type
 
 MOST_BUFFERED_BYTES = 512 << 20
 """Fan-out writes out its largest buffers when all buffers together hold more than this. An open file costs about 30 KiB besides."""
@@ -312,11 +314,26 @@ def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> p
 
 
 def partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
-    """The values of each partition field for the rows of a canonical batch. Raises SchemaError for a source that is gone."""
-    return [
-        transformed(f.transform, context.schema.field(f.source_id).type, source_column(batch, context, f.source_id))
-        for f in context.spec.fields
-    ]
+    """The values of each partition field for the rows of a canonical batch.
+
+    A void field needs no source: v1 keeps it after its column was dropped. Raises SchemaError for another field whose source is
+    gone, DataError for a value that the field's type does not hold.
+    """
+    return [_partition_column(f, batch, context) for f in context.spec.fields]
+
+
+def _partition_column(f: PartitionField, batch: pa.RecordBatch, context: WriteContext) -> pa.Array:
+    if f.transform.is_void:
+        return pa.nulls(batch.num_rows, arrow_type(partition_field_type(f, context.known_fields)))
+    if f.source_id not in context.schema.fields_by_id:
+        raise SchemaError(
+            f"partition spec {context.spec.spec_id}: field {f.name!r} comes from a column that was dropped (id {f.source_id}), "
+            "so no file can be written in this spec"
+        )
+    try:
+        return transformed(f.transform, context.schema.field(f.source_id).type, source_column(batch, context, f.source_id))
+    except DataError as e:
+        raise DataError(f"column {context.schema.name_of(f.source_id)!r}, partition field {f.name!r}: {e}") from None
 
 
 def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -> pa.Array:

@@ -73,10 +73,13 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
         )
     values: list[Any] = []
     for f in spec.fields:
+        if f.transform.is_void:
+            values.append(None)  # its column may be gone
+            continue
         text = given.get(f.name.lower())
         column = schema.field(f.source_id)
         if text is None:
-            if column.required and not f.transform.is_void:
+            if column.required:
                 raise DataError(f"file {location}: partition {f.name!r} is null, and column {column.name!r} is required")
             values.append(None)
             continue
@@ -91,7 +94,9 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
 def check_spec(schema: Schema, spec: PartitionSpec) -> None:
     """Raise UnsupportedError for a spec whose values folders can not say."""
     for f in spec.fields:
-        if not (f.transform.is_void or f.transform.name == "identity"):
+        if f.transform.is_void:
+            continue
+        if not f.transform.is_identity:
             raise UnsupportedError(
                 f"not supported: importing files into partition field {f.name!r} ({f.transform}), "
                 "because folders say identity values only"

@@ -40,10 +40,13 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
         return None
     reason = F.coalesce(*reasons)
     record = F.to_json(F.struct(*[rows[quoted(name)] for name in shown if name != CORRUPT_RECORD_COLUMN]))
-    about = rows.metadataColumn("_metadata")
+    # The rows of a query have no files: asking for their metadata would fail.
+    about = rows.metadataColumn("_metadata") if source_format in FILE_FORMATS else None
+    file = F.lit(None).cast("string") if about is None else about.getField("file_path")
+    row = about.getField("row_index") if about is not None and source_format == "parquet" else F.lit(None).cast("long")
     bad = F.struct(
-        (about.getField("file_path") if source_format in FILE_FORMATS else F.lit(None).cast("string")).alias("file"),
-        (about.getField("row_index") if source_format == "parquet" else F.lit(None).cast("long")).alias("row"),
+        file.alias("file"),
+        row.alias("row"),
         reason.alias("reason"),
         (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
     )
