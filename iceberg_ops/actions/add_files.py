@@ -1,7 +1,8 @@
 """Take the Parquet files of a folder into a table without copying them (Iceberg: the ``add_files`` procedure).
 
 All footers are read and all rules checked before anything is committed (``data.imported_files``, ``planning.partition_folders``).
-Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit.
+Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit, and so is
+each name of a file that the mapping lacks.
 
 From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false.
 """
@@ -18,14 +19,14 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
-from iceberg_ops.data.imported_files import ImportTarget, imported_file
+from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metrics_config import MetricsConfig
-from iceberg_ops.spec.name_mapping import create_name_mapping
+from iceberg_ops.spec.name_mapping import NameMapping, create_name_mapping, with_names
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
@@ -39,7 +40,8 @@ def add_files(run: Run) -> None:
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
     with run.step("plan") as detail:
-        files = _planned(run, options)
+        imported = _planned(run, options)
+        files = [found.file for found in imported]
         detail.append(f"{len(files)} files below {options.source_path}")
     outcome = run.outcome
     outcome.metrics |= {
@@ -55,11 +57,11 @@ def add_files(run: Run) -> None:
     if run.job.dry_run:
         return
     with run.step("commit"):
-        committed = commit(run.catalog, run.table, _operation(run, files))
+        committed = commit(run.catalog, run.table, _operation(run, files, _mapping(run, imported)))
     outcome.record(committed)
 
 
-def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
+def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
     table = run.table
     metadata = table.metadata
     schema, spec = metadata.schema, metadata.spec
@@ -82,12 +84,12 @@ def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
     )
     placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in found]
     meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in found), unit="files")
-    files = []
+    files: list[ImportedFile] = []
     with ThreadPoolExecutor(options.parallelism) as pool:
         for f in pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed):
             files.append(f)
-            meter.advance(1, f.file_size_in_bytes)
-    return [f for f in files if f.record_count]
+            meter.advance(1, f.file.file_size_in_bytes)
+    return [f for f in files if f.file.record_count]
 
 
 def _selected(folders: Folders, options: AddFilesOptions) -> bool:
@@ -103,10 +105,19 @@ def _check_new(table: Table, locations: list[str]) -> None:
         raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
 
 
-def _operation(run: Run, files: list[DataFile]) -> Operation:
+def _mapping(run: Run, imported: list[ImportedFile]) -> NameMapping:
+    """The table's name mapping, or one of its present names, with every name that the files have: one that differs in case only is
+    found by this package without it, but not by other readers."""
+    names: dict[int, set[str]] = {}
+    for found in imported:
+        for field_id, name in found.names.items():
+            names.setdefault(field_id, set()).add(name)
+    return with_names(name_mapping_of(run.table.metadata) or create_name_mapping(run.table.schema), names)
+
+
+def _operation(run: Run, files: list[DataFile], mapping: NameMapping) -> Operation:
     append = AppendFiles(added=tuple(files), branch=run.job.branch, run_key=run.run_key, summary=run.summary)
-    if name_mapping_of(run.table.metadata) is not None:
+    if name_mapping_of(run.table.metadata) == mapping:
         return append
-    mapping = name_mapping_to_json(create_name_mapping(run.table.schema))
-    named = UpdateProperties(updates={NAME_MAPPING.name: mapping})
+    named = UpdateProperties(updates={NAME_MAPPING.name: name_mapping_to_json(mapping)})
     return Transaction(operations=(named, append), branch=run.job.branch, run_key=run.run_key, summary=run.summary)

@@ -25,6 +25,7 @@ from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedE
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.table import Table
@@ -92,15 +93,10 @@ def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart
 
 def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedField]:
     """The table's fields by the source's column names. Raises SchemaError."""
-    known = {f.name.lower(): f for f in schema.fields}
-    found: dict[str, NestedField] = {}
-    for name in names:
-        if name.lower() not in known:
-            columns = ", ".join(f.name for f in schema.fields)
-            raise SchemaError(f"source column {name!r} is not a column of the table ({columns}): {source}")
-        if known[name.lower()] in found.values():
-            raise SchemaError(f"source column {name!r} is there twice: {source}")
-        found[name] = known[name.lower()]
+    found = matched(names, schema.fields, f"source {source}")
+    if unknown := [name for name in names if name not in found]:
+        columns = ", ".join(f.name for f in schema.fields)
+        raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({columns}): {source}")
     return found
 
 

@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assign_by_name
-from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN
 from spark_jobs.runners.bad_rows import BAD_COLUMN
-from spark_jobs.runners.column_names import quoted
+from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, quoted
 
 FILE_FORMATS = ("parquet", "csv", "json")
 
