@@ -7,9 +7,34 @@ Property tests draw the same examples in every run, so that a red suite is red a
 from __future__ import annotations
 
 import os
+from collections import Counter
+from typing import Any
 
+import pytest
 from hypothesis import settings
+
+from tests.generated.drawing import DRAWN, report
 
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands what it drew to the process that started it."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["drawn"] = {kind: dict(found) for kind, found in DRAWN.items()}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    for kind, found in getattr(node, "workeroutput", {}).get("drawn", {}).items():
+        DRAWN.setdefault(kind, Counter()).update(found)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What generated cases held (``tests.generated``)."""
+    if DRAWN:
+        terminalreporter.section("drawn")
+        for line in report(DRAWN):
+            terminalreporter.line(line)

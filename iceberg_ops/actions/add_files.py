@@ -1,7 +1,8 @@
 """Take the Parquet files of a folder into a table without copying them (Iceberg: the ``add_files`` procedure).
 
 All footers are read and all rules checked before anything is committed (``data.imported_files``, ``planning.partition_folders``).
-Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit.
+Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit, and so is
+each name of a file that the mapping lacks.
 
 From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease on the
 folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``)."""
@@ -19,15 +20,14 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
-from iceberg_ops.data.imported_files import ImportTarget, imported_file
+from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.deletion.notes import forbid_running_deletion
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
-from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metrics_config import MetricsConfig
-from iceberg_ops.spec.name_mapping import create_name_mapping
+from iceberg_ops.spec.name_mapping import NameMapping, create_name_mapping, with_names
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
@@ -47,16 +47,17 @@ def add_files(run: Run) -> None:
     head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
         forbid_running_deletion(run.table)
-        if not (files := _plan(run, options)):
+        if not (imported := _plan(run, options)):
             return
         with run.step("commit"):
-            committed = commit(run.catalog, run.table, _operation(run, files, head, only_new=options.check_duplicate_files))
+            committed = commit(run.catalog, run.table, _operation(run, imported, head, only_new=options.check_duplicate_files))
     run.outcome.record(committed)
 
 
-def _plan(run: Run, options: AddFilesOptions) -> list[DataFile]:
+def _plan(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
     with run.step("plan") as detail:
-        files = _planned(run, options)
+        imported = _planned(run, options)
+        files = [found.file for found in imported]
         detail.append(f"{len(files)} files below {options.source_path}")
     run.outcome.metrics |= {
         "imported-files-count": len(files),
@@ -67,10 +68,10 @@ def _plan(run: Run, options: AddFilesOptions) -> list[DataFile]:
     if files:
         run.outcome.status = "planned"
         run.outcome.files.extend(f.file_path for f in files)
-    return files
+    return imported
 
 
-def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
+def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
     table = run.table
     metadata = table.metadata
     schema, spec = metadata.schema, metadata.spec
@@ -93,12 +94,12 @@ def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
     )
     placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in found]
     meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in found), unit="files")
-    files = []
+    files: list[ImportedFile] = []
     with ThreadPoolExecutor(options.parallelism) as pool:
         for f in pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed):
             files.append(f)
-            meter.advance(1, f.file_size_in_bytes)
-    return [f for f in files if f.record_count]
+            meter.advance(1, f.file.file_size_in_bytes)
+    return [f for f in files if f.file.record_count]
 
 
 def _selected(folders: Folders, options: AddFilesOptions) -> bool:
@@ -114,17 +115,27 @@ def _check_new(table: Table, locations: list[str]) -> None:
         raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
 
 
-def _operation(run: Run, files: list[DataFile], head: Snapshot | None, *, only_new: bool) -> Operation:
+def _mapping(run: Run, imported: list[ImportedFile]) -> NameMapping:
+    """The table's name mapping, or one of its present names, with every name that the files have: one that differs in case only is
+    found by this package without it, but not by other readers."""
+    names: dict[int, set[str]] = {}
+    for found in imported:
+        for field_id, name in found.names.items():
+            names.setdefault(field_id, set()).add(name)
+    return with_names(name_mapping_of(run.table.metadata) or create_name_mapping(run.table.schema), names)
+
+
+def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, *, only_new: bool) -> Operation:
     append = AppendFiles(
-        added=tuple(files),
+        added=tuple(found.file for found in imported),
         only_new=only_new,
         starting_snapshot_id=None if head is None else head.snapshot_id,
         branch=run.job.branch,
         run_key=run.run_key,
         summary=run.summary,
     )
-    if name_mapping_of(run.table.metadata) is not None:
+    mapping = _mapping(run, imported)
+    if name_mapping_of(run.table.metadata) == mapping:
         return append
-    mapping = name_mapping_to_json(create_name_mapping(run.table.schema))
-    named = UpdateProperties(updates={NAME_MAPPING.name: mapping})
+    named = UpdateProperties(updates={NAME_MAPPING.name: name_mapping_to_json(mapping)})
     return Transaction(operations=(named, append), branch=run.job.branch, run_key=run.run_key, summary=run.summary)

@@ -1,8 +1,9 @@
 """The proof that a rewritten group kept its rows, checked before anything is committed.
 
-Three figures must agree for every group: rows the manifests record for its files, less those that deletes removed, equal live rows
-read; live rows read equal rows written; and what the new files' own metrics say equals what was written, row count and nulls of
-every counted column. A group that disagrees raises VerificationError: nothing of the run is committed.
+These figures must agree for every group: rows the manifests record for its files, less those that deletes removed, equal live rows
+read; live rows read equal rows written; what the new files' own metrics say equals what was written, row count and nulls of every
+counted column; and of files that record a sort order every row was found to be in it while it was written. A group that disagrees
+raises VerificationError: nothing of the run is committed.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class RewrittenGroup:
 class _Figures:
     rows_in: int = 0
     rows_out: int = 0
+    in_order: int = 0
     deleted: int = 0
     nulls_in: Counter[int] = field(default_factory=Counter)
     nulls_out: Counter[int] = field(default_factory=Counter)
@@ -50,6 +52,7 @@ def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: C
     for result in results:
         figures.rows_in += result.rows_in
         figures.rows_out += result.rows_out
+        figures.in_order += result.rows_in_order
         figures.deleted += result.deleted_rows_applied
         figures.nulls_in.update(result.null_counts_in)
         figures.nulls_out.update(result.null_counts_out)
@@ -57,10 +60,16 @@ def certified(group: FileGroup, results: Sequence[GroupResult], plain_columns: C
     _compare(group, "rows recorded less rows deleted", group.input_rows - figures.deleted, "rows read", figures.rows_in)
     _compare(group, "rows read", figures.rows_in, "rows written", figures.rows_out)
     _compare(group, "rows written", figures.rows_out, "rows of the new files", sum(file.record_count for file in added))
+    if figures.in_order or any(file.sort_order_id for file in added):
+        _compare(group, "rows written", figures.rows_out, "rows found to be in order", figures.in_order)
     checked = _compare_nulls(group, figures.nulls_in, figures.nulls_out, "nulls read", "nulls written")
     _compare_nulls(group, figures.nulls_in, _recorded_nulls(added, plain_columns), "nulls read", "nulls recorded")
     certificate = Certificate(
-        rows_in=figures.rows_in, rows_out=figures.rows_out, deleted_rows_applied=figures.deleted, columns_checked=checked
+        rows_in=figures.rows_in,
+        rows_out=figures.rows_out,
+        rows_in_order=figures.in_order,
+        deleted_rows_applied=figures.deleted,
+        columns_checked=checked,
     )
     return RewrittenGroup(group, added, certificate, tuple(results))
 

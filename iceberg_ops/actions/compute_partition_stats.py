@@ -20,15 +20,17 @@ from iceberg_ops.config.table_options import compute_stats_options
 from iceberg_ops.data.arrow_schema import stored_schema
 from iceberg_ops.data.arrow_values import array_of
 from iceberg_ops.data.writer import identity_of
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
+from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import INT, LONG, NestedField, StructType
+from iceberg_ops.spec.types import INT, LONG, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
@@ -48,13 +50,15 @@ class PartitionCounts:
     equality_delete_record_count: int = 0
     equality_delete_file_count: int = 0
     dv_count: int = 0
+    may_lose_rows: bool = False
+    """An equality delete of an unpartitioned spec applies to every partition."""
     last_updated_at: int | None = None
     last_updated_snapshot_id: int | None = None
 
     @property
     def total_record_count(self) -> int | None:
         """Live rows; None where only reading data could tell."""
-        if self.position_delete_file_count or self.equality_delete_file_count:
+        if self.may_lose_rows or self.position_delete_file_count or self.equality_delete_file_count:
             return None
         return self.data_record_count - self.position_delete_record_count
 
@@ -75,10 +79,11 @@ class PartitionCounts:
 
 
 def compute_partition_stats(run: Run) -> None:
-    """Fill ``run.outcome``; nothing to do for a table that is not partitioned. Raises OptionError, NoSuchSnapshotError."""
+    """Fill ``run.outcome``; nothing to do for a table that is not partitioned. Raises OptionError, NoSuchSnapshotError,
+    UnsupportedError."""
     options = compute_stats_options("compute_partition_stats", run.job.options)
     table, metadata = run.table, run.table.metadata
-    if not metadata.snapshots or not partition_union(metadata).fields:
+    if not metadata.snapshots or not union_of(metadata).type.fields:
         return
     ref = run.job.branch if options.snapshot_id is None else None
     snapshot, _ = choose_snapshot(metadata, snapshot_id=options.snapshot_id, ref=ref)
@@ -106,34 +111,46 @@ def _counts(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
     return partition_counts(run.table, manifests, told=lambda m: meter.advance(1, m.manifest_length))
 
 
-def partition_union(metadata: TableMetadata) -> StructType:
-    """All partition fields the table ever had, by field id."""
-    found: dict[int, NestedField] = {}
-    for spec in sorted(metadata.partition_specs, key=lambda s: s.spec_id):
-        for f in spec.partition_type(metadata.all_fields_by_id).fields:
-            found[f.field_id] = f
-    return StructType(tuple(found[i] for i in sorted(found)))
+def union_of(metadata: TableMetadata) -> PartitionUnion:
+    """All partition fields the table ever had, by field id.
+
+    Raises UnsupportedError where two of them share an id: other engines would read the one's values as the other's.
+    """
+    found = partition_union(metadata.partition_specs, metadata.all_fields_by_id)
+    for a, b in found.conflicts:
+        raise UnsupportedError(
+            f"not supported: partition statistics of a table whose partition fields {a.name!r} ({a.transform}) and {b.name!r} "
+            f"({b.transform}) share the field id {a.field_id}, because readers tell them apart by it: rewrite the files of the "
+            "older partition specs, then expire these (expire_snapshots with clean-expired-metadata)"
+        )
+    return found
 
 
 def partition_counts(
     table: Table, manifests: Iterable[ManifestFile], told: Callable[[ManifestFile], object] = lambda _: None
 ) -> list[PartitionCounts]:
-    """One entry per partition with live files, in the file's order: by partition, nulls first. ``told`` gets each manifest that
-    has been read."""
-    union = [f.field_id for f in partition_union(table.metadata).fields]
+    """One entry per partition with live files, in the file's order: by partition, nulls first. Partitions of two specs are two,
+    also where their values are the same (PART-15). ``told`` gets each manifest that has been read."""
+    union = union_of(table.metadata)
     found: dict[tuple[Any, ...], PartitionCounts] = {}
+    has_global_deletes = False
     for m in manifests:
         spec = table.metadata.specs_by_id[m.partition_spec_id]
         for entry in entries_of(table, m, live_only=True):
-            values = dict(zip((f.field_id for f in spec.fields), entry.data_file.partition, strict=True))
-            partition = tuple(values.get(i) for i in union)
-            key = tuple(identity_of(v) for v in partition)
-            counts = found.setdefault(key, PartitionCounts(partition, spec.spec_id))
-            counts.spec_id = max(counts.spec_id, spec.spec_id)
+            own = entry.data_file.partition
+            key = (spec.spec_id, *(identity_of(v) for v in own))
+            counts = found.setdefault(key, PartitionCounts(union.values(spec.spec_id, own), spec.spec_id))
             counts.add(entry)
+            has_global_deletes |= spec.is_unpartitioned and entry.data_file.content is FileContent.EQUALITY_DELETES
             _date(counts, table.metadata, entry)
         told(m)
-    return sorted(found.values(), key=lambda c: [(v is not None, order_key(v) if v is not None else 0) for v in c.partition])
+    for counts in found.values():
+        counts.may_lose_rows = has_global_deletes
+    return sorted(found.values(), key=_place)
+
+
+def _place(counts: PartitionCounts) -> tuple[Any, ...]:
+    return [(v is not None, order_key(v) if v is not None else 0) for v in counts.partition], counts.spec_id
 
 
 def _date(counts: PartitionCounts, metadata: TableMetadata, entry: ManifestEntry) -> None:
@@ -147,7 +164,7 @@ def statistics_schema(metadata: TableMetadata) -> Schema:
     """The columns of the file (STAT-04); deletes are required from v3 on, where ``dv_count`` is, too."""
     v3 = metadata.format_version >= 3
     fields = [
-        NestedField(1, "partition", partition_union(metadata), True),
+        NestedField(1, "partition", union_of(metadata).type, True),
         NestedField(2, "spec_id", INT, True),
         NestedField(3, "data_record_count", LONG, True),
         NestedField(4, "data_file_count", INT, True),

@@ -16,7 +16,7 @@ from pyarrow import RecordBatch
 from iceberg_ops.config.options import RewriteDataFilesOptions, SizeOptions
 from iceberg_ops.data.encoding_sample import merged_bytes
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import GroupWork, ordered
+from iceberg_ops.data.rewrite import GroupWork, keys_of_work, ordered
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.file_groups import FileGroup
@@ -79,7 +79,7 @@ def merged_bytes_of(table: Table, options: RewriteDataFilesOptions) -> MergedByt
                 group_id="sample", tasks=_texts(sampled), read=read.to_json(), write=write.to_json(),
                 io_properties=dict(table.io.properties), target_file_size=0, operation_id="sample", **_order_of(order),
             )  # fmt: skip
-            return ordered(work, read.projected, rows, table.io)
+            return ordered(work, keys_of_work(work, read.projected, table.io), rows)
 
         return merged_bytes(tasks, read, write, table.io, None if order.strategy == "binpack" else reorder)
 

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace as with_fields
+
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.import_shape import shape_of_folder
 from iceberg_ops.actions.runner import ProgressCallback
 from iceberg_ops.catalog.catalog import Catalog, StagesTables
 from iceberg_ops.catalog.staged import CatalogWithStagedTable
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import AlreadyExistsError, UnsupportedError
+from iceberg_ops.serde.name_mapping_json import name_mapping_to_json
+from iceberg_ops.spec.name_mapping import create_name_mapping
 
 
 def import_folder(
@@ -39,7 +46,7 @@ def import_folder(
     if catalog.table_exists(identifier):
         raise AlreadyExistsError(f"table {table} already exists: files are added to it by add_files")
     catalog.namespace_properties(identifier[:-1])
-    schema, spec = shape_of_folder(catalog.io, folder)
+    schema, spec = shape_of_folder(catalog.io, folder, FORMAT_VERSION.of(properties or {}))
     staged = catalog.stage_table(identifier, schema, spec=spec, location=location, properties=properties)
     job = JobSpec(
         job="add_files",
@@ -47,4 +54,11 @@ def import_folder(
         catalog=config,
         options={"source-path": folder, "parallelism": str(parallelism)},
     )
-    return run_job(job, catalog=CatalogWithStagedTable(catalog, staged), progress=progress)
+    with_table = CatalogWithStagedTable(catalog, staged)
+    report = run_job(job, catalog=with_table, progress=progress)
+    if report.status == "nothing-to-do":
+        # Files without a row: there is nothing to add, and still a table to make.
+        mapping = name_mapping_to_json(create_name_mapping(staged.schema))
+        commit(with_table, with_table.load_table(identifier), UpdateProperties(updates={NAME_MAPPING.name: mapping}))
+        report = with_fields(report, status="committed")
+    return report

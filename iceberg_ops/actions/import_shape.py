@@ -13,15 +13,18 @@ from iceberg_ops.data.imported_files import footer_of
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.partition_folders import column_types, data_files
+from iceberg_ops.spec.name_matching import check_no_twins
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import StructType
+from iceberg_ops.spec.validity import check_schema
 
 
-def shape_of_folder(io: FileIO, folder: str) -> tuple[Schema, PartitionSpec]:
-    """Raises DataError for a folder without data or half written, SchemaError for files that do not go together."""
+def shape_of_folder(io: FileIO, folder: str, format_version: int) -> tuple[Schema, PartitionSpec]:
+    """For a table of that version. Raises DataError for a folder without data or half written, SchemaError for files that do not go
+    together or whose columns the version does not have."""
     found = data_files(folder, io.list_prefix(folder))
     if not found:
         raise DataError(f"import: there is no data file below {folder}")
@@ -30,11 +33,13 @@ def shape_of_folder(io: FileIO, folder: str) -> tuple[Schema, PartitionSpec]:
         own = schema_of_arrow(footer_of(io, info.location)[1])
         own = Schema(StructType(tuple(replace(f, required=False) for f in own.fields)))
         try:
-            schema = own if not schema.fields else _evolution(schema).union_by_name(own).apply()
+            check_no_twins(own.struct)
+            check_schema(own, format_version)
+            schema = own if not schema.fields else _evolution(schema, format_version).union_by_name(own).apply()
         except SchemaError as e:
             raise SchemaError(f"file {info.location}: {e}") from None
     columns = column_types(folders for _, folders in found)
-    evolution = _evolution(schema)
+    evolution = _evolution(schema, format_version)
     for name, type_ in columns.items():
         if schema.find(name, case_sensitive=False) is None:
             evolution.add_column(name, type_)
@@ -42,8 +47,9 @@ def shape_of_folder(io: FileIO, folder: str) -> tuple[Schema, PartitionSpec]:
     return schema, PartitionSpec(0, tuple(_identity(schema, name, n) for n, name in enumerate(columns)))
 
 
-def _evolution(schema: Schema) -> SchemaEvolution:
-    return SchemaEvolution(schema, max(schema.fields_by_id, default=0), case_sensitive=False)
+def _evolution(schema: Schema, format_version: int) -> SchemaEvolution:
+    last = max(schema.fields_by_id, default=0)
+    return SchemaEvolution(schema, last, format_version=format_version, case_sensitive=False)
 
 
 def _identity(schema: Schema, name: str, place: int) -> PartitionField:

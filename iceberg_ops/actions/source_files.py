@@ -6,7 +6,7 @@ read as text is Spark's, and the error says so. The rules about paths are those 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,24 +16,20 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.external_sort import sort_batches
 from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.sort_keys import order_keys
+from iceberg_ops.data.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.source_fit import column_names, parts_that_fit
 from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_data, check_is_foreign, data_files_among
 from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
-from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.table import Table
 
-SORT_MEMORY = 256 << 20
-"""Arrow bytes that are sorted at once; more is spilled."""
 _LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
 
 
@@ -47,15 +43,10 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
         raise UnsupportedError(f"not supported: {run.job.job} with {surplus[0]} on lane local: run it with --lane spark")
     context = write_context(run.table, options, in_table_order=True)
     context.check_format()
-    writer = PartitionedWriter(context, run.table.io, operation_id=run.operation_id)
-    order = run.table.metadata.sort_order
+    writer = table_writer(context, run.table.io, operation_id=run.operation_id)
     try:
         with closing(_rows(run, options, writer)) as rows:
-            batches: Iterable[pa.RecordBatch] = rows
-            if not order.is_unsorted:
-                canonical = (conform(batch, run.table.schema, keep_dictionaries=True) for batch in rows)
-                batches = sort_batches(canonical, order_keys(run.table.schema, order), SORT_MEMORY)
-            for batch in batches:
+            for batch in rows:
                 writer.write(batch)
         return list(writer.close())
     except BaseException:
@@ -63,7 +54,7 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
         raise
 
 
-def _rows(run: Run, options: WriteOptions, writer: PartitionedWriter) -> Generator[pa.RecordBatch]:
+def _rows(run: Run, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
     source = run.job.source
     if source is None:
         raise OptionError(f"{run.job.job} needs a source")
@@ -102,15 +93,10 @@ def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart
 
 def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedField]:
     """The table's fields by the source's column names. Raises SchemaError."""
-    known = {f.name.lower(): f for f in schema.fields}
-    found: dict[str, NestedField] = {}
-    for name in names:
-        if name.lower() not in known:
-            columns = ", ".join(f.name for f in schema.fields)
-            raise SchemaError(f"source column {name!r} is not a column of the table ({columns}): {source}")
-        if known[name.lower()] in found.values():
-            raise SchemaError(f"source column {name!r} is there twice: {source}")
-        found[name] = known[name.lower()]
+    found = matched(names, schema.fields, f"source {source}")
+    if unknown := [name for name in names if name not in found]:
+        columns = ", ".join(f.name for f in schema.fields)
+        raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({columns}): {source}")
     return found
 
 

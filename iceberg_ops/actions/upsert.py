@@ -21,9 +21,11 @@ from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.data.key_codes import KeyCodes, ranks
+from iceberg_ops.data.promotion import promote
 from iceberg_ops.data.row_filter import rows_where
 from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.write_context import WriteContext
@@ -33,6 +35,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.types import DOUBLE, FLOAT, MISSING, NestedField
 
 Mask = npt.NDArray[np.bool_]
@@ -101,12 +104,11 @@ def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:
         if name not in source.names:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(source.names)})")
     fields = run.table.schema.fields
-    known = {f.name.lower(): f for f in fields}
+    names = [name for name in source.names if name not in options.source_only_columns]
+    known = matched(names, fields, f"source {source.name}")
     found = []
-    for name in source.names:
-        if name in options.source_only_columns:
-            continue
-        wanted = known.get(name.lower())
+    for name in names:
+        wanted = known.get(name)
         if wanted is None:
             columns = ", ".join(f.name for f in fields)
             raise SchemaError(f"source column {name!r} is not a column of the table ({columns}): {source.name}")
@@ -132,7 +134,9 @@ def _latest(source: SourceRows, options: WriteOptions, columns: Columns, keys: S
     rows = source.rows
     counts = np.zeros(rows.num_rows, np.bool_)
     if rows.num_rows:
-        codes = KeyCodes([source.column(f) for f in of_key], nulls_are_keys=True).of_rows
+        # Keys are compared as the table stores them, which may be wider than the source has them.
+        stored = [promote(source.column(g), arrow_type(f.type), f.name) for f, g in zip(keys, of_key, strict=True)]
+        codes = KeyCodes(stored, nulls_are_keys=True).of_rows
         greatest = np.full(int(codes.max()) + 1, np.iinfo(np.int64).min)
         np.maximum.at(greatest, codes, order)
         counts = order == greatest[codes]

@@ -102,9 +102,9 @@ def _quarantine(read: OptionReader) -> str | None:
 
 
 def write_context(table: Table, options: WriteOptions, *, in_table_order: bool = False) -> WriteContext:
-    """How files of this job are written; ``in_table_order`` says that each file's rows are in the table's sort order."""
-    order = table.metadata.sort_order
-    context = WriteContext.for_table(
-        table.metadata, sort_order_id=order.order_id if in_table_order and not order.is_unsorted else None
-    )
+    """How files of this job are written; ``in_table_order``: in the table's sort order, if it has one whose columns are there."""
+    metadata, order = table.metadata, table.metadata.sort_order
+    known = all(i in metadata.schema.fields_by_id for f in order.fields for i in f.source_ids)
+    sorts = in_table_order and not order.is_unsorted and known
+    context = WriteContext.for_table(metadata, sort_order_id=order.order_id if sorts else None)
     return replace(context, properties={**context.properties, TARGET_FILE_SIZE_BYTES.name: str(options.target_file_size)})

@@ -71,27 +71,26 @@ def _add_column(tokens: Tokens, found: Alterations) -> None:
     defined = column(tokens)
     place = _place(tokens)
     default = MISSING if defined.default is None else literal_of(defined.default, defined.type)
-    parent, _, name = defined.name.rpartition(".")
     found.schema.append(
         lambda e: e.add_column(
-            name, defined.type, parent=parent or None, required=defined.required, doc=defined.doc, default=default
+            defined.name, defined.type, parent=defined.parent, required=defined.required, doc=defined.doc, default=default
         )
     )
     if place is not None:
-        found.schema.append(_move(defined.name, place))
+        found.schema.append(_move(defined.full_name, defined.parent, place))
 
 
-def _place(tokens: Tokens) -> str | None:
-    """FIRST (an empty text), AFTER a column, or nothing (None)."""
+def _place(tokens: Tokens) -> tuple[str, ...] | None:
+    """FIRST (no parts), AFTER a column, or nothing (None)."""
     if tokens.take("FIRST"):
-        return ""
-    return tokens.dotted_name() if tokens.take("AFTER") else None
+        return ()
+    return tokens.name_parts() if tokens.take("AFTER") else None
 
 
-def _move(name: str, after: str) -> Callable[[SchemaEvolution], object]:
-    prefix = name.rpartition(".")[0]
-    reference = f"{prefix}.{after}" if prefix and "." not in after else after
-    return lambda e: e.move_first(name) if not after else e.move_after(name, reference)
+def _move(name: str, parent: str | None, after: tuple[str, ...]) -> Callable[[SchemaEvolution], object]:
+    """``after`` names a column of the same struct, in full or by its last part."""
+    reference = ".".join([parent, *after] if parent and len(after) == 1 else after)
+    return lambda e: e.move_after(name, reference) if after else e.move_first(name)
 
 
 def _drop_column(tokens: Tokens, found: Alterations) -> None:
@@ -107,7 +106,8 @@ def _rename_column(tokens: Tokens, found: Alterations) -> None:
 
 
 def _alter_column(tokens: Tokens, found: Alterations) -> None:
-    name = tokens.dotted_name()
+    parts = tokens.name_parts()
+    name, parent = ".".join(parts), ".".join(parts[:-1]) or None
     if tokens.take("TYPE"):
         type_ = data_type(tokens)
         found.schema.append(lambda e: e.update_type(name, type_))
@@ -122,7 +122,7 @@ def _alter_column(tokens: Tokens, found: Alterations) -> None:
         text = tokens.until()
         found.schema.append(lambda e: e.update_default(name, _default_for(e, name, text)))
     elif (place := _place(tokens)) is not None:
-        found.schema.append(_move(name, place))
+        found.schema.append(_move(name, parent, place))
     else:
         tokens.fail("TYPE, SET NOT NULL, DROP NOT NULL, COMMENT, SET DEFAULT, FIRST or AFTER")
 

@@ -7,7 +7,7 @@ placeholders that the metadata builder replaces.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeVar
 
@@ -37,13 +37,19 @@ _TIME_TRANSFORMS = {"year": "year", "years": "year", "month": "month", "months":
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """``name type [NOT NULL] [DEFAULT literal] [COMMENT 'text']``; ``default`` is the literal's SQL text."""
+    """``name type [NOT NULL] [DEFAULT literal] [COMMENT 'text']``; ``default`` is the literal's SQL text. ``parent``: the full name
+    of the struct that the column is placed in, None for the table."""
 
     name: str
     type: IcebergType
     required: bool = False
     default: str | None = None
     doc: str | None = None
+    parent: str | None = None
+
+    @property
+    def full_name(self) -> str:
+        return self.name if self.parent is None else f"{self.parent}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,9 @@ def comma_separated(tokens: Tokens, parse: Callable[[Tokens], T]) -> list[T]:
 
 
 def column(tokens: Tokens) -> ColumnDefinition:
-    """One column definition; a dotted name places it inside a struct."""
-    return _definition(tokens, tokens.dotted_name(), count(1))
+    """One column definition; a name in parts places it inside a struct, a dot inside back quotes does not."""
+    *parents, name = tokens.name_parts()
+    return replace(_definition(tokens, name, count(1)), parent=".".join(parents) or None)
 
 
 def _definition(tokens: Tokens, name: str, ids: count[int]) -> ColumnDefinition:

@@ -78,16 +78,20 @@ def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) ->
 
     from iceberg_ops.cli.default_literals import literal_of
     from iceberg_ops.spec.fresh_ids import with_fresh_ids
+    from iceberg_ops.spec.name_matching import check_no_twins
     from iceberg_ops.spec.schema import Schema
     from iceberg_ops.spec.types import MISSING, NestedField, StructType
 
     fields = []
     for n, c in enumerate(columns):
+        if c.parent is not None:
+            raise OptionError(f"column {c.full_name}: a field of a struct is written in its type, a dot in a name in back quotes")
         default = MISSING if c.default is None else literal_of(c.default, c.type)
         fields.append(NestedField(n, c.name, c.type, c.required, c.doc, default, default))
     ids = count(1)
     struct = with_fresh_ids(StructType(tuple(fields)), lambda: next(ids))
     assert isinstance(struct, StructType)
+    check_no_twins(struct)
     return _identified(Schema(struct), identifier)
 
 

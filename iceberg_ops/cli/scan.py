@@ -128,22 +128,24 @@ def _write_jsonl(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Binary
 
 
 def _write_csv(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
-    import csv
-    import io
     import json
 
     from iceberg_ops.data.json_rows import rows_to_json
 
-    text = io.TextIOWrapper(sink, encoding="utf-8", newline="", write_through=True)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([f.name for f in schema.fields])
+    sink.write(_csv_line([f.name for f in schema.fields]))
     for batch in batches:
-        for row in rows_to_json(batch, schema):
-            writer.writerow([_csv_cell(v, json.dumps) for v in row.values()])
-    text.detach()
+        rows = rows_to_json(batch, schema)
+        sink.write(b"".join(_csv_line([_csv_cell(v, json.dumps) for v in row.values()]) for row in rows))
 
 
-def _csv_cell(value: Any, dumps: Callable[[Any], str]) -> Any:
+def _csv_line(cells: list[str]) -> bytes:
+    """RFC 4180 with line feeds. Python's own writer does not quote a carriage return, which ends the line for readers."""
+    special = {",", '"', "\r", "\n"}
+    quoted = ['"' + c.replace('"', '""') + '"' if special.intersection(c) or cells == [""] else c for c in cells]
+    return (",".join(quoted) + "\n").encode("utf-8", "surrogatepass")
+
+
+def _csv_cell(value: Any, dumps: Callable[[Any], str]) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else dumps(value)

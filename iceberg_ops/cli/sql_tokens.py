@@ -86,12 +86,16 @@ class Tokens:
         found = self._of("word", "quoted")
         return found if found is not None else self.fail("a name")
 
-    def dotted_name(self) -> str:
-        """An identifier with dots between its parts."""
+    def name_parts(self) -> tuple[str, ...]:
+        """An identifier in parts; a dot inside back quotes belongs to its part."""
         parts = [self.name()]
         while self.take("."):
             parts.append(self.name())
-        return ".".join(parts)
+        return tuple(parts)
+
+    def dotted_name(self) -> str:
+        """An identifier with dots between its parts: the full name of a column that is there."""
+        return ".".join(self.name_parts())
 
     def text(self) -> str:
         """A text in single quotes."""

@@ -27,12 +27,14 @@ class TableState(Document, frozen=True, kw_only=True):
 
 
 class Certificate(Document, frozen=True, kw_only=True):
-    """The proof that a group kept its rows: live rows in (after deletes), rows out, columns whose null counts agree."""
+    """The proof that a group kept its rows: live rows in (after deletes), rows out, columns whose null counts agree; of a sort,
+    also how many rows out were found to be in the order asked for, which is all of them."""
 
     rows_in: int
     rows_out: int
     deleted_rows_applied: int = 0
     columns_checked: int = 0
+    rows_in_order: int = 0
 
 
 class GroupReport(Document, frozen=True, kw_only=True):

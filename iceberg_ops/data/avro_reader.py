@@ -18,6 +18,7 @@ import pyarrow as pa
 from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_schema import FIELD_ID
 from iceberg_ops.data.arrow_values import bare_batch
+from iceberg_ops.data.batch_sizes import BATCH_BYTES
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
@@ -71,7 +72,7 @@ class AvroFile:
     def _records(self, start: int, length: int | None, batch_rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         position = 0
         rows: list[dict[str, Any]] = []
-        first = 0
+        first = size = 0
         try:
             for block in self._blocks:
                 # The sync marker before a block decides: the first block begins right after the header.
@@ -80,10 +81,13 @@ class AvroFile:
                 if inside:
                     first = first if rows else position
                     rows.extend(self._decoded(block))
+                    size += len(block.bytes_.getbuffer())  # type: ignore[attr-defined]
                 position += block.num_records
-                while len(rows) >= batch_rows:
-                    yield first, rows[:batch_rows]
-                    rows, first = rows[batch_rows:], first + batch_rows
+                while len(rows) >= batch_rows or (rows and size >= BATCH_BYTES):
+                    taken = rows[:batch_rows]
+                    yield first, taken
+                    size -= size * len(taken) // len(rows)
+                    rows, first = rows[batch_rows:], first + len(taken)
         except (ValueError, KeyError, EOFError, TypeError, IndexError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
         if rows:

@@ -177,9 +177,7 @@ def _delete_context(context: WriteContext, schema: Schema) -> WriteContext:
     properties = {k: v for k, v in context.properties.items() if not k.startswith(METRICS_COLUMN_PREFIX)}
     properties |= {_PREFIX + k.removeprefix(_DELETE_PREFIX): v for k, v in properties.items() if k.startswith(_DELETE_PREFIX)}
     properties[METRICS_DEFAULT.name] = "full"
-    return replace(
-        context, schema=schema, properties=properties, row_lineage=False, sort_order_id=None, default_sort_order=UNSORTED
-    )
+    return replace(context, schema=schema, properties=properties, row_lineage=False, sort_order=None, default_sort_order=UNSORTED)
 
 
 def write_deletion_vectors(

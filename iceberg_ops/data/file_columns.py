@@ -76,7 +76,7 @@ class ColumnIds:
             seen = _SEEN.get("columns")
             if seen is not None and source.equals(seen[1], check_metadata=True):
                 return seen[2]
-            if _any_ids(fields):
+            if has_ids(source):
                 _SEEN["columns"] = ((), source, found := _numbered(fields, None, children_mapped=False))
                 return found
         mapping = self.mapping
@@ -132,14 +132,24 @@ def _contradicts(fields: Sequence[MappedField], parent: int | None, schema: Sche
     return False
 
 
+def has_ids(source: pa.Schema) -> bool:
+    """Whether a file's columns carry field ids."""
+    return _any_ids(list(source))
+
+
 def _any_ids(fields: Sequence[pa.Field]) -> bool:
     return any(_id_of(f) is not None or _any_ids(child_arrow_fields(f.type)) for f in fields)
 
 
 def _lookup(fields: Sequence[MappedField]) -> dict[str, MappedField]:
-    """By every name; an exact name wins over one that differs in case (Hive lower-cases the names in its files)."""
+    """By every name; an exact name wins over one that differs in case (Hive lower-cases the names in its files). In lower case only
+    those names stand that mean one field: two fields whose names differ only in case are found by their exact names."""
     exact = {name: f for f in fields for name in f.names}
-    lowered = {name.lower(): f for f in fields for name in f.names}
+    owners: dict[str, set[int | None]] = {}
+    for f in fields:
+        for name in f.names:
+            owners.setdefault(name.lower(), set()).add(f.field_id)
+    lowered = {name.lower(): f for f in fields for name in f.names if len(owners[name.lower()]) == 1}
     return {**lowered, **exact}
 
 

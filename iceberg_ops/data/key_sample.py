@@ -7,7 +7,7 @@ harm).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from iceberg_ops.spec.schema import Schema
 _CHUNKS = 32
 """Row groups that are read."""
 _ROWS = 1 << 17
+_BYTES = 64 << 20
+"""Arrow bytes of a sample: of wide keys fewer rows are kept."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,10 @@ def key_sample(tasks: Sequence[FileScanTask], read: ReadContext, field_ids: Sequ
     context = key_columns(read, field_ids)
     chunks = [replace(task, deletes=(), start=start, length=length) for task in tasks for start, length in _row_groups(task)]
     chosen = [chunks[i] for i in np.unique(np.linspace(0, len(chunks) - 1, _CHUNKS).astype(np.int64))] if chunks else []
-    quota = -(-_ROWS // max(len(chosen), 1))
-    found = [_evenly(batches, quota) for chunk in chosen if (batches := list(read_task(chunk, context, io)))]
+    shares = max(len(chosen), 1)
+    found = [rows for chunk in chosen if (rows := _evenly(read_task(chunk, context, io), -(-_ROWS // shares), _BYTES // shares))]
     empty = pa.Table.from_batches([], pa.schema([]))
-    return KeySample(context.projected, pa.Table.from_batches([in_one(found)]) if found else empty)
+    return KeySample(context.projected, pa.Table.from_batches([in_one([b for rows in found for b in rows])]) if found else empty)
 
 
 def _row_groups(task: FileScanTask) -> list[tuple[int, int | None]]:
@@ -79,8 +81,20 @@ def _row_groups(task: FileScanTask) -> list[tuple[int, int | None]]:
     return [(start, None if end is None else end - start) for start, end in zip(starts, ends, strict=True)]
 
 
-def _evenly(batches: Sequence[pa.RecordBatch], rows: int) -> pa.RecordBatch:
-    whole = in_one(batches)
-    if whole.num_rows <= rows:
-        return whole
-    return whole.take(pa.array(np.linspace(0, whole.num_rows - 1, rows).astype(np.int64)))
+def _evenly(batches: Iterable[pa.RecordBatch], rows: int, bytes_: int) -> list[pa.RecordBatch]:
+    """Rows at even distances, between half of ``rows`` and ``rows`` of them (all, where there are fewer), or fewer of wide rows."""
+    picked: list[pa.RecordBatch] = []
+    count = size = offset = 0
+    step = 1
+    for batch in batches:
+        picked.append(batch.take(pa.array(np.arange(offset, batch.num_rows, step))))
+        offset = (offset - batch.num_rows) % step
+        count, size = count + picked[-1].num_rows, size + picked[-1].nbytes
+        while count > rows or (size > bytes_ and count > 1):
+            thin = in_one(picked)
+            # The first of every two stays, so that the distances stay even over what is still to come.
+            offset += step if count % 2 else 0
+            step *= 2
+            picked = [thin.take(pa.array(np.arange(0, count, 2)))]
+            count, size = picked[0].num_rows, picked[0].nbytes
+    return [b for b in picked if b.num_rows]

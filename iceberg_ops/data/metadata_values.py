@@ -93,9 +93,7 @@ def _constant(f: NestedField, task: FileScanTask, context: ReadContext) -> Any:
     if f.field_id == DELETED_ID:
         return False
     if f.field_id == PARTITION_ID and isinstance(f.type, StructType):
-        spec = context.specs[task.spec_id]
-        values = {p.field_id: v for p, v in zip(spec.fields, task.data_file.partition, strict=True)}
-        return tuple(values.get(p.field_id) for p in f.type.fields)
+        return context.partitions.values(task.spec_id, task.data_file.partition)
     raise _only_of_changes(f)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,9 +168,15 @@ class FileMetrics:
 
 
 def file_metrics(
-    footer: pq.FileMetaData, schema: Schema, config: MetricsConfig, observed: Observer, offsets: tuple[int, ...]
+    footer: pq.FileMetaData,
+    schema: Schema,
+    config: MetricsConfig,
+    observed: Observer,
+    offsets: tuple[int, ...],
+    *,
+    bounded: Collection[int] | None = None,
 ) -> FileMetrics:
-    """Metrics of a file from its footer and what was observed."""
+    """Metrics of a file from its footer and what was observed. ``bounded``: only these fields have bounds (None: all)."""
     sizes: dict[int, int] = {}
     values: dict[int, int] = {}
     nulls: dict[int, int] = {}
@@ -191,7 +197,9 @@ def file_metrics(
             nulls[field_id] = observed.null_counts[field_id]
         if mode.has_bounds and (box := observed.boxes.get(field_id)) is not None and (corners := box.corners()) is not None:
             lower[field_id], upper[field_id] = corners
-        elif mode.has_bounds and not leaf.repeated and (found := _bounds(leaf.field, chunks, observed)) is not None:
+        elif not mode.has_bounds or leaf.repeated or (bounded is not None and field_id not in bounded):
+            continue
+        elif (found := _bounds(leaf.field, chunks, observed)) is not None:
             low, high = _cut(leaf.field.type, found, mode.length)
             lower[field_id] = to_bytes(leaf.field.type, low)
             if high is not None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from iceberg_ops.data.arrow_values import bare_batch
+from iceberg_ops.data.batch_sizes import BATCH_BYTES, cut
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.data.orc_stripes import Stripe, stripes_of
 from iceberg_ops.errors import CorruptTableError
@@ -40,8 +41,11 @@ class OrcDataFile:
             for stripe in self._stripes(start, length):
                 batch = self._file.read_stripe(stripe.number, columns=names) if names else bare_batch(stripe.rows)
                 columns = pruned(self.columns, batch.schema)
+                position = stripe.first_row
                 for offset in range(0, batch.num_rows, batch_rows):
-                    yield stripe.first_row + offset, batch.slice(offset, batch_rows), columns
+                    for part in cut(batch.slice(offset, batch_rows), BATCH_BYTES):
+                        yield position, part, columns
+                        position += part.num_rows
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 

@@ -1,9 +1,10 @@
 """Parquet files as Arrow batches.
 
-Only the leaves asked for are decoded. A part of a file is the row groups whose first byte lies in it (spec: splits at row-group
-offsets), less those that a filter rules out by their statistics. Text that was stored in dictionaries stays in them: decoding it
-after deletes and filters took rows away is cheaper, and so is comparing a dictionary once. INT96 timestamps are read in
-microseconds. Local files are memory-mapped, small ones read at once; others are read through the FileIO.
+Only the leaves asked for are decoded, and of wide rows fewer at a time (``batch_sizes``). A part of a file is the row groups whose
+first byte lies in it (spec: splits at row-group offsets), less those that a filter rules out by their statistics. Text that was
+stored in dictionaries stays in them: decoding it after deletes and filters took rows away is cheaper, and so is comparing a
+dictionary once. INT96 timestamps are read in microseconds. Local files are memory-mapped, small ones read at once; others are
+read through the FileIO.
 
 Files that follow each other mostly are alike: a file is opened the way the last one had to be, and again only where that was wrong.
 What a file says about all of its kind (schema-wide notes apart) is worked out once; what its own chunks say is looked at each time.
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow_values import bare_batch
+from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
 from iceberg_ops.data.row_group_pruning import groups_that_may_match, runs
@@ -79,7 +81,12 @@ class ParquetDataFile:
         if groups:
             self._keep_in_dictionaries(metadata, leaves, groups)
         for run in runs(groups):
-            yield from self._run(run, leaves, batch_rows)
+            yield from self._run(run, leaves, self._rows_at_once(run, leaves, batch_rows))
+
+    def _rows_at_once(self, groups: Sequence[int], leaves: set[int], batch_rows: int) -> int:
+        """At most ``batch_rows``, fewer where rows are wide."""
+        encoded = {leaf for leaf, path in self._text_columns(leaves) if path in self._names}
+        return decoded_rows(self._file.metadata, leaves, groups, batch_rows, encoded)
 
     def _opened(self, io: FileIO) -> tuple[pq.ParquetFile, pa.Schema]:
         """The file, perhaps as the last one was read, and its schema without dictionaries."""

@@ -7,16 +7,18 @@ complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from iceberg_ops.config.properties import PARQUET_ROW_GROUP_SIZE_BYTES
 from iceberg_ops.data.arrow_schema import stored_schema
 from iceberg_ops.data.encoding_hints import decided, no_hints
 from iceberg_ops.data.metrics import Observer, file_metrics
+from iceberg_ops.data.one_schema import one_table
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.data.write_context import WriteContext
@@ -30,6 +32,10 @@ _UNKNOWN_RATIO = 1.0
 _TELLING_BYTES = 1 << 16
 """Fewer Arrow bytes say little: headers outweigh them."""
 _CLOSE_ENOUGH = 0.95
+_MOST_GROUP_BYTES = 256 << 20
+"""Arrow bytes of a row group: text that compresses well would otherwise be held in any amount."""
+_MOST_GROWTH = 4
+"""Rows are taken out of a dictionary only where that makes it at most so many times as large."""
 _FIRST_PART = 0.5
 """With the ratio unknown, a row group is written at this part of the target, to learn it."""
 
@@ -92,6 +98,7 @@ class ParquetFileWriter:
         self.buffered_bytes += batch.nbytes
         if (
             self._buffered_rows >= ROW_GROUP_ROWS
+            or self.buffered_bytes >= _MOST_GROUP_BYTES
             or self.buffered_bytes * (self.ratio or _UNKNOWN_RATIO) >= self._group_bytes
             or (self.ratio is None and self.buffered_bytes >= self._target * _FIRST_PART)
         ):
@@ -101,12 +108,13 @@ class ParquetFileWriter:
         """Write the buffered rows as one row group."""
         if not self._buffered_rows:
             return
-        table = _compact_dictionaries(one_type(self._rows))
-        self._observer.observe(table, self._groups)
+        table = _compact_dictionaries(one_table(self._rows))
         self._ensure_open(table)
         assert self._writer is not None
-        self._writer.write_table(_stored(table, self._schema), row_group_size=table.num_rows)
-        self._groups += 1
+        for group in _row_groups(table, self._schema):
+            self._observer.observe(group, self._groups)
+            self._writer.write_table(_stored(group, self._schema), row_group_size=group.num_rows)
+            self._groups += 1
         self._written = int(self._sink.tell())
         self._arrow_bytes += self.buffered_bytes
         self._rows, self._buffered_rows, self.buffered_bytes = [], 0, 0
@@ -160,7 +168,7 @@ class ParquetFileWriter:
 
 def encoded_size(rows: Sequence[pa.RecordBatch], context: WriteContext, hints: EncodingHints | None) -> int:
     """Bytes that canonical rows take as one row group, without a footer; nothing is kept."""
-    table = _compact_dictionaries(one_type(rows))
+    table = _compact_dictionaries(one_table(rows))
     schema = _with_dictionaries(stored_schema(context.file_schema), table.schema)
     sink = pa.MockOutputStream()
     with pq.ParquetWriter(sink, schema, **_options(context, hints, table)) as writer:
@@ -173,40 +181,40 @@ def _options(context: WriteContext, hints: EncodingHints | None, rows: pa.Table)
     return writer_options(context.properties, context.file_schema, decided(hints or no_hints(context.file_schema), rows))
 
 
-def one_type(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Batches whose text may be plain or in dictionaries, as one table: a column is a dictionary only if it is one everywhere."""
-    first = batches[0].schema
-    if all(b.schema.equals(first) for b in batches):
-        return pa.Table.from_batches(batches)
-    fields = []
-    for i, f in enumerate(first):
-        types = [b.schema.field(i).type for b in batches]
-        fields.append(f if all(t == f.type for t in types) else f.with_type(_value_type(f.type)))
-    schema = pa.schema(fields)
-    return pa.Table.from_batches([_cast(b, schema) for b in batches], schema)
-
-
-def _value_type(type_: pa.DataType) -> pa.DataType:
-    return type_.value_type if isinstance(type_, pa.DictionaryType) else type_
-
-
-def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [
-        c.dictionary_decode() if isinstance(c, pa.DictionaryArray) and not isinstance(f.type, pa.DictionaryType) else c
-        for c, f in zip(batch.columns, schema, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def _compact_dictionaries(table: pa.Table) -> pa.Table:
     """One dictionary per column, and only where it has fewer values than the column has rows: Arrow writes unused values too."""
     if not any(pa.types.is_dictionary(f.type) for f in table.schema):
         return table
     table = table.unify_dictionaries()
     for i, f in enumerate(table.schema):
-        if pa.types.is_dictionary(f.type) and len(table.column(i).chunk(0).dictionary) > table.num_rows // 2:
+        if pa.types.is_dictionary(f.type) and _is_large(table.column(i)):
             table = table.set_column(i, f.with_type(f.type.value_type), table.column(i).cast(f.type.value_type))
     return table
+
+
+def _is_large(column: pa.ChunkedArray) -> bool:
+    """Whether the dictionary has about as many values as the column has rows, and the rows' text is no larger than a few of it."""
+    values = column.chunk(0).dictionary
+    if len(values) <= len(column) // 2:
+        return False
+    if not (pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+        return True
+    return _decoded_bytes(column) <= _MOST_GROWTH * int(values.nbytes)
+
+
+def _decoded_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes of the text of a dictionary column's rows."""
+    return sum(pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0 for chunk in column.chunks)
+
+
+def _row_groups(table: pa.Table, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows as one row group; as several where columns must leave their dictionaries, because the file began without these."""
+    pairs = [(table.column(f.name), f.type) for f in schema]
+    plain = [c for c, type_ in pairs if pa.types.is_dictionary(c.type) and not pa.types.is_dictionary(type_)]
+    parts = max(1, -(-sum(map(_decoded_bytes, plain)) // _MOST_GROUP_BYTES))
+    rows = -(-table.num_rows // parts)
+    for start in range(0, table.num_rows, rows):
+        yield table.slice(start, rows)
 
 
 def _with_dictionaries(stored: pa.Schema, rows: pa.Schema) -> pa.Schema:

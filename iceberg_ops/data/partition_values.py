@@ -14,11 +14,31 @@ from iceberg_ops.data.arrow_values import array_of, values_of
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.transform_functions import apply
 from iceberg_ops.spec.transforms import Transform
-from iceberg_ops.spec.types import INT, LONG, STRING, IcebergType
+from iceberg_ops.spec.types import INT, LONG, STRING, DecimalType, IcebergType
+
+_WIDEST_DECIMAL = 76
 
 
 def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array:
-    """The transform's values for a canonical column of type ``source``. Raises UnsupportedError for an unknown transform."""
+    """The transform's values for a canonical column of type ``source``.
+
+    Raises UnsupportedError for an unknown transform, DataError for a value that the transform's type does not hold.
+    """
+    found = sortable(transform, source, array)
+    wanted = arrow_type(transform.result_type(source))
+    values = found.type.value_type if isinstance(found, pa.DictionaryArray) else found.type
+    if values == wanted:
+        return found
+    try:
+        # What lies below the least whole number wraps around, as in Iceberg Java.
+        return found.cast(wanted, safe=not (transform.name == "truncate" and pa.types.is_integer(wanted)))
+    except pa.ArrowInvalid as e:
+        raise DataError(f"{transform} of a value of type {source} lies outside {transform.result_type(source)}: {e}") from None
+
+
+def sortable(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array:
+    """The transform's values in a type that is wide enough for all of them: what rows are ordered by. Raises UnsupportedError for
+    an unknown transform."""
     if not transform.is_known:
         raise UnsupportedError(
             f"not supported: values of transform {transform}, because this version of the spec does not define it"
@@ -26,20 +46,18 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
     if isinstance(array, pa.DictionaryArray):
         if transform.is_identity:
             return array
-        return transformed(transform, source, array.dictionary).take(array.indices)
+        return sortable(transform, source, array.dictionary).take(array.indices)
     if transform.is_identity:
         return array
-    result = arrow_type(transform.result_type(source))
     if transform.is_void:
-        return pa.nulls(len(array), result)
+        return pa.nulls(len(array), arrow_type(transform.result_type(source)))
     if (fast := _fast(transform, source, array)) is not None:
         return fast
     encoded = distinct(array)
     values = [apply(transform, source, v) for v in values_of(source, encoded.dictionary)]
-    try:
-        return array_of(transform.result_type(source), values).take(encoded.indices)
-    except pa.ArrowInvalid as e:
-        raise DataError(f"{transform} of a value lies outside {source}: {e}") from None
+    if isinstance(source, DecimalType) and transform.name == "truncate":
+        return pa.array(values, pa.decimal256(_WIDEST_DECIMAL, source.scale)).take(encoded.indices)
+    return array_of(transform.result_type(source), values).take(encoded.indices)
 
 
 def distinct(array: pa.Array) -> pa.DictionaryArray:
@@ -51,12 +69,11 @@ def distinct(array: pa.Array) -> pa.DictionaryArray:
 
 def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array | None:
     width = transform.parameter or 1
-    if transform.name == "truncate" and source in (INT, LONG) and width < 1 << 31:
+    if transform.name == "truncate" and source in (INT, LONG):
         values = array.cast(pa.int64())
         remainder = pc.subtract(values, pc.multiply(pc.divide(values, width), width))
         shifted = pc.if_else(pc.less(remainder, 0), pc.add(remainder, width), remainder)
-        # What lies below the type's least value wraps around, as in Iceberg Java.
-        return pc.subtract(values, shifted).cast(array.type, safe=False)
+        return pc.subtract(values, shifted)
     if transform.name == "truncate" and source == STRING:
         return pc.utf8_slice_codeunits(array, 0, width)
     if transform.name in ("day", "hour") and pa.types.is_timestamp(array.type):
@@ -65,5 +82,5 @@ def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Arra
         values = array.view(pa.int64())
         quotient = pc.divide(values, unit)
         floored = pc.subtract(quotient, pc.cast(pc.less(values, pc.multiply(quotient, unit)), pa.int64()))
-        return floored.cast(pa.int32()).cast(arrow_type(transform.result_type(source)))
+        return floored if transform.name == "hour" else floored.cast(pa.int32()).cast(pa.date32())
     return None

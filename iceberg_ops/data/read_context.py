@@ -24,6 +24,7 @@ from iceberg_ops.spec.metadata_columns import (
     partition_column,
 )
 from iceberg_ops.spec.name_mapping import NameMapping
+from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -74,7 +75,7 @@ class ReadContext:
         if name in METADATA_COLUMNS:
             return METADATA_COLUMNS[name]
         if name == "_partition":
-            return partition_column(self.partition_type)
+            return partition_column(self.partitions.type)
         known = ", ".join(f.name for f in self.table_schema.fields)
         raise SchemaError(f"no column named {name!r}: the columns are {known}")
 
@@ -89,13 +90,9 @@ class ReadContext:
         return tuple(f for f in self.projected.fields if f.field_id <= HIGHEST_USER_FIELD_ID or f.field_id in _LINEAGE)
 
     @cached_property
-    def partition_type(self) -> StructType:
-        """The union of all specs' partition fields, by partition field id (what ``_partition`` shows)."""
-        found: dict[int, NestedField] = {}
-        for _, spec in sorted(self.specs.items()):
-            for f in spec.partition_type(self.known_fields):
-                found[f.field_id] = f
-        return StructType(tuple(found[i] for i in sorted(found)))
+    def partitions(self) -> PartitionUnion:
+        """The union of all specs' partition fields: what ``_partition`` shows."""
+        return partition_union(self.specs.values(), self.known_fields)
 
     @cached_property
     def column_ids(self) -> ColumnIds:

@@ -6,7 +6,7 @@ Spark executor. Nothing is committed here, and nothing is planned: which files m
 and the result is checked and committed by iceberg_ops.actions.
 
 The rule upheld: the certificate. Live rows read (after deletes) and rows written are counted apart, and so are the nulls of every
-leaf column; the caller commits only when both sides agree.
+leaf column; of a sort, also the rows that were found to be in order when they were written. The caller commits only when all agree.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class GroupResult:
     partition together) and the certificate's figures.
 
     ``null_counts_in`` and ``null_counts_out`` go from field id to nulls among live rows read, and among rows written;
-    ``deleted_rows_applied`` counts rows of the input files that deletes removed. ``bytes_in`` is what the tasks' files hold,
+    ``deleted_rows_applied`` counts rows of the input files that deletes removed. ``rows_in_order`` counts the rows written that
+    were found to follow the one before them in the order asked for; 0 where none was. ``bytes_in`` is what the tasks' files hold,
     ``bytes_out`` what was written.
     """
 
@@ -118,6 +119,7 @@ class GroupResult:
     rows_in: int
     rows_out: int
     deleted_rows_applied: int = 0
+    rows_in_order: int = 0
     null_counts_in: Mapping[int, int] = field(default_factory=dict)
     null_counts_out: Mapping[int, int] = field(default_factory=dict)
     bytes_in: int = 0
@@ -156,14 +158,17 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     tasks = [task_from_json(task) for task in work.tasks]
     tally = Tally(read.projected, bytes_in=sum(task.data_bytes for task in tasks))
     spilled: list[int] = []
-    rows = ordered(work, read.projected, tally.counted(rows_of(tasks, work, read, io, tally.read)), io, spilled=spilled)
+    make = keys_of_work(work, read.projected, io)
+    rows = ordered(work, make, tally.counted(rows_of(tasks, work, read, io, tally.read)), spilled=spilled)
     if tally.bytes_in > _AHEAD_BYTES:
         rows = ahead(rows, _WAITING_BYTES, lambda batch: int(batch.nbytes))
-    writer = writer_of(work, io, tasks)
+    writer = writer_of(work, io, tasks, make)
     try:
         for batch in rows:
             writer.write_canonical(batch)
-        return verified(work, tally, writer.close(), round((time.monotonic() - begun) * 1000), spilled)
+        added = writer.close()
+        tally.in_order = writer.rows_in_order
+        return verified(work, tally, added, round((time.monotonic() - begun) * 1000), spilled)
     except BaseException:
         rows.close()
         writer.abort()
@@ -173,11 +178,12 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
 def verified(
     work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_ms: int, spilled: Sequence[int] = ()
 ) -> GroupResult:
-    """The result. Raises VerificationError where what was read and what was written disagree; the caller then deletes the files."""
+    """The result. Raises VerificationError where what was read and what was written disagree, or a sort wrote rows that were not
+    found to be in order; the caller then deletes the files."""
     result = _result(work, tally, added, duration_ms, spilled)
-    if not result.is_balanced:
+    if not result.is_balanced or (work.is_sorted and result.rows_in_order != result.rows_out):
         raise VerificationError(
-            f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, "
+            f"group {work.group_id}: {result.rows_in} rows read, {result.rows_out} written, {result.rows_in_order} in order, "
             f"nulls read {dict(result.null_counts_in)}, nulls written {dict(result.null_counts_out)}: its files are deleted"
         )
     return result
@@ -191,13 +197,21 @@ def rows_of(
     yield from together(chain.from_iterable(files), min(MOST_BYTES, work.memory_limit_bytes // _PARTS))
 
 
-def writer_of(work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask]) -> RollingWriter | PartitionedWriter:
-    """Writes the work's output, encoded as the files of ``tasks`` suggest."""
+def writer_of(
+    work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask], order: KeyMaker | None
+) -> RollingWriter | PartitionedWriter:
+    """Writes the work's output, encoded as the files of ``tasks`` suggest; its rows must be in ``order``."""
     write = WriteContext.from_json(work.write)
     hints = hints_for(io, tasks, write.file_schema)
     if work.partition is None:
         return PartitionedWriter(
-            write, io, operation_id=work.operation_id, task_id=work.task_id, target_size=work.target_file_size, hints=hints
+            write,
+            io,
+            operation_id=work.operation_id,
+            task_id=work.task_id,
+            target_size=work.target_file_size,
+            hints=hints,
+            order=order,
         )
     return RollingWriter(
         write,
@@ -206,18 +220,26 @@ def writer_of(work: GroupWork, io: FileIO, tasks: Sequence[FileScanTask]) -> Rol
         names=FileNames(work.task_id, work.operation_id),
         target_size=work.target_file_size,
         hints=hints,
+        order=order,
     )
 
 
-def ordered(
-    work: GroupWork, schema: Schema, batches: Iterable[pa.RecordBatch], io: FileIO, *, spilled: list[int] | None = None
-) -> Generator[pa.RecordBatch]:
-    """Batches of ``schema`` (columns after those are carried along) in the order the work asks for; see ``sort_batches``."""
+def keys_of_work(work: GroupWork, schema: Schema, io: FileIO) -> KeyMaker | None:
+    """Makes the keys of canonical batches of ``schema``; None: the work's rows keep the order of its tasks."""
     if not work.is_sorted:
+        return None
+    return key_maker(work, schema, key_sample_of(work, io) if work.zorder_columns else None)
+
+
+def ordered(
+    work: GroupWork, make: KeyMaker | None, batches: Iterable[pa.RecordBatch], *, spilled: list[int] | None = None
+) -> Generator[pa.RecordBatch]:
+    """Batches of the schema that ``make`` is for (columns after those are carried along) in the order the work asks for; see
+    ``sort_batches``."""
+    if make is None:
         yield from batches
         return
-    sample = key_sample_of(work, io) if work.zorder_columns else None
-    yield from sort_batches(batches, key_maker(work, schema, sample), work.memory_limit_bytes, spilled=spilled)
+    yield from sort_batches(batches, make, work.memory_limit_bytes, spilled=spilled)
 
 
 def key_sample_of(work: GroupWork, io: FileIO) -> KeySample:
@@ -250,12 +272,14 @@ def _field_id(schema: Schema, name: str) -> int:
 
 
 class Tally:
-    """Rows and nulls of what was read, counted before anything is done with it."""
+    """Rows and nulls of what was read, counted before anything is done with it; and how many rows were written in order."""
 
     def __init__(self, schema: Schema, *, bytes_in: int = 0, rows: int = 0, nulls: Mapping[int, int] | None = None) -> None:
         self.bytes_in = bytes_in
         self.schema = schema
         self.rows = rows
+        self.in_order = 0
+        """Rows written that were found to be in order."""
         self.read = ReadCounts()
         self.nulls: dict[int, int] = dict(nulls or {})
 
@@ -288,6 +312,7 @@ def _result(work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_m
         rows_in=tally.rows,
         rows_out=sum(f.record_count for f in added),
         deleted_rows_applied=tally.read.deleted,
+        rows_in_order=tally.in_order,
         null_counts_in=tally.nulls,
         null_counts_out=nulls,
         bytes_in=tally.bytes_in,

@@ -20,7 +20,7 @@ from iceberg_ops.data.key_sample import key_columns
 from iceberg_ops.data.position_deletes import deleted_positions
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.rewrite import READ_ROWS, GroupResult, GroupWork, key_ids, ordered
+from iceberg_ops.data.rewrite import READ_ROWS, GroupResult, GroupWork, key_ids, keys_of_work, ordered
 from iceberg_ops.data.sort_keys import column_of, comparable
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import identity_of, split_by_partition
@@ -51,7 +51,7 @@ def places_of_rows(work: GroupWork, result: GroupResult, io: FileIO) -> npt.NDAr
     if not work.is_sorted and not is_split:
         return None
     read = _key_context(work, write)
-    rows = ordered(work, read.projected, _numbered(work, read, io), io)
+    rows = ordered(work, keys_of_work(work, read.projected, io), _numbered(work, read, io))
     if is_split:
         sources = _by_partition(rows, replace(write, schema=read.projected, row_lineage=False), added)
     else:
@@ -122,10 +122,14 @@ def _like_the_new_files(
 
 def _same_keys(a: pa.RecordBatch, b: pa.RecordBatch, schema: Schema, ids: Sequence[int]) -> bool:
     for field_id in ids:
-        left, right = (column_of(batch, schema, field_id)[0] for batch in (a, b))
+        left, right = (_decoded(column_of(batch, schema, field_id)[0]) for batch in (a, b))
         if not left.is_null().equals(right.is_null()) or not comparable(left).equals(comparable(right)):
             return False
     return True
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
 def _by_partition(rows: Iterator[pa.RecordBatch], context: WriteContext, added: Sequence[DataFile]) -> list[Positions]:

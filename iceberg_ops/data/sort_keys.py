@@ -2,7 +2,8 @@
 
 Every sort field becomes at most two key columns: whether the value is null, where that decides anything, and the value itself made
 comparable: floats as integers in their total order (-0.0 before 0.0, NaN last, as the spec asks), so that neither NaN nor null
-depends on what a sort kernel does with them.
+depends on what a sort kernel does with them. Text that is stored in a dictionary stays in it: rows are compared by the rank of
+their value in the dictionary, because the decoded text of many rows can be far larger than memory.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.data.partition_values import sortable
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder
 from iceberg_ops.spec.types import IcebergType, StructType
 
 Keys = list[tuple[pa.Array, str]]
-"""Key columns, each "ascending" or "descending", the weightiest first."""
+"""Key columns, each "ascending" or "descending", the weightiest first. Text may be in a dictionary."""
 KeyMaker = Callable[[pa.RecordBatch], Keys]
 _PACKED_BITS, _MASK = 64, (1 << 64) - 1
 
@@ -50,7 +51,7 @@ def order_keys(schema: Schema, order: SortOrder) -> KeyMaker:
         keys: Keys = []
         for f in order.fields:
             array, type_ = column_of(batch, schema, f.source_id)
-            array = transformed(f.transform, type_, array)
+            array = sortable(f.transform, type_, array)
             direction = "ascending" if f.direction is SortDirection.ASC else "descending"
             nulls_first = f.null_order is NullOrder.NULLS_FIRST
             keys.append((pc.cast(array.is_null(), pa.int8()), "descending" if nulls_first else "ascending"))
@@ -63,7 +64,7 @@ def order_keys(schema: Schema, order: SortOrder) -> KeyMaker:
 def comparable(array: pa.Array) -> pa.Array:
     """The values in a form whose natural order is the format's; nulls become some value (their flag decides)."""
     if isinstance(array, pa.DictionaryArray):
-        return _ranks(array)
+        return _comparable_dictionary(array)
     type_ = array.type
     if pa.types.is_floating(type_):
         return pa.array(total_order(np.asarray(array.cast(pa.float64()).fill_null(0.0))))
@@ -84,16 +85,40 @@ def comparable(array: pa.Array) -> pa.Array:
     return array.fill_null(0)
 
 
+def _comparable_dictionary(array: pa.DictionaryArray) -> pa.Array:
+    """The same dictionary with comparable values, and one more for null rows: the same in every batch."""
+    nothing = pa.nulls(1, array.dictionary.type)
+    values = comparable(pa.concat_arrays([array.dictionary, nothing]))
+    return pa.DictionaryArray.from_arrays(array.indices.cast(pa.int64()).fill_null(len(array.dictionary)), values)
+
+
+def ranked(array: pa.Array) -> pa.Array:
+    """A comparable column whose dictionary, if it has one, is replaced by the ranks of its values. Ranks of two columns do not
+    compare."""
+    if not isinstance(array, pa.DictionaryArray):
+        return array
+    encoded = array.dictionary.dictionary_encode()
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary), np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return pa.array(rank[np.asarray(encoded.indices)][np.asarray(array.indices)])
+
+
+def joined(array: pa.Array, more: pa.Array) -> pa.Array:
+    """One key column after the other; ``more`` is small."""
+    if isinstance(more, pa.DictionaryArray):
+        more = more.dictionary_decode()
+    if not isinstance(array, pa.DictionaryArray):
+        return pa.concat_arrays([array, more.cast(array.type)])
+    values = pa.concat_arrays([array.dictionary, more.cast(array.dictionary.type)])
+    places = pa.array(np.arange(len(more)) + len(array.dictionary), pa.int64())
+    return pa.DictionaryArray.from_arrays(pa.concat_arrays([array.indices.cast(pa.int64()), places]), values)
+
+
 def total_order(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Doubles as integers of the same order: -Infinity < ... < -0.0 < 0.0 < ... < Infinity < NaN (every NaN the same)."""
     bits = np.where(np.isnan(values), np.nan, values).view(np.int64)
     return bits ^ ((bits >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
-
-
-def _ranks(array: pa.DictionaryArray) -> pa.Array:
-    """Values of one dictionary compared by rank would not compare across batches: decode. Sorting decoded text costs its bytes
-    once."""
-    return comparable(array.dictionary_decode())
 
 
 def sorted_indices(keys: Keys) -> pa.Array:
@@ -102,6 +127,7 @@ def sorted_indices(keys: Keys) -> pa.Array:
     Whole-number keys that fit into 64 bits together are sorted as one number: four times as fast, and sorted runs that were
     concatenated are merged instead of sorted.
     """
+    keys = [(ranked(array), direction) for array, direction in keys]
     packed = packed_keys(keys)
     if packed is not None:
         return pa.array(np.argsort(packed, kind="stable"))

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from iceberg_ops.data.external_sort import Run, in_one, in_pieces, merged, slices_of
+from iceberg_ops.data.batch_sizes import dictionary_bytes, own_bytes
+from iceberg_ops.data.external_sort import Run, in_one, in_pieces, merged, run_batch_bytes, slices_of
 from iceberg_ops.data.key_sample import KeySample, key_columns
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
@@ -36,7 +37,7 @@ from iceberg_ops.data.rewrite import (
     verified,
     writer_of,
 )  # fmt: skip
-from iceberg_ops.data.sort_keys import Keys, sorted_indices
+from iceberg_ops.data.sort_keys import Keys, joined, sorted_indices
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import VerificationError
@@ -57,9 +58,10 @@ _RANGE_TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class SortedPart:
-    """What stage 1 made of a part: ``runs`` are (location, first batch of each range and the end); counts as in GroupResult."""
+    """What stage 1 made of a part: ``runs`` are (location, first batch of each range and the end, Arrow bytes of the largest
+    batch); counts as in GroupResult."""
 
-    runs: tuple[tuple[str, tuple[int, ...]], ...]
+    runs: tuple[tuple[str, tuple[int, ...], int], ...]
     run_rows: tuple[int, ...]
     rows: int
     deleted: int
@@ -114,7 +116,7 @@ class StagedSort:
         few = replace(self.work, tasks=self.work.tasks[::step][:_RANGE_TASKS])
         found = []
         for i in range(self.work.ranges):
-            shares = [(location, firsts[i], firsts[i + 1]) for location, firsts in runs if firsts[i] < firsts[i + 1]]
+            shares = [(place, firsts[i], firsts[i + 1], largest) for place, firsts, largest in runs if firsts[i] < firsts[i + 1]]
             if shares:
                 size = self.work.range_file_size or self.work.target_file_size
                 named = replace(few, task_id=f"{self.work.task_id}-{i:05d}", target_file_size=size)
@@ -124,7 +126,8 @@ class StagedSort:
     def result(self, ranges: Sequence[str]) -> GroupResult:
         """The group's result from stage 2's answers in order. Raises VerificationError; what was written is then deleted."""
         parts = self._sorted
-        added = [data_file_from_dict(found) for text in ranges for found in json.loads(text)]
+        answers = [json.loads(text) for text in ranges]
+        added = [data_file_from_dict(found) for files, _ in answers for found in files]
         nulls: dict[int, int] = {}
         for part in parts:
             for field_id, n in part.nulls.items():
@@ -132,6 +135,7 @@ class StagedSort:
         schema, size = ReadContext.from_json(self.work.read).projected, sum(task_from_json(t).data_bytes for t in self.work.tasks)
         tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=nulls)
         tally.read.deleted = sum(p.deleted for p in parts)
+        tally.in_order = sum(in_order for _, in_order in answers)
         spilled = [rows for part in parts for rows in part.run_rows]
         try:
             return verified(self.work, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
@@ -159,11 +163,12 @@ def sort_part(text: str) -> str:
     tally = Tally(read.projected)
     tasks = [task_from_json(task) for task in work.tasks]
     runs, rows = [], []
-    for held, _ in in_pieces(tally.counted(rows_of(tasks, work, read, io, tally.read)), work.memory_limit_bytes):
+    for held in in_pieces(tally.counted(rows_of(tasks, work, read, io, tally.read)), work.memory_limit_bytes):
         whole = in_one(held)
         held.clear()
         location = f"{folder}/{work.operation_id}-{uuid.uuid4()}.arrow"
-        runs.append((location, _write_run(whole, make(whole), bounds, io, location)))
+        most = run_batch_bytes(work.memory_limit_bytes)
+        runs.append((location, *_write_run(whole, make(whole), bounds, io, location, most)))
         rows.append(whole.num_rows)
     return json.dumps([runs, rows, tally.rows, tally.read.deleted, tally.nulls])
 
@@ -174,12 +179,14 @@ def write_range(text: str) -> str:
     work = GroupWork.from_json(work_text)
     io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
     make = key_maker(work, read.projected, _sample(work, read, io, folder))
-    rows = ahead(merged([Run(_opened(io, location), first, end) for location, first, end in shares], make))
-    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks])
+    runs = [_opened(io, *share) for share in shares]
+    rows = ahead(merged(runs, make, work.memory_limit_bytes))
+    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks], make)
     try:
         for batch in rows:
             writer.write_canonical(batch)
-        return json.dumps([data_file_to_dict(f) for f in writer.close()])
+        files = [data_file_to_dict(f) for f in writer.close()]
+        return json.dumps([files, writer.rows_in_order])
     except BaseException:
         rows.close()
         writer.abort()
@@ -204,47 +211,50 @@ def range_bounds(make: Any, sample: KeySample, ranges: int) -> Keys:
     """The last key of each range but the last, evenly spread over the sample."""
     if not sample.rows.num_rows:
         return []
-    keys: Keys = make(sample.rows.combine_chunks().to_batches()[0])
+    keys: Keys = make(in_one(sample.rows.to_batches()))
     order = np.asarray(sorted_indices(keys))
     picked = pa.array(order[[len(order) * (i + 1) // ranges for i in range(ranges - 1)]].astype(np.int64))
     return [(array.take(picked), direction) for array, direction in keys]
 
 
-def _write_run(whole: pa.RecordBatch, keys: Keys, bounds: Keys, io: FileIO, location: str) -> tuple[int, ...]:
-    """Write the rows in key order, batches ending at the bounds; the first batch of each range, and the end."""
+def _write_run(
+    whole: pa.RecordBatch, keys: Keys, bounds: Keys, io: FileIO, location: str, most_bytes: int
+) -> tuple[tuple[int, ...], int]:
+    """Write the rows in key order, batches ending at the bounds; the first batch of each range and the end, and the Arrow bytes of
+    the largest batch."""
     rows = whole.num_rows
-    both = [
-        (pa.chunked_array([array, bound.cast(array.type)]).combine_chunks(), direction)
-        for (array, direction), (bound, _) in zip(keys, bounds, strict=True)
-    ]
+    both = [(joined(array, bound), direction) for (array, direction), (bound, _) in zip(keys, bounds, strict=True)]
     order = np.asarray(sorted_indices(both)).astype(np.int64)
     # A bound sorts behind the rows of its own key, because it was put behind all rows.
     places = np.flatnonzero(order >= rows)
     ends = [*(places - np.arange(len(places))), rows]
     order = order[order < rows]
-    firsts, start, written = [0], 0, 0
+    firsts, start, written, largest = [0], 0, 0, 0
     with (
         io.open_output(location) as output,
         pa.BufferedOutputStream(pa.PythonFile(output, "w"), _BUFFER_BYTES) as sink,
         pa.ipc.new_file(sink, whole.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
     ):
         for end in ends:
-            for batch in slices_of(whole, order[start:end], _BATCH_ROWS):
+            for batch in slices_of(whole, order[start:end], _BATCH_ROWS, most_bytes):
                 writer.write_batch(batch)
                 written += 1
+                largest = max(largest, own_bytes(batch))
             firsts.append(written)
             start = end
-    return tuple(firsts)
+    return tuple(firsts), largest + dictionary_bytes(whole)
 
 
-def _opened(io: FileIO, location: str) -> Any:
+def _opened(io: FileIO, location: str, first: int, end: int, largest: int) -> Run:
+    """A range's share of a run: its batches from ``first`` to ``end`` (exclusive)."""
     local = io.local_path(location)
-    return pa.ipc.open_file(pa.memory_map(local) if local is not None else pa.PythonFile(io.open_input(location), "r"))
+    file = pa.ipc.open_file(pa.memory_map(local) if local is not None else pa.PythonFile(io.open_input(location), "r"))
+    return Run(map(file.get_batch, range(first, end)), file.schema, end - first, largest)
 
 
 def _part_from(text: str) -> SortedPart:
     runs, run_rows, rows, deleted, nulls = json.loads(text)
-    located = tuple((location, tuple(firsts)) for location, firsts in runs)
+    located = tuple((location, tuple(firsts), largest) for location, firsts, largest in runs)
     return SortedPart(located, tuple(run_rows), rows, deleted, {int(k): n for k, n in nulls.items()})
 
 

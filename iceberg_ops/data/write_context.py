@@ -38,16 +38,16 @@ _ENTROPY_BITS, _DIRECTORY_BITS, _DIRECTORIES = 20, 4, 3
 
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
-    """``schema`` is the table's, ``spec`` the partition spec of new files; ``sort_order_id`` is recorded on files whose rows are in
-    that order (None: not sorted). With ``row_lineage`` files also hold ``_row_id`` and ``_last_updated_sequence_number``, which is
-    how a rewrite keeps them (LINEAGE-07)."""
+    """``schema`` is the table's, ``spec`` the partition spec of new files; ``sort_order`` is recorded on files, whose rows must be
+    in that order (None: in any order). With ``row_lineage`` files also hold ``_row_id`` and
+    ``_last_updated_sequence_number``, which is how a rewrite keeps them (LINEAGE-07)."""
 
     schema: Schema
     spec: PartitionSpec
     properties: Mapping[str, str] = field(default_factory=dict)
     table_location: str
     format_version: int = 2
-    sort_order_id: int | None = None
+    sort_order: SortOrder | None = None
     default_sort_order: SortOrder = UNSORTED
     row_lineage: bool = False
     specs: Mapping[int, PartitionSpec] = field(default_factory=dict)
@@ -67,13 +67,16 @@ class WriteContext:
             raise UnsupportedError(
                 f"not supported: writing with partition transform {unknown[0]}, because its values are not defined"
             )
+        order = None if sort_order_id is None else metadata.sort_orders_by_id.get(sort_order_id)
+        if sort_order_id is not None and order is None:
+            raise CorruptTableError(f"table {metadata.location}: sort order {sort_order_id} is not in the metadata")
         return cls(
             schema=metadata.schema,
             spec=spec,
             properties=metadata.properties,
             table_location=metadata.location,
             format_version=metadata.format_version,
-            sort_order_id=sort_order_id,
+            sort_order=order,
             default_sort_order=metadata.sort_order,
             row_lineage=row_lineage,
             specs=metadata.specs_by_id,
@@ -95,6 +98,11 @@ class WriteContext:
         for schema in (*sorted(self.schemas, key=lambda s: s.schema_id), self.schema):
             found.update(schema.fields_by_id)
         return found
+
+    @property
+    def sort_order_id(self) -> int | None:
+        """What files record."""
+        return None if self.sort_order is None else self.sort_order.order_id
 
     @cached_property
     def file_schema(self) -> Schema:
@@ -155,7 +163,7 @@ class WriteContext:
             "properties": dict(self.properties),
             "table-location": self.table_location,
             "format-version": self.format_version,
-            "sort-order-id": self.sort_order_id,
+            "sort-order": None if self.sort_order is None else sort_order_to_dict(self.sort_order),
             "default-sort-order": sort_order_to_dict(self.default_sort_order),
             "row-lineage": self.row_lineage,
             "specs": [spec_to_dict(s) for s in self.specs.values()],
@@ -171,7 +179,7 @@ class WriteContext:
             properties=found["properties"],
             table_location=found["table-location"],
             format_version=found["format-version"],
-            sort_order_id=found["sort-order-id"],
+            sort_order=None if found["sort-order"] is None else sort_order_from_dict(found["sort-order"]),
             default_sort_order=sort_order_from_dict(found["default-sort-order"]),
             row_lineage=found["row-lineage"],
             specs={s.spec_id: s for s in map(spec_from_dict, found["specs"])},

@@ -4,8 +4,8 @@ Rows are buffered to row groups of about a million rows (or ``write.parquet.row-
 files come out near the target. Files are named by ``file_names``. What was written belongs to the table's next commit only once
 ``close`` returned it; ``abort`` deletes what this writer created.
 
-Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), and every column of the table is in every file
-(DEFAULT-03).
+Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), every column of the table is in every file
+(DEFAULT-03), and the rows of a file that records a sort order are in it (SORT-05): a file that is not is never completed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES
+from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.avro_writer import AvroFileWriter
 from iceberg_ops.data.conform import conform
@@ -27,11 +28,14 @@ from iceberg_ops.data.open_files import most_open_files
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
 from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.data.row_order import RowOrder
+from iceberg_ops.data.sort_keys import KeyMaker, order_keys
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, SchemaError, VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.partitioning import PartitionField, partition_field_type
 
 MOST_BUFFERED_BYTES = 512 << 20
 """Fan-out writes out its largest buffers when all buffers together hold more than this. An open file costs about 30 KiB besides."""
@@ -84,9 +88,15 @@ class RollingWriter:
         target_size: int | None = None,
         hints: EncodingHints | None = None,
         created: OwnFiles | None = None,
+        order: KeyMaker | None = None,
     ) -> None:
+        """``order``: the keys of an order that rows must be in, beside that of ``context.sort_order``."""
         self._context, self._io, self._hints = context, io, hints
         self._created = created or OwnFiles(io)
+        self._order = order or claimed_order(context)
+        self._check: RowOrder | None = None
+        self.rows_in_order = 0
+        """Rows that were found to be in that order; 0 where there is none."""
         self._partition = tuple(partition)
         self._names = names or FileNames("00000", "data")
         self._target = target_size or TARGET_FILE_SIZE_BYTES.of(context.properties)
@@ -115,10 +125,19 @@ class RollingWriter:
                 self._current = self._open()
             rest = batch.slice(start)
             rows = self._current.rows_that_fit(rest)
-            self._current.write(rest.slice(0, rows))
+            self._write(self._current, rest.slice(0, rows))
             start += rows
             if self._current.is_full:
                 self.end_file()
+
+    def _write(self, file: FileWriter, rows: pa.RecordBatch) -> None:
+        if self._check is not None:
+            if not self._check.holds(rows):
+                raise VerificationError(
+                    f"file {file.location}: its rows are not in the sort order that it would record: nothing was committed"
+                )
+            self.rows_in_order += rows.num_rows
+        file.write(rows)
 
     def flush(self) -> None:
         """Write out what is buffered, as a row group of its own."""
@@ -153,6 +172,7 @@ class RollingWriter:
 
     def _open(self) -> FileWriter:
         form = self._context.file_format
+        self._check = None if self._order is None else RowOrder(self._order)
         location = self._context.location_of(self._partition, self._names.next(f".{form.value}"))
         if form is FileFormat.AVRO:
             return AvroFileWriter(self._context, self._io, location, self._partition, self._target, self._created)
@@ -180,11 +200,13 @@ class PartitionedWriter:
         fanout: bool = True,
         target_size: int | None = None,
         hints: EncodingHints | None = None,
+        order: KeyMaker | None = None,
         most_buffered_bytes: int = MOST_BUFFERED_BYTES,
         most_open: int | None = None,
         created: OwnFiles | None = None,
     ) -> None:
-        self._context, self._io, self._fanout = context, io, fanout
+        """``order`` as for ``RollingWriter``, of each partition's rows."""
+        self._context, self._io, self._fanout, self._order = context, io, fanout, order
         self._most_buffered = most_buffered_bytes
         self._most_open = most_open or most_open_files()
         self._created = created or OwnFiles(io)
@@ -196,6 +218,8 @@ class PartitionedWriter:
         self._open: dict[int, RollingWriter] = {}
         """Writers with an open file by identity, the one that was written to longest ago first."""
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
+        self.rows_in_order = 0
+        """As for ``RollingWriter``, known once ``close`` returned."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises DataError for rows that do not fit the table."""
@@ -232,8 +256,13 @@ class PartitionedWriter:
         """Complete all files; everything written."""
         files = [f for done in self._closed.values() for f in done]
         for writer in self._writers.values():
-            files.extend(writer.close())
+            files.extend(self._complete(writer))
         self._writers, self._open = {}, {}
+        return files
+
+    def _complete(self, writer: RollingWriter) -> list[DataFile]:
+        files = writer.close()
+        self.rows_in_order += writer.rows_in_order
         return files
 
     def abort(self) -> None:
@@ -252,7 +281,7 @@ class PartitionedWriter:
             raise DataError(f"rows are not clustered by partition: {partition} comes again after another one")
         if not self._fanout:
             for done, writer in self._writers.items():
-                self._closed[done] = writer.close()
+                self._closed[done] = self._complete(writer)
             self._writers, self._open = {}, {}
         made = RollingWriter(
             self._context,
@@ -262,9 +291,15 @@ class PartitionedWriter:
             target_size=self._target,
             hints=self.hints,
             created=self._created,
+            order=self._order,
         )
         self._writers[key] = made
         return made
+
+
+def claimed_order(context: WriteContext) -> KeyMaker | None:
+    """The keys of the order that files of ``context`` record."""
+    return None if context.sort_order is None else order_keys(context.file_schema, context.sort_order)
 
 
 def identity_of(value: Any) -> Any:
@@ -275,13 +310,14 @@ def identity_of(value: Any) -> Any:
 
 
 def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tuple[tuple[Any, ...], pa.RecordBatch]]:
-    """A canonical batch cut by partition tuple; rows of one partition keep their order. No part keeps another's memory in use."""
+    """A canonical batch cut by partition tuple, in the order in which partitions come first; rows of one partition keep their
+    order. No part keeps another's memory in use."""
     spec = context.spec
     if not spec.fields:
         return [((), batch)]
     if not batch.num_rows:
         return []
-    columns = _partition_columns(batch, context)
+    columns = partition_columns(batch, context)
     codes = _codes(columns, batch.num_rows)
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
@@ -292,7 +328,8 @@ def split_by_partition(batch: pa.RecordBatch, context: WriteContext) -> list[tup
     if len(starts) == 1:
         return [(tuples[0], batch)]
     ends = [*starts[1:], batch.num_rows]
-    return [(t, _part(batch, order[s:e])) for t, s, e in zip(tuples, starts, ends, strict=True)]
+    parts = [(t, order[s:e]) for t, s, e in zip(tuples, starts, ends, strict=True)]
+    return [(t, _part(batch, rows)) for t, rows in sorted(parts, key=lambda part: int(part[1][0]))]
 
 
 def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.RecordBatch:
@@ -305,11 +342,27 @@ def _part(batch: pa.RecordBatch, rows: np.ndarray[Any, np.dtype[np.int64]]) -> p
     return part
 
 
-def _partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
-    return [
-        transformed(f.transform, context.schema.field(f.source_id).type, source_column(batch, context, f.source_id))
-        for f in context.spec.fields
-    ]
+def partition_columns(batch: pa.RecordBatch, context: WriteContext) -> list[pa.Array]:
+    """The values of each partition field for the rows of a canonical batch.
+
+    A void field needs no source: v1 keeps it after its column was dropped. Raises SchemaError for another field whose source is
+    gone, DataError for a value that the field's type does not hold.
+    """
+    return [_partition_column(f, batch, context) for f in context.spec.fields]
+
+
+def _partition_column(f: PartitionField, batch: pa.RecordBatch, context: WriteContext) -> pa.Array:
+    if f.transform.is_void:
+        return pa.nulls(batch.num_rows, arrow_type(partition_field_type(f, context.known_fields)))
+    if f.source_id not in context.schema.fields_by_id:
+        raise SchemaError(
+            f"partition spec {context.spec.spec_id}: field {f.name!r} comes from a column that was dropped (id {f.source_id}), "
+            "so no file can be written in this spec"
+        )
+    try:
+        return transformed(f.transform, context.schema.field(f.source_id).type, source_column(batch, context, f.source_id))
+    except DataError as e:
+        raise DataError(f"column {context.schema.name_of(f.source_id)!r}, partition field {f.name!r}: {e}") from None
 
 
 def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -> pa.Array:
@@ -328,10 +381,14 @@ def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -
 def _codes(columns: Sequence[pa.Array], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     codes = np.zeros(rows, np.int64)
     for column in columns:
-        encoded = column if isinstance(column, pa.DictionaryArray) else _encodable(column).dictionary_encode("encode")
+        values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+        encoded = _encodable(values).dictionary_encode("encode")
+        kinds = np.asarray(encoded.indices, np.int64)
         if isinstance(column, pa.DictionaryArray):
-            encoded = column.dictionary_decode().dictionary_encode("encode")
-        _, codes = np.unique(codes * len(encoded.dictionary) + np.asarray(encoded.indices), return_inverse=True)
+            # A row without a value has a kind of its own: one more than the dictionary has.
+            places = np.asarray(column.indices.fill_null(len(values)), np.int64)
+            kinds = np.append(kinds, len(encoded.dictionary))[places]
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + kinds, return_inverse=True)
     return codes
 
 

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_ops.data.external_sort import in_one
 from iceberg_ops.data.hilbert import transposed
+from iceberg_ops.data.partition_values import distinct
 from iceberg_ops.data.sort_keys import KeyMaker, Keys, column_of, comparable
 from iceberg_ops.spec.schema import Schema
 
@@ -31,7 +33,7 @@ def bits_per_column(columns: int) -> int:
 def zorder_cuts(schema: Schema, field_ids: Sequence[int], sample: pa.Table) -> list[pa.Array | None]:
     """Where each column's values are cut into even parts. ``sample`` holds canonical rows of ``schema`` from all over the data."""
     bits = bits_per_column(len(field_ids))
-    batch = sample.combine_chunks().to_batches()[0] if sample.num_rows else None
+    batch = in_one(sample.to_batches()) if sample.num_rows else None
     return [None if batch is None else _cuts(comparable(column_of(batch, schema, i)[0]), 1 << bits) for i in field_ids]
 
 
@@ -54,6 +56,8 @@ def zorder_keys(schema: Schema, field_ids: Sequence[int], cuts: Sequence[pa.Arra
 
 def _cuts(values: pa.Array, parts: int) -> pa.Array:
     """Distinct values that cut the sample into at most ``parts`` even parts, ascending."""
+    if isinstance(values, pa.DictionaryArray):
+        values = values.dictionary_decode()
     ordered = values.take(pc.sort_indices(values))
     places = np.unique(np.linspace(0, len(ordered) - 1, parts).astype(np.int64))
     picked = ordered.take(pa.array(places)).unique()
@@ -64,7 +68,7 @@ def _rank(values: pa.Array, cuts: pa.Array) -> Ranks:
     """How many cuts lie below or at each value."""
     if pa.types.is_integer(values.type):
         return np.searchsorted(np.asarray(cuts), np.asarray(values), side="right").astype(np.uint64)
-    encoded = values.dictionary_encode()
+    encoded = distinct(values)
     both = pa.chunked_array([cuts, encoded.dictionary]).combine_chunks()
     order = np.asarray(pc.sort_indices(both))
     is_cut = order < len(cuts)

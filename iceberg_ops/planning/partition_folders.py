@@ -6,6 +6,7 @@ belongs to another table. Names are compared without regard to case, values are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Folders = tuple[tuple[str, str | None], ...]
 
 
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _METADATA_ENDINGS = (".avro", ".metadata.json", ".metadata.json.gz", ".text")
 
 
@@ -62,8 +64,18 @@ def _below(root: str, location: str) -> list[str]:
 def _folders(location: str, parts: Sequence[str]) -> Folders:
     if wrong := next((p for p in parts if "=" not in p), None):
         raise DataError(f"file {location}: folder {wrong!r} is no name=value: it is not part of a partitioned folder")
-    pairs = [p.partition("=") for p in parts]
-    return tuple((unquote(name), None if value == HIVE_NULL else unquote(value)) for name, _, value in pairs)
+    found: list[tuple[str, str | None]] = []
+    for part in parts:
+        raw, _, text = part.partition("=")
+        name, value = unquote(raw), unquote(text)
+        if not name:
+            raise DataError(f"file {location}: folder {part!r} has no name before the equals sign")
+        if not value:
+            raise DataError(f"file {location}: folder {part!r} has no value: the folder of nulls is called {name}={HIVE_NULL}")
+        if any(name.lower() == known.lower() for known, _ in found):
+            raise DataError(f"file {location}: folder {part!r} names partition {name!r} a second time")
+        found.append((name, None if text == HIVE_NULL else value))
+    return tuple(found)
 
 
 def partition_of(location: str, folders: Folders, schema: Schema, spec: PartitionSpec) -> tuple[Any, ...]:
@@ -77,10 +89,13 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
         )
     values: list[Any] = []
     for f in spec.fields:
+        if f.transform.is_void:
+            values.append(None)  # its column may be gone
+            continue
         text = given.get(f.name.lower())
         column = schema.field(f.source_id)
         if text is None:
-            if column.required and not f.transform.is_void:
+            if column.required:
                 raise DataError(f"file {location}: partition {f.name!r} is null, and column {column.name!r} is required")
             values.append(None)
             continue
@@ -95,7 +110,9 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
 def check_spec(schema: Schema, spec: PartitionSpec) -> None:
     """Raise UnsupportedError for a spec whose values folders can not say."""
     for f in spec.fields:
-        if not (f.transform.is_void or f.transform.name == "identity"):
+        if f.transform.is_void:
+            continue
+        if not f.transform.is_identity:
             raise UnsupportedError(
                 f"not supported: importing files into partition field {f.name!r} ({f.transform}), "
                 "because folders say identity values only"
@@ -105,22 +122,31 @@ def check_spec(schema: Schema, spec: PartitionSpec) -> None:
 
 
 def column_types(folders: Iterable[Folders]) -> Mapping[str, PrimitiveType]:
-    """Types for partition columns that no table says: long or date where every value is one, else string."""
+    """Types for partition columns that no table says, by the first spelling of their names: long or date where every value is one,
+    else string."""
     values: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
     for pairs in folders:
         for name, value in pairs:
-            values.setdefault(name, []).extend([] if value is None else [value])
+            spelling = names.setdefault(name.lower(), name)
+            values.setdefault(spelling, []).extend([] if value is None else [value])
     return {name: _type_of(found) for name, found in values.items()}
 
 
 def _type_of(values: Sequence[str]) -> PrimitiveType:
     if values:
-        # A number is one only in the form it would be written in: 007 is a name.
-        if all(v.lstrip("-").isascii() and v.lstrip("-").isdigit() and str(int(v)) == v for v in values):
+        if all(_is_long(v) for v in values):
             return LONG
         if all(len(v) == 10 and _is_date(v) for v in values):
             return DATE
     return STRING
+
+
+def _is_long(text: str) -> bool:
+    """A number is one only in the form it would be written in (007 is a name), and only if a long holds it."""
+    if not _WHOLE.fullmatch(text) or str(int(text)) != text:
+        return False
+    return -(1 << 63) <= int(text) < 1 << 63
 
 
 def _is_date(text: str) -> bool:

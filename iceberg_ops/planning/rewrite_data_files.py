@@ -100,6 +100,12 @@ def plan_rewrite_data_files(
         raise OptionError(
             f"rewrite_data_files: output-spec-id {output_spec_id}: the table's specs are {sorted(metadata.specs_by_id)}"
         )
+    for f in metadata.specs_by_id[output_spec_id].fields:
+        if not f.transform.is_void and not set(f.source_ids) <= metadata.schema.fields_by_id.keys():
+            raise OptionError(
+                f"rewrite_data_files: output-spec-id {output_spec_id}: its field {f.name!r} comes from a column that was dropped "
+                f"(id {f.source_id}), so no file can be written in it: choose another spec"
+            )
     snapshot = metadata.branch_head(branch)
     tasks: tuple[FileScanTask, ...] = ()
     wanted: frozenset[str] | None = None

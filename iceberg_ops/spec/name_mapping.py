@@ -6,7 +6,7 @@ a dot in it is a letter like any other, and children are reached only through ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -90,6 +90,22 @@ def updated_name_mapping(mapping: NameMapping, schema: Schema) -> NameMapping:
     that had it. Entries of dropped columns stay: old files still have them.
     """
     return NameMapping(_updated(mapping.fields, schema.struct))
+
+
+def with_names(mapping: NameMapping, names: Mapping[int, Iterable[str]]) -> NameMapping:
+    """The mapping with further names of fields, by id: other readers match them exactly. Raises SchemaError for a name that
+    stands for another field of the level already."""
+    made = NameMapping(_with_names(mapping.fields, names))
+    check_name_mapping(made)
+    return made
+
+
+def _with_names(mapped: tuple[MappedField, ...], names: Mapping[int, Iterable[str]]) -> tuple[MappedField, ...]:
+    found = []
+    for m in mapped:
+        more = sorted(set(names.get(m.field_id, ())) - set(m.names)) if m.field_id is not None else []
+        found.append(replace(m, names=(*m.names, *more), fields=_with_names(m.fields, names)))
+    return tuple(found)
 
 
 def _updated(mapped: tuple[MappedField, ...], type_: IcebergType) -> tuple[MappedField, ...]:

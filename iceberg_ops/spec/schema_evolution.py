@@ -12,6 +12,7 @@ from typing import Any
 
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
+from iceberg_ops.spec.name_matching import check_no_twins
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
 from iceberg_ops.spec.schema import Schema
@@ -222,6 +223,8 @@ class SchemaEvolution:
                 name = self.schema.names_by_id[field_id]
                 raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
         check_schema(schema, self._format_version, self.schema)
+        if not self._case_sensitive:
+            check_no_twins(schema.struct, self.schema.struct)
         return schema
 
     def updates(self) -> tuple[TableUpdate, ...]:

@@ -45,6 +45,7 @@ def check_schema(schema: Schema, format_version: int, before: Schema | None = No
         check_field(f, name, format_version)
         _check_finite(f, name, None if before is None else before.fields_by_id.get(field_id))
     _check_names(schema.struct, "the schema")
+    _check_full_names(schema)
     for field_id in schema.identifier_field_ids:
         check_identifier_field(schema, field_id)
 
@@ -56,6 +57,17 @@ def _check_names(type_: IcebergType, where: str) -> None:
             if f.name in seen:
                 raise SchemaError(f"{where} has two fields named {f.name!r}: names must differ")
             seen.add(f.name)
+
+
+def _check_full_names(schema: Schema) -> None:
+    """A dot in a name must not make it another column's full name (Java: "Invalid schema: multiple fields for name")."""
+    seen: dict[str, int] = {}
+    for field_id, name in schema.names_by_id.items():
+        if seen.setdefault(name, field_id) != field_id:
+            raise SchemaError(
+                f"two columns are called {name!r} (ids {seen[name]} and {field_id}): one has a dot in its name, the other is a "
+                "field of a struct, and a condition could mean either"
+            )
 
 
 def check_field(f: NestedField, name: str, format_version: int) -> None:

@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assign_by_name
-from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN
 from spark_jobs.runners.bad_rows import BAD_COLUMN
-from spark_jobs.runners.column_names import quoted
+from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, quoted
 
 FILE_FORMATS = ("parquet", "csv", "json")
 
@@ -40,11 +39,13 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
         return None
     reason = F.coalesce(*reasons)
     record = F.to_json(F.struct(*[rows[quoted(name)] for name in shown if name != CORRUPT_RECORD_COLUMN]))
-    # Asked for only where Spark has it: it refuses the name for any other source.
-    about = rows.metadataColumn("_metadata").getField if source_format in FILE_FORMATS else None
+    # The rows of a query have no files: asking for their metadata would fail.
+    about = rows.metadataColumn("_metadata") if source_format in FILE_FORMATS else None
+    file = F.lit(None).cast("string") if about is None else about.getField("file_path")
+    row = about.getField("row_index") if about is not None and source_format == "parquet" else F.lit(None).cast("long")
     bad = F.struct(
-        (about("file_path") if about else F.lit(None).cast("string")).alias("file"),
-        (about("row_index") if about and source_format == "parquet" else F.lit(None).cast("long")).alias("row"),
+        file.alias("file"),
+        row.alias("row"),
         reason.alias("reason"),
         (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
     )

@@ -1,8 +1,9 @@
-"""How rows to be written are spread over tasks, and ordered inside them (table property ``write.distribution-mode``).
+"""How rows to be written are spread over tasks (table property ``write.distribution-mode``).
 
 ``none`` leaves rows where they are; ``hash`` brings the rows of a partition together; ``range`` also spreads the sort order over
 the tasks. Where the property is unset a sorted table is range distributed, a partitioned one hash distributed, as Iceberg
-documents it.
+documents it. Which rows meet in a task decides about the number of files and how they overlap, never about what is in them: each
+task sorts its own rows (``data.sorted_writer``), by the table's order and not by Spark's idea of it.
 """
 
 from __future__ import annotations
@@ -22,26 +23,24 @@ from spark_jobs.runners.column_names import quoted
 
 
 def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFrame:
-    """``rows`` (with the table's columns by name) spread and sorted for writing."""
-    # A column that the source leaves to its write default is the same in every row: it spreads and sorts nothing.
+    """``rows`` (with the table's columns by name) spread for writing."""
+    # A column that the source leaves to its write default is the same in every row: it spreads nothing.
     schema = table.schema.select([f.name for f in table.schema.fields if f.name in rows.columns])
     keys = partition_keys(schema, table.metadata.spec)
     sorts = sort_columns(schema, table.metadata.sort_order)
     mode = _mode(table, options, keys, sorts)
     count = [options.write_tasks] if options.write_tasks else []
     if mode == "range" and (keys or sorts):
-        rows = rows.repartitionByRange(*count, *keys, *sorts)
-    elif mode == "hash" and keys:
-        rows = rows.repartition(*count, *keys)
-    elif count:
-        rows = rows.repartition(*count)
-    return rows.sortWithinPartitions(*keys, *sorts) if sorts else rows
+        return rows.repartitionByRange(*count, *keys, *sorts)
+    if mode == "hash" and keys:
+        return rows.repartition(*count, *keys)
+    return rows.repartition(*count) if count else rows
 
 
 def stays_in_place(table: Table, options: WriteOptions) -> bool:
     """Whether ``distributed`` certainly leaves rows as they are, whatever columns they have."""
     keys, sorts = partition_keys(table.schema, table.metadata.spec), sort_columns(table.schema, table.metadata.sort_order)
-    return not sorts and not options.write_tasks and (not keys or _mode(table, options, keys, sorts) == "none")
+    return not options.write_tasks and ((not keys and not sorts) or _mode(table, options, keys, sorts) == "none")
 
 
 def _mode(table: Table, options: WriteOptions, keys: list[Column], sorts: list[Column]) -> str:
@@ -62,7 +61,7 @@ def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:
 
 
 def sort_columns(schema: Schema, order: SortOrder) -> list[Column]:
-    """The table's sort order as Spark sort expressions."""
+    """What spreads rows along the table's sort order, as Spark sort expressions. A bucket's rows go by their source values."""
     found = []
     for f in order.fields:
         source = schema.fields_by_id.get(f.source_id)

@@ -15,7 +15,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import IcebergType, ListType, MapType, NestedField, StructType
-from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN
+from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN
 from spark_jobs.runners.spark_schema import iceberg_struct
 
 

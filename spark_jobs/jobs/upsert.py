@@ -11,7 +11,7 @@ Which columns are the key, and in which partition specs its deletes are written,
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
@@ -21,20 +21,23 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError, SchemaError
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.bad_records import bad_column
 from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.source_rows import CORRUPT_RECORD_COLUMN, source_rows
+from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
-from spark_jobs.runners.column_names import OWN, quoted
+from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 
-_DELETES, _ORDER, _OF_KEY, _RANK = (f"{OWN}{name}" for name in ("deletes", "order", "of_key", "rank"))
+_DELETES, _ORDER, _OF_KEY, _RANK, _KEY, _NO_KEY = (
+    f"{OWN}{name}" for name in ("deletes", "order", "of_key", "rank", "key", "no_key")
+)
 
 
 def run(run: JobRun) -> ActionReport:
@@ -97,7 +100,10 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
 
 
 def _latest(run: JobRun, rows: DataFrame, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
-    """One row per key of the source, in the table's columns, with its change; two that can not be told apart are marked bad."""
+    """One row per key of the source, in the table's columns, with its change; two that can not be told apart are marked bad.
+
+    Keys are compared as the table stores them: two texts of one uuid, or numbers that become one decimal, are one key.
+    """
     for name in options.source_only_columns:
         if name not in rows.columns:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")
@@ -109,11 +115,30 @@ def _latest(run: JobRun, rows: DataFrame, options: WriteOptions, keys: list[Nest
         asked = [f"{k} = {v!r}" for k, v in run.job.options.items() if k in ("delete-when", "order-by")]
         raise OptionError(f"upsert: {', '.join(asked)}: {first_line(e)}") from e
     names = [_source_name(marked, f.name) for f in keys]
-    by_key = Window.partitionBy(*[quoted(n) for n in names])
+    keyed = marked.withColumns(_stored_keys(marked, run.table.schema, options, keys))
+    by_key = Window.partitionBy(*[f"{_KEY}{i}" for i in range(len(keys))], _NO_KEY)
     # rank: rows with the same greatest value are all first, and then more than one is left.
-    first = marked.withColumn(_RANK, F.rank().over(by_key.orderBy(F.col(_ORDER).desc_nulls_last()))).where(F.col(_RANK) == 1)
+    first = keyed.withColumn(_RANK, F.rank().over(by_key.orderBy(F.col(_ORDER).desc_nulls_last()))).where(F.col(_RANK) == 1)
     counted = first.withColumn(_OF_KEY, F.count(F.lit(1)).over(by_key))
-    return _checked(run, options, counted, names)
+    kept = [c for c in counted.columns if c != _NO_KEY and not c.startswith(_KEY)]
+    return _checked(run, options, counted.select(*map(quoted, kept)), names)
+
+
+def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: list[NestedField]) -> dict[str, Column]:
+    """The key columns as they are stored, and ``_NO_KEY``: what is wrong with a key that can not be stored. Such a row is no other
+    row's rival: it would be dropped for it, or take its place."""
+    given = rows.drop(_DELETES, _ORDER, CORRUPT_RECORD_COLUMN, *options.source_only_columns)
+    assigned = {column.field.field_id: column for column in assign_by_name(given, schema)}
+    found, wrong = {}, []
+    for i, f in enumerate(keys):
+        column = assigned[f.field_id]
+        is_uuid = getattr(f.type, "name", "") == "uuid"
+        found[f"{_KEY}{i}"] = F.lower(F.replace(column.value, F.lit("-"))) if is_uuid else column.value
+        wrong += [] if column.wrong is None else [column.wrong]
+    shown = F.to_json(F.struct(*[F.col(quoted(c)) for c in given.columns]))
+    unread = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else F.lit(None).cast("string")
+    found[_NO_KEY] = F.coalesce(unread, F.when(F.coalesce(*wrong).isNotNull(), shown) if wrong else F.lit(None).cast("string"))
+    return found
 
 
 def _checked(run: JobRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
@@ -124,11 +149,10 @@ def _checked(run: JobRun, options: WriteOptions, rows: DataFrame, names: list[st
     source = rows.drop(*own)
     assigned = assign_by_name(source.drop(CORRUPT_RECORD_COLUMN), run.table.schema)
     lower = {n.lower() for n in names}
-    reasons = [twice]
-    for column in assigned:
-        # A row that only deletes needs no more than its key.
-        needed = F.lit(True) if column.field.name.lower() in lower else ~F.col(_DELETES)
-        reasons += [] if column.wrong is None else [F.when(needed, column.wrong)]
+    of_keys = [c.wrong for c in assigned if c.wrong is not None and c.field.name.lower() in lower]
+    # A row that only deletes needs no more than its key.
+    others = [F.when(~F.col(_DELETES), c.wrong) for c in assigned if c.wrong is not None and c.field.name.lower() not in lower]
+    reasons = [*of_keys, twice, *others]
     bad = bad_column(rows, source.columns, reasons, "")
     change = F.when(F.col(_DELETES), F.lit(DELETE)).otherwise(F.lit(INSERT)).alias(CHANGE_COLUMN)
     return rows.select(*[c.value.alias(c.field.name) for c in assigned], *([] if bad is None else [bad]), change)

@@ -32,9 +32,9 @@ from pyspark.sql import DataFrame, SparkSession
 from iceberg_ops import errors
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.parquet_options import EncodingHints
+from iceberg_ops.data.sorted_writer import table_writer
 from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
@@ -248,7 +248,7 @@ class TaskChanges:
         self._schema: Schema = context.schema
         task_id = task_number()
         io = load_file_io(told.io_properties)
-        self._writer = PartitionedWriter(context, io, operation_id=told.operation_id, task_id=task_id)
+        self._writer = table_writer(context, io, operation_id=told.operation_id, task_id=task_id)
         self._bad = BadRows(told.quarantine, io, told.operation_id, task_id)
         self._keys = UpsertKeys(told.equality, context, io, told.operation_id, task_id) if told.equality else None
         self._row_ids = RowIds(told.first_row_ids or {}) if context.row_lineage else None

@@ -12,6 +12,8 @@ from iceberg_ops.spec.metadata_columns import METADATA_COLUMNS
 from iceberg_ops.spec.schema import Schema
 
 OWN = "_iceberg_ops_"
+CORRUPT_RECORD_COLUMN = f"{OWN}corrupt_record"
+"""Text of a source that does not parse as the table's columns."""
 
 
 def quoted(name: str) -> str:

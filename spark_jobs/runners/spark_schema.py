@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
 from iceberg_ops.errors import DataError, UnsupportedError
+from iceberg_ops.spec.name_matching import twins
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -54,8 +55,13 @@ _PLAIN: dict[str, spark.DataType] = {
 def spark_schema(schema: Schema) -> spark.StructType:
     """The Spark schema of an Iceberg schema, every column nullable (Spark checks nothing; the job checks before writing).
 
-    Raises UnsupportedError for a type Spark has no exact form for.
+    Raises UnsupportedError for a type Spark has no exact form for, and for columns that Spark can not tell apart.
     """
+    for a, b in sorted(twins(schema.struct)):
+        raise UnsupportedError(
+            f"not supported: a Spark job on a table whose columns {a!r} and {b!r} differ only in case, because Spark SQL takes the "
+            "one for the other: rename one of them, or run the job with --lane local"
+        )
     return _struct(schema.struct)
 
 

@@ -440,6 +440,29 @@ def test_a_group_that_lost_a_row_is_never_committed(partial: str) -> None:
     assert lake.paths() == before
 
 
+class Unsorting:
+    """A runner whose files claim an order that not all of their rows were found to be in."""
+
+    name = "local"
+
+    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        for answer in LocalRunner(workers=1).run(works):
+            assert isinstance(answer, GroupResult)
+            assert answer.rows_in_order == answer.rows_out == 600
+            yield replace(answer, rows_in_order=answer.rows_in_order - 1)
+
+
+def test_a_sort_whose_rows_are_not_all_in_order_is_never_committed() -> None:
+    lake = make_lake()
+    small_files(lake)
+    before = lake.paths()
+    with pytest.raises(VerificationError, match="rows written are 600, but rows found to be in order are 599"):
+        lake.run("rewrite_data_files", runner=Unsorting(), sort_order="id DESC")
+    assert lake.paths() == before
+    report = lake.run("rewrite_data_files", sort_order="id DESC")
+    assert [g.certificate.rows_in_order for g in report.groups if g.certificate] == [600]
+
+
 class Unanswering:
     """A catalog that commits nothing and does not say so."""
 

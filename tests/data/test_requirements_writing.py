@@ -15,7 +15,8 @@ from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.transforms import bucket
+from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
+from iceberg_ops.spec.transforms import IDENTITY, bucket
 from iceberg_ops.spec.types import LONG, GeographyType, GeometryType, NestedField, StructType
 from tests.builders import SCHEMA, data_file, live_paths, make_catalog, make_table
 from tests.data.files import batch_of, new_io, write, write_context
@@ -38,7 +39,8 @@ def test_files_claim_no_order_unless_they_were_sorted() -> None:
     """SORT-05, SORT-06"""
     context = write_context(ID)
     (plain,) = write(context, new_io(), [(2,), (1,)])
-    (claimed,) = write(replace(context, sort_order_id=4), new_io(), [(1,), (2,)])
+    by_id = SortOrder(4, (SortField((1,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),))
+    (claimed,) = write(replace(context, sort_order=by_id), new_io(), [(1,), (2,)])
     assert (plain.sort_order_id, claimed.sort_order_id) == (None, 4)
 
 

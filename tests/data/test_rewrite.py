@@ -36,14 +36,15 @@ def some_rows(count: int, seed: int = 7) -> list[tuple[Any, ...]]:
 def work_of(io: MemoryFileIO, files: list[DataFile], spec: PartitionSpec = UNPARTITIONED, **options: Any) -> GroupWork:
     lineage = options.pop("lineage", False)
     deletes: tuple[DeleteFile, ...] = options.pop("deletes", ())
-    columns = ["id", "price", "city", *(["_row_id", "_last_updated_sequence_number"] if lineage else [])]
-    context = ReadContext(table_schema=SCHEMA, projected=SCHEMA, schemas=(SCHEMA,), specs={0: spec}).select(columns)
+    schema: Schema = options.pop("schema", SCHEMA)
+    columns = [*(f.name for f in schema.fields), *(["_row_id", "_last_updated_sequence_number"] if lineage else [])]
+    context = ReadContext(table_schema=schema, projected=schema, schemas=(schema,), specs={0: spec}).select(columns)
     tasks = tuple(task_to_json(FileScanTask(f, 5, deletes=deletes)).decode() for f in files)
     given: dict[str, Any] = {
         "group_id": "g",
         "tasks": tasks,
         "read": context.to_json(),
-        "write": write_context(SCHEMA, spec=spec, row_lineage=lineage).to_json(),
+        "write": write_context(schema, spec=spec, row_lineage=lineage).to_json(),
         "io_properties": dict(io.properties),
         "target_file_size": 1 << 20,
         "operation_id": "rewrite",

@@ -1,0 +1,63 @@
+"""CSV and JSON as people and programs write them: the rows that the stated rules say, or a refusal before anything is committed."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import Any
+
+import pytest
+
+from iceberg_ops.config.job_spec import Source
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.errors import DataError, SchemaError
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.schema import Schema
+from tests.generated.drawing import Draw, for_each_seed, missing
+from tests.generated.text_sources import NESTED, SCHEMA, Drawn, csv_source, json_source
+from tests.spark.conftest import Place, place, session  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.spark
+
+
+def plain(value: Any) -> Any:
+    """A value in a form that compares: NaN as text, dates as ISO 8601, -0.0 apart from 0.0."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else (value, math.copysign(1, value))
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        items = [tuple(plain(x) for x in v) if isinstance(v, tuple) else plain(v) for v in value]
+        return sorted(items, key=repr) if value and isinstance(value[0], tuple) else items
+    return value
+
+
+def check_source(draw: Draw, place: Place, form: str, schema: Schema, drawn: Drawn) -> None:  # noqa: F811
+    name = f"t{draw.seed}"
+    place.create(name, schema)
+    path = place.folder / f"{name}.txt"
+    path.write_bytes(drawn.text)
+    source = Source(format=form, paths=[str(path)], options=drawn.options)  # type: ignore[arg-type]
+    try:
+        place.run("append", name, source=source)
+    except (DataError, SchemaError) as e:
+        assert drawn.rows is None, f"{e} of {drawn.text.decode()}"  # noqa: PT017
+        assert not [f for f in place.files_on_disk(name) if f.startswith("data/")]
+        return
+    assert drawn.rows is not None, f"nothing is wrong with {drawn.text.decode()}"
+    found = scan_table(place.table(name), Scan()).to_pylist()
+    given, wanted = (sorted(map(repr, map(plain, rows))) for rows in (found, drawn.rows))
+    different = [pair for pair in zip(given, wanted, strict=False) if pair[0] != pair[1]]
+    assert given == wanted, f"{different[:1]} of {drawn.text.decode()}"
+
+
+def test_csv_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
+    for_each_seed("csv sources", 14, lambda draw: check_source(draw, place, "csv", SCHEMA, csv_source(draw)))
+    assert missing("csv sources", {"header", "by position", "doubled quote", "good", "bad"}) == set()
+
+
+def test_json_is_what_its_rules_say(place: Place) -> None:  # noqa: F811
+    for_each_seed("json sources", 16, lambda draw: check_source(draw, place, "json", NESTED, json_source(draw)))
+    assert missing("json sources", {"good", "bad", "nested name in another case"}) == set()

@@ -1,0 +1,57 @@
+"""Files that Spark jobs write are what is recorded of them: above all in the table's sort order, whatever it and the partitions."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.config.job_spec import Source
+from iceberg_ops.errors import DataError, UnsupportedError
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec.metrics_config import MetricsConfig
+from iceberg_ops.spec.sorting import UNSORTED
+from tests.data.files import batch_of
+from tests.generated import judge, tables
+from tests.generated.drawing import Draw, for_each_seed, missing
+from tests.spark.conftest import Place, place, session  # noqa: F401 - fixtures
+
+pytestmark = pytest.mark.spark
+KIND = "written by Spark"
+
+
+def test_files_of_spark_jobs_are_what_is_recorded_of_them(place: Place) -> None:  # noqa: F811
+    def check(draw: Draw) -> None:
+        wanted = tables.schema(draw, spark=True)
+        order = tables.sort_order(draw, wanted)
+        order = tables.sort_order(draw, wanted) if order == UNSORTED else order
+        name, mode = f"t{draw.seed}", draw.choice(["none", "hash", "range"])
+        properties = {"write.metadata.metrics.default": "full", "write.distribution-mode": mode}
+        table = place.catalog.create_table(
+            ("db", name), wanted, spec=tables.spec(draw, wanted), sort_order=order, properties=properties
+        )
+        rows = tables.rows(draw, table.schema, most=150)
+        path = place.folder / f"{name}.parquet"
+        pq.write_table(pa.Table.from_batches([batch_of(table.schema, rows)]), path, row_group_size=40)
+        job = draw.choice(["append", "overwrite"])
+        try:
+            place.run(job, name, source=Source(format="parquet", paths=[str(path)]))
+        except (DataError, UnsupportedError) as e:
+            assert any(said in str(e) for said in ("lies outside", "a nested column in a Spark job"))  # noqa: PT017
+            draw.note("refused")
+            return
+        draw.note(job, f"distribution {mode}")
+        table = place.table(name)
+        metadata, metrics = table.metadata, MetricsConfig.for_table(table.metadata)
+        files = [task.data_file for task in plan(table, Scan()).tasks]
+        wrong = [
+            f"{f.file_path}: {what}"
+            for f in files
+            for what in judge.contradictions(f, table.schema, metadata.spec, metadata.sort_order, metrics, table.io)
+        ]
+        assert wrong == []
+        assert sum(f.record_count for f in files) == len(rows)
+        assert {f.sort_order_id for f in files} == {None if order.is_unsorted else metadata.default_sort_order_id}
+
+    for_each_seed(KIND, 8, check)
+    assert missing(KIND, {"append", "overwrite", "sort bucket", "sort truncate"}) == set()
