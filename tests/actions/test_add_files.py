@@ -251,7 +251,7 @@ def test_options_are_checked(place: Place) -> None:
 def test_a_folder_says_the_shape_of_its_table(place: Place) -> None:
     place.write("region=eu/day=2024-01-01/code=007/a.parquet", [row(1)])
     place.write("region=us/day=2024-01-02/code=12/a.parquet", [{"id": 2, "note": "x", "score": 1.0}])
-    schema, spec = shape_of_folder(LocalFileIO(), str(place.files))
+    schema, spec = shape_of_folder(LocalFileIO(), str(place.files), 2)
     assert [(f.name, str(f.type)) for f in schema.fields] == [
         ("id", "long"), ("name", "string"), ("score", "double"), ("note", "string"), ("region", "string"), ("day", "date"),
         ("code", "string"),

@@ -14,6 +14,7 @@ import pytest
 
 from tests.actions import slow_workers
 
+ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
 
 
@@ -24,7 +25,7 @@ class Program:
         self.notes, self.temporary = folder / "notes", folder / "tmp"
         self.notes.mkdir()
         self.temporary.mkdir()
-        environment = {**os.environ, "NOTES": str(self.notes), "TMPDIR": str(self.temporary)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "NOTES": str(self.notes), "TMPDIR": str(self.temporary)}
         # In a group of its own: what is sent to it is not sent to its workers.
         self.process = subprocess.Popen(
             [sys.executable, slow_workers.__file__, str(folder)],

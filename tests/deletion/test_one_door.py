@@ -15,8 +15,10 @@ REMOVES = frozenset({"unlink", "remove", "rmdir", "rmtree", "removedirs"})
 STORES = frozenset(
     {"iceberg_ops/io/local.py", "iceberg_ops/io/memory.py", "iceberg_ops/io/mapped.py", "iceberg_ops/io/read_only.py"}
 )
-OWN_DOCUMENTS = frozenset({"plugins/iceberg_airflow/job_folder.py"})
-"""Folders of jobs on this machine, which hold no file of any table."""
+OWN_DOCUMENTS = frozenset(
+    f"plugins/iceberg_airflow/{name}.py" for name in ("guard", "job_folder", "job_sweep", "policy_operators", "processes")
+) | {"iceberg_ops/actions/local_runner.py"}
+"""Folders of jobs and temporary folders of this machine, which hold no file of any table."""
 
 
 def calls(path: Path) -> Iterator[tuple[str, str, int]]:
