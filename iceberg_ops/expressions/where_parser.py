@@ -19,9 +19,12 @@ from iceberg_ops.expressions.where_literals import Node
 _CLAUSE_WORDS = frozenset({
     "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "JOIN", "NATURAL", "ON", "USING", "LIMIT", "OFFSET", "HAVING", "WHERE",
     "WINDOW", "UNION", "SET", "VALUES", "TABLE", "INTO", "WITH", "FETCH", "FOR", "FINAL", "SELECT", "INSERT", "UPDATE", "DELETE",
-    "MERGE", "CREATE", "DROP", "ALTER", "FROM", "QUALIFY", "LATERAL", "ANTI", "SEMI", "INTERSECT", "EXCEPT",
+    "MERGE", "CREATE", "DROP", "ALTER", "FROM", "QUALIFY", "LATERAL", "ANTI", "SEMI", "INTERSECT", "EXCEPT", "COMMAND", "SHOW",
+    "EXECUTE", "RENAME", "DESCRIBE", "GRANT", "REVOKE", "RETURNING", "ROLLBACK", "UNCACHE", "SERDE_PROPERTIES", "PARTITION_BY",
+    "TABLE_SAMPLE",
 })  # fmt: skip
-"""Words of clauses around a condition. Spark reserves none of them, so inside a condition they name columns."""
+"""Words of commands and of clauses around a condition (types of tokens). Spark reserves none of them, so inside a condition they
+name columns."""
 
 _TYPED_LITERALS = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ", "INTERVAL"})
 """Types that Spark lets stand before a string. It refuses every other (UNSUPPORTED_TYPED_LITERAL), which this parser would cast."""
@@ -31,9 +34,11 @@ Tokens = list[Any]
 
 
 class _Dialect(Spark):
-    """Spark 4: a doubled quote inside a string is that quote, and hex strings take either quote."""
+    """Spark 4: a doubled quote inside a string is that quote, and hex strings take either quote. A condition holds no command, so
+    none takes the text behind it as its own."""
 
     class Tokenizer(Spark.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
         HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [(mark + quote, quote) for mark in "Xx" for quote in "'\""]
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot.dialects.spark import Spark
 
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import (
@@ -15,6 +17,7 @@ from iceberg_ops.expressions.predicates import (
     BoundPredicate,
     Expression,
     Not,
+    Or,
     eq,
     in_,
     is_null,
@@ -60,6 +63,30 @@ def test_any_text_survives_quoting_as_value_and_as_name(value: str, parts: list[
     bound = bind(schema, parse_where(to_sql(eq("c", value))))
     assert isinstance(bound, BoundPredicate)
     assert bound.literals == (value,)
+
+
+def words_of_the_parser() -> set[str]:
+    """Every word that its tokens, commands, types and functions are made of."""
+    tables = (getattr(Spark.Parser, name) for name in dir(Spark.Parser))
+    keys = [k for table in tables if isinstance(table, dict | set | frozenset) for k in table]
+    texts = [*Spark.Tokenizer.KEYWORDS, *(getattr(k, "name", k) for k in keys)]
+    return {word.lower() for text in texts if isinstance(text, str) for word in re.findall(r"[A-Za-z_]\w*", text)}
+
+
+def test_a_column_may_have_any_word_of_sql_as_its_name() -> None:
+    words = words_of_the_parser()
+    assert len(words) > 1000
+    for word in words:
+        of_both = [eq(word, ""), And(eq("a", 1), is_null(f"b.{word}")), Or(in_(f"{word}.b", [1, 2]), Not(eq(word, 1)))]
+        for expression in of_both:
+            named = [leaf.term.name for leaf in leaves(expression)]  # type: ignore[attr-defined]
+            read = [leaf.term.name for leaf in leaves(parse_where(to_sql(expression)))]  # type: ignore[attr-defined]
+            assert read == named, to_sql(expression)
+
+
+@pytest.mark.parametrize("text", ["show = 1", "a = 1 AND rename IS NULL", "call IN (1, 2)", "returning > 1", "optimize = 'x'"])
+def test_words_of_commands_name_columns_unquoted(text: str) -> None:
+    assert to_sql(parse_where(text)).replace("`", "") == text
 
 
 @pytest.mark.parametrize(
