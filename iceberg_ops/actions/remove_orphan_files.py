@@ -255,6 +255,7 @@ def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, 
         _keep(run, Skipped(kept.location, kept.reason))
     for failure in done.failures:
         _failed(run, failure.location, failure.reason)
+    run.outcome.changed |= bool(done.deleted)
     run.outcome.list_files(done.deleted)
     run.outcome.metrics[metric] += len(done.deleted)
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from iceberg_ops.actions.certificate import RewrittenGroup, certified
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import error_of
@@ -177,10 +179,25 @@ class _Rewrite:
             return False
 
     def _again(self, kept: bool) -> bool:
-        """Rewrite what conflicts left over, once; whether anything of the run is committed now."""
-        run, outcome = self.run, self.run.outcome
-        if not self.commits.conflicted or outcome.status == "already-committed":
+        """Rewrite what conflicts left over, once; whether anything of the run is committed now. Where something is, an error leaves
+        the rest to the next run."""
+        if not self.commits.conflicted or self.run.outcome.status == "already-committed":
             return kept
+        try:
+            return self._plan_and_run_again(kept)
+        except CommitStateUnknownError:
+            raise
+        except (IcebergOpsError, OSError) as e:
+            if not kept:
+                raise
+            self.last_failure = str(e)
+            groups = self.run.outcome.groups
+            for group in [g for g in groups.values() if g.status == "planned"]:
+                groups[group.group_id] = structs.replace(group, status="dropped", reason=f"not rewritten again: {e}")
+            return True
+
+    def _plan_and_run_again(self, kept: bool) -> bool:
+        run = self.run
         with run.step("plan again") as detail:
             table, plan = plan_again(run, self.plan, self.options, self.commits.conflicted)
             detail.append(f"{len(plan.groups)} groups")
