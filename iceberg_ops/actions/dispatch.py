@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error
-from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
@@ -100,6 +100,7 @@ def run_job(
     The report is also written to ``job.report``. Raises every error of the tree, after the report of the failure was written:
     CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed.
     """
+    check_report_place(job)
     record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
     try:
         with typed_limits():

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.ending_error import ending_error
-from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.gate import outcome_unknown
@@ -42,6 +42,7 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
 
     Raises the job's typed error after the report of the failure is written.
     """
+    check_report_place(job)
     if job.job in TABLE_ACTIONS:
         return maintenance.run(session, job)
     started = datetime.now(UTC)
