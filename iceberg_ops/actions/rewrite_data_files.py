@@ -30,7 +30,8 @@ from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions,
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.rewrite import GroupResult
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import CommitFailedError, ValidationError, VerificationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.planning.dangling_deletes import attached_to_nothing
 from iceberg_ops.planning.file_groups import FileGroup
@@ -172,9 +173,9 @@ class _Rewrite:
     def _try_commit(self, batch: Sequence[RewrittenGroup]) -> bool:
         try:
             return self.commits.commit(batch, batch_run_key(self.run, batch, 2))
-        except CommitStateUnknownError:
-            raise
-        except IcebergOpsError as e:
+        except Exception as e:
+            if outcome_unknown(e) is not None:
+                raise
             self.last_failure = str(e)
             return False
 
@@ -185,10 +186,8 @@ class _Rewrite:
             return kept
         try:
             return self._plan_and_run_again(kept)
-        except CommitStateUnknownError:
-            raise
-        except (IcebergOpsError, OSError) as e:
-            if not kept:
+        except Exception as e:
+            if not kept or isinstance(e, VerificationError) or outcome_unknown(e) is not None:
                 raise
             self.last_failure = str(e)
             groups = self.run.outcome.groups
@@ -219,16 +218,16 @@ class _Rewrite:
                 raise error_of(self.failed[0], "what was planned again was not committed")
         except BaseException as e:
             self._abandon(done, e)
-            if isinstance(e, IcebergOpsError):
-                return False
-            raise
+            if isinstance(e, VerificationError) or not isinstance(e, Exception):
+                raise
+            return False
         with self.run.step("commit again"):
             key = self.run.run_key if first else batch_run_key(self.run, done, 2)
             try:
                 return self.commits.commit(_in_plan_order(done), key)
-            except CommitStateUnknownError:
-                raise
-            except IcebergOpsError as e:
+            except Exception as e:
+                if outcome_unknown(e) is not None:
+                    raise
                 self.last_failure = str(e)
                 return False
 

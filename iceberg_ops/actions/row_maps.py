@@ -64,7 +64,7 @@ class RowMaps:
                     [data_file_from_dict(f) for f in result.added],
                     places_of_rows(work, result, self._io),
                 )
-            except IcebergOpsError as e:
+            except (IcebergOpsError, OSError) as e:
                 inputs = self._inputs_of(result.group_id)
                 raise ValidationError(f"deletes that came meanwhile can not be carried over: {e}", file_paths=inputs) from e
         return self._made[result.group_id]
