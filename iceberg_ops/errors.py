@@ -8,6 +8,7 @@
     │   └── CatalogUnavailableError     the catalog or store did not answer, or refused for now
     ├── CommitStateUnknownError         the swap may have happened: look for the run key, clean up nothing
     │   └── CommitInterruptedError      the same, because of a Ctrl-C (also a KeyboardInterrupt)
+    ├── IncompleteError                 a part of the job is committed or done, the rest failed: run it again for the rest
     ├── TerminalError                   the call can not succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
@@ -65,6 +66,12 @@ class CommitStateUnknownError(IcebergOpsError):
 
 class CommitInterruptedError(CommitStateUnknownError, KeyboardInterrupt):
     """Ctrl-C between a swap and its answer: an interrupt to whoever handles interrupts, an unknown outcome to whoever cleans up."""
+
+
+class IncompleteError(IcebergOpsError):
+    """A part of the job is committed or done, and the rest failed. The message names what failed; the report says what is done."""
+
+    code = "INCOMPLETE"
 
 
 class TerminalError(IcebergOpsError):

@@ -51,7 +51,7 @@ def add_files(run: Run) -> None:
             return
         with run.step("commit"):
             committed = commit(run.catalog, run.table, _operation(run, imported, head, only_new=options.check_duplicate_files))
-    run.outcome.record(committed)
+        run.outcome.record(committed)
 
 
 def _plan(run: Run, options: AddFilesOptions) -> list[ImportedFile]:

@@ -23,6 +23,8 @@ from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.scan.live_entries import with_other_entries
 from iceberg_ops.scan.planning import ScanPlan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
@@ -63,6 +65,7 @@ class ChangedRows:
         Raises VerificationError where rows of a copy do not add up.
         """
         start = None if self.found.snapshot is None else self.found.snapshot.snapshot_id
+        matched = with_other_entries(matched, self.found.tasks, identity_under(self.table.io), np.empty(0, np.int64))
         if self.mode == "copy-on-write":
             self._copy(matched, staged)
             return OverwriteFiles(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,8 @@ from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 LEASE_MS = 2 * 3_600_000
 """How long a lease lasts that is not renewed: more than any one group should take, less than the next night's run."""
@@ -46,6 +49,8 @@ class Outcome:
     files: list[str] = field(default_factory=list)
     failures: list[SkippedFile] = field(default_factory=list)
     table: Table | None = None
+    changed: bool = False
+    """Whether this run has committed something or removed files, however it ends."""
     listed: int = LISTED
     """The most files, skipped files and failures that the report names."""
 
@@ -58,8 +63,13 @@ class Outcome:
         self.metrics[name] = self.metrics.get(name, 0) + amount
 
     def record(self, done: Committed) -> None:
-        """Status, snapshot, attempts, and the table afterwards, of one commit."""
+        """Status, snapshot, attempts, and the table afterwards, of the only commit."""
         self.status = "already-committed" if done.already_committed else "committed"
+        self.enter(done)
+
+    def enter(self, done: Committed) -> None:
+        """Snapshot, attempts, and the table afterwards, of one commit."""
+        self.changed |= not done.already_committed
         self.table = done.table
         self.attempts += done.attempts
         if done.snapshot is not None:
@@ -96,6 +106,15 @@ class Run:
         finally:
             took = round((time.monotonic() - begun) * 1000)
             self.outcome.steps.append(Step(name=name, duration_ms=took, detail=", ".join(detail)))
+
+    @contextmanager
+    def afterwards(self, what: str) -> Iterator[None]:
+        """A look at what is done already: an error in it is a step of the report, and does not fail the run."""
+        try:
+            yield
+        except Exception as e:  # noqa: BLE001 - the work is committed; a report that lacks a count must not say otherwise
+            log.warning("%s %s is done, but: %s: %s", self.job.job, self.job.table, what, e)
+            self.outcome.steps.append(Step(name=what, duration_ms=0, detail=" ".join(f"failed: {e}".split())))
 
     @contextmanager
     def lease(self, snapshot_id: int | None, *, folders: tuple[str, ...] = ()) -> Iterator[Callable[[], None]]:

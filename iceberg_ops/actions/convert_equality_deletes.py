@@ -30,7 +30,7 @@ from iceberg_ops.planning.convert_equality_deletes import (
     ConvertGroup,
     plan_convert_equality_deletes,
 )
-from iceberg_ops.planning.delete_density import delete_key
+from iceberg_ops.scan.live_entries import delete_key
 from iceberg_ops.spec.metadata_columns import POS
 
 

@@ -15,11 +15,14 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
 from iceberg_ops.actions.local_runner import usable_cpus
 from iceberg_ops.actions.progress import Meter
+from iceberg_ops.actions.report_file import error_report
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import GroupReport, SkippedFile
-from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import CommitFailedError
+from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.planning.file_groups import in_job_order
 from iceberg_ops.scan.tasks import DeleteFile
 
@@ -117,7 +120,7 @@ class _Works(Generic[G]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def __iter__(self) -> Iterator[tuple[G, RewrittenDeletes | IcebergOpsError]]:
+    def __iter__(self) -> Iterator[tuple[G, RewrittenDeletes | Exception]]:
         for future in as_completed(self._pending):
             if not future.cancelled():
                 yield future.result()
@@ -127,17 +130,18 @@ class _Works(Generic[G]):
         for future in self._pending:
             future.cancel()
 
-    def _attempt(self, group: G) -> tuple[G, RewrittenDeletes | IcebergOpsError]:
+    def _attempt(self, group: G) -> tuple[G, RewrittenDeletes | Exception]:
         try:
-            return group, self._work(group)
-        except IcebergOpsError as e:
+            with typed_limits():
+                return group, self._work(group)
+        except Exception as e:  # noqa: BLE001 - a group that fails costs only itself, whatever it met
             return group, e
 
 
-Answers = Iterator[tuple[PlannedDeletes, RewrittenDeletes | IcebergOpsError]]
+Answers = Iterator[tuple[PlannedDeletes, RewrittenDeletes | Exception]]
 
 
-def _told(works: _Works[G], renew: Callable[[], None], meter: Meter) -> Iterator[tuple[G, RewrittenDeletes | IcebergOpsError]]:
+def _told(works: _Works[G], renew: Callable[[], None], meter: Meter) -> Iterator[tuple[G, RewrittenDeletes | Exception]]:
     for group, found in works:
         renew()
         meter.advance(len(group.deletes), group.input_bytes)
@@ -147,7 +151,7 @@ def _told(works: _Works[G], renew: Callable[[], None], meter: Meter) -> Iterator
 def _all(run: Run, works: _Works[G], answers: Answers) -> list[RewrittenDeletes]:
     """Every group's result, in the plan's order. The first failure stops what has not begun, and is raised when the rest is."""
     done: list[RewrittenDeletes] = []
-    failure: IcebergOpsError | None = None
+    failure: Exception | None = None
     try:
         with run.step("run"):
             for _, found in answers:
@@ -169,7 +173,7 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
     error where nothing was committed."""
     per_commit = -(-groups // progress.max_commits)
     batch: list[RewrittenDeletes] = []
-    errors: list[IcebergOpsError] = []
+    errors: list[Exception] = []
     failed_commits = 0
 
     def commit_batch() -> None:
@@ -177,9 +181,9 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
         key = _batch_key(run, batch)
         try:
             commit_deletes(run, batch, lambda left: operation_of(left, key))
-        except CommitStateUnknownError:
-            raise
-        except IcebergOpsError as e:
+        except Exception as e:
+            if outcome_unknown(e) is not None:
+                raise
             errors.append(e)
             failed_commits += 1
         batch.clear()
@@ -205,15 +209,15 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
     if failed_commits > progress.max_failed_commits:
         raise CommitFailedError(
             f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
-            f"{errors[-1]}"
+            f"{error_report(errors[-1]).message}"
         )
     complete = all(group.status == "committed" for group in run.outcome.groups.values())
     run.outcome.status = "committed" if complete else "partially-committed"
 
 
-def _record_failure(run: Run, group: PlannedDeletes, error: IcebergOpsError) -> None:
-    planned = run.outcome.groups[group.group_id]
-    run.outcome.groups[group.group_id] = replace(planned, status="failed", reason=f"{error.code}: {error}")
+def _record_failure(run: Run, group: PlannedDeletes, error: Exception) -> None:
+    planned, met = run.outcome.groups[group.group_id], error_report(error)
+    run.outcome.groups[group.group_id] = replace(planned, status="failed", reason=f"{met.code}: {met.message}")
 
 
 def _batch_key(run: Run, batch: Sequence[RewrittenDeletes]) -> str:

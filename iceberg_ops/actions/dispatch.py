@@ -4,7 +4,8 @@
 but the report. Row operations run here too, as far as nothing in them is Spark's to evaluate or convert: each refuses that by name.
 
 The rules upheld: a run key that is already in the table ends the job before any work; a dry run goes through a read-only FileIO, so
-that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised.
+that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised; what is
+committed is never reported as an error that says that nothing was changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from iceberg_ops.actions.context import Outcome, Run
-from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.ending_error import ending_error
+from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
@@ -28,11 +30,11 @@ from iceberg_ops.commit.run_keys import find_run, made_up_run_key
 from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
-from iceberg_ops.errors import IcebergOpsError, NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
-from iceberg_ops.table.state import table_state
+from iceberg_ops.table.state import state_if_readable, table_state
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -95,16 +97,20 @@ def run_job(
 ) -> ActionReport:
     """Run a maintenance job; ``now`` gives milliseconds since the epoch.
 
-    The report is also written to ``job.report``. Raises every error of the tree, after the report of the failure was written.
+    The report is also written to ``job.report``. Raises every error of the tree, after the report of the failure was written:
+    CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed.
     """
+    check_report_place(job)
     record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
     try:
         with typed_limits():
             _run(record, catalog, runner, now, progress)
-    except BaseException as e:
-        if isinstance(e, Exception):
-            write_report(job, record.report(e))
-        raise
+    except Exception as e:
+        error = ending_error(record.outcome, e)
+        write_report(job, record.report(error))
+        if error is e:
+            raise
+        raise error from e
     report = record.report()
     write_report(job, report)
     return report
@@ -149,7 +155,7 @@ def _run(
         _remember(run)
     finally:
         after = record.outcome.table or table
-        record.after = table_state(after, after.metadata.branch_head(job.branch))
+        record.after = state_if_readable(after, after.metadata.branch_head(job.branch))
 
 
 def _remember(run: Run) -> None:
@@ -161,7 +167,7 @@ def _remember(run: Run) -> None:
     try:
         if find_run(outcome.table, done) is None:
             outcome.table = commit(run.catalog, outcome.table, RememberRun(done=done, snapshot_id=outcome.snapshot_ids[-1])).table
-    except IcebergOpsError as e:
+    except Exception as e:  # noqa: BLE001 - see above
         log.warning("%s %s is done, but its run key %s could not be recorded: %s", run.job.job, run.job.table, done.key, e)
 
 

@@ -61,11 +61,8 @@ def expire_snapshots(run: Run) -> None:
         _record_files(run, _planned_files(table, planned), None)
         return
     with run.step("commit and clean") as detail:
-        result = expire(run.catalog, table, operation, delete=_deleting(run, options))
+        result = expire(run.catalog, table, operation, delete=_deleting(run, options), on_commit=run.outcome.record)
         detail.append(f"{result.committed.attempts} attempts")
-    run.outcome.status = "already-committed" if result.committed.already_committed else "committed"
-    run.outcome.attempts = result.committed.attempts
-    run.outcome.table = result.committed.table
     run.outcome.metrics["resumed-expirations-count"] = result.resumed
     _count(run, table.metadata, result.committed.table.metadata)
     _record_files(run, result.files, result.deletion)

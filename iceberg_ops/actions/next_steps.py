@@ -7,6 +7,7 @@ _NEXT_STEPS = {
     "CATALOG_UNAVAILABLE": "check that the catalog and the store answer, then run the job again: nothing was changed",
     "RUN_KEY_REUSED": "give the run a key of its own",
     "COMMIT_STATE_UNKNOWN": "look for the run key in the table's snapshots first; then run again with the same run key",
+    "INCOMPLETE": "see what is done in the report (snapshot-ids, groups, files), then run the job again: it does the rest",
     "CONFLICT": "run the job again: it plans anew on the table as it is now; a narrower where conflicts less",
     "CORRUPT_TABLE": "run 'iceberg-ops check' on the table; restore the file it names, or roll back to a snapshot without it",
     "VERIFICATION_FAILED": "keep the report: a rewrite did not keep its rows, and nothing was committed; this is a bug to report",

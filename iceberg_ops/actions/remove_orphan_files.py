@@ -30,7 +30,7 @@ from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
 from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
 from iceberg_ops.deletion.leases import active_leases, has_run_out
 from iceberg_ops.deletion.notes import note_has_run_out, notes_folder
-from iceberg_ops.errors import RetryableError, ValidationError
+from iceberg_ops.errors import IcebergOpsError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.planning.file_groups import Skipped
@@ -221,7 +221,7 @@ def _free_record(io: FileIO, root: str) -> str:
 def _copied(io: FileIO, origin: str, place: str) -> DeleteFailure | None:
     try:
         _copy(io, origin, place)
-    except (FileNotFoundError, FileExistsError, RetryableError) as e:
+    except (OSError, IcebergOpsError) as e:
         return DeleteFailure(origin, f"not moved: {e}")
     return None
 
@@ -255,6 +255,7 @@ def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, 
         _keep(run, Skipped(kept.location, kept.reason))
     for failure in done.failures:
         _failed(run, failure.location, failure.reason)
+    run.outcome.changed |= bool(done.deleted)
     run.outcome.list_files(done.deleted)
     run.outcome.metrics[metric] += len(done.deleted)
 

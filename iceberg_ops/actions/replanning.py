@@ -43,6 +43,7 @@ def plan_again(
         groups, _ = group_tasks(
             left, options, metadata,
             order=earlier.order, output_spec_id=earlier.output_spec_id, merged_bytes=merged_bytes_of(table, options),
+            identity=identity,
         )  # fmt: skip
         groups = tuple(replace(group, group_id=f"again-{group.group_id}") for group in groups)
     successors: dict[str, list[str]] = {group.group_id: [] for group in conflicted}

@@ -1,11 +1,15 @@
 """Where a report goes, and what it says of a failure; the same for every lane.
 
+Whether it can be written is checked before the work begins; a place that is lost meanwhile does not change how the job ended.
+
 The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
 job's catalogs is written, whatever a driver or a library puts into its message.
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import stat
 
@@ -16,8 +20,12 @@ from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, ErrorReport, SkippedFile
 from iceberg_ops.config.secrets import hide
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
 from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.local import check_writable
+from iceberg_ops.io.read_only import READ_ONLY
+
+log = logging.getLogger(__name__)
 
 
 def error_report(error: BaseException) -> ErrorReport:
@@ -27,19 +35,51 @@ def error_report(error: BaseException) -> ErrorReport:
     return ErrorReport(code=code, message=message, next_step=next_step(code))
 
 
+def check_report_place(job: JobSpec) -> None:
+    """Raise OptionError, before any work is done, where the report could not be written: the work would be done without one."""
+    if job.report is None:
+        return
+    try:
+        io = load_file_io(job.catalog.properties)
+        path = io.local_path(job.report)
+        if READ_ONLY in io.properties:
+            raise UnsupportedError("the catalog is read-only, and so is its store")
+        if path is not None and _is_special(path):
+            if not os.access(path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        elif path is not None:
+            check_writable(path)
+    except (OSError, IcebergOpsError) as e:
+        why = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        raise OptionError(f"report {job.report}: can not be written there: {why}; nothing was done") from e
+
+
 def write_report(job: JobSpec, report: ActionReport) -> None:
-    """Write the report to ``job.report``, where the job names one."""
+    """Write the report to ``job.report``, where the job names one.
+
+    Where that fails, the report is logged as an error: the work is done, or failed in its own way, and the report's place changes
+    nothing about that."""
     if job.report is None:
         return
     data = to_json(without_secrets(job, replace(report, job_id=job.job_id)))
+    try:
+        _write(job, job.report, data)
+    except (OSError, IcebergOpsError) as e:
+        log.error(
+            "%s %s: %s. The report can not be written to %s (%s); it says: %s",
+            report.action, report.table, report.status, job.report, e, " ".join(data.decode().split()),
+        )  # fmt: skip
+
+
+def _write(job: JobSpec, place: str, data: bytes) -> None:
     io = load_file_io(job.catalog.properties)
-    path = io.local_path(job.report)
+    path = io.local_path(place)
     if path is not None and _is_special(path):
         # A rename would put a file in the place of the device or pipe.
         with open(path, "wb") as out:
             out.write(data)
     else:
-        io.write(job.report, data, overwrite=True)
+        io.write(place, data, overwrite=True)
 
 
 def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:

@@ -167,10 +167,7 @@ class RewriteCommits:
 
     def _record(self, found: CarriedOver, groups: Sequence[RewrittenGroup], deletes: Mapping[Any, DataFile]) -> None:
         outcome, committed = self.run.outcome, found.committed
-        outcome.table = committed.table
-        outcome.attempts += committed.attempts
-        if committed.snapshot is not None:
-            outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
+        outcome.enter(committed)
         if committed.already_committed:
             # Another process finished the same work between our look and our commit: what we wrote is not in the table.
             self._give_up(groups, "the same run key was committed by another process")

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from iceberg_ops.actions.certificate import RewrittenGroup, certified
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import error_of
@@ -28,7 +30,8 @@ from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions,
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.rewrite import GroupResult
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, ValidationError
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import CommitFailedError, ValidationError, VerificationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.planning.dangling_deletes import attached_to_nothing
 from iceberg_ops.planning.file_groups import FileGroup
@@ -170,17 +173,30 @@ class _Rewrite:
     def _try_commit(self, batch: Sequence[RewrittenGroup]) -> bool:
         try:
             return self.commits.commit(batch, batch_run_key(self.run, batch, 2))
-        except CommitStateUnknownError:
-            raise
-        except IcebergOpsError as e:
+        except Exception as e:
+            if outcome_unknown(e) is not None:
+                raise
             self.last_failure = str(e)
             return False
 
     def _again(self, kept: bool) -> bool:
-        """Rewrite what conflicts left over, once; whether anything of the run is committed now."""
-        run, outcome = self.run, self.run.outcome
-        if not self.commits.conflicted or outcome.status == "already-committed":
+        """Rewrite what conflicts left over, once; whether anything of the run is committed now. Where something is, an error leaves
+        the rest to the next run."""
+        if not self.commits.conflicted or self.run.outcome.status == "already-committed":
             return kept
+        try:
+            return self._plan_and_run_again(kept)
+        except Exception as e:
+            if not kept or isinstance(e, VerificationError) or outcome_unknown(e) is not None:
+                raise
+            self.last_failure = str(e)
+            groups = self.run.outcome.groups
+            for group in [g for g in groups.values() if g.status == "planned"]:
+                groups[group.group_id] = structs.replace(group, status="dropped", reason=f"not rewritten again: {e}")
+            return True
+
+    def _plan_and_run_again(self, kept: bool) -> bool:
+        run = self.run
         with run.step("plan again") as detail:
             table, plan = plan_again(run, self.plan, self.options, self.commits.conflicted)
             detail.append(f"{len(plan.groups)} groups")
@@ -202,16 +218,16 @@ class _Rewrite:
                 raise error_of(self.failed[0], "what was planned again was not committed")
         except BaseException as e:
             self._abandon(done, e)
-            if isinstance(e, IcebergOpsError):
-                return False
-            raise
+            if isinstance(e, VerificationError) or not isinstance(e, Exception):
+                raise
+            return False
         with self.run.step("commit again"):
             key = self.run.run_key if first else batch_run_key(self.run, done, 2)
             try:
                 return self.commits.commit(_in_plan_order(done), key)
-            except CommitStateUnknownError:
-                raise
-            except IcebergOpsError as e:
+            except Exception as e:
+                if outcome_unknown(e) is not None:
+                    raise
                 self.last_failure = str(e)
                 return False
 

@@ -43,15 +43,14 @@ def rewrite_manifests(run: Run) -> None:
     with run.step("commit") as detail:
         committed = commit(run.catalog, run.table, operation)
         detail.append(f"{committed.attempts} attempts")
-    run.outcome.attempts = committed.attempts
-    run.outcome.table = committed.table
     if committed.snapshot is None:
+        run.outcome.attempts, run.outcome.table = committed.attempts, committed.table
         run.outcome.status = "nothing-to-do"
         run.outcome.groups = {_name(g): _report(g, "dropped", "others rewrote these manifests meanwhile") for g in plan.groups}
         return
-    run.outcome.snapshot_ids.append(committed.snapshot.snapshot_id)
-    run.outcome.status = "already-committed" if committed.already_committed else "committed"
-    _record(run, plan, committed.table)
+    run.outcome.record(committed)
+    with run.afterwards("compare manifests"):
+        _record(run, plan, committed.table)
 
 
 def _record(run: Run, plan: RewriteManifestsPlan, after: Table) -> None:

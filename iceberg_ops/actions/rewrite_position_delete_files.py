@@ -24,12 +24,12 @@ from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.expressions.where import parse_where
-from iceberg_ops.planning.delete_density import delete_key
 from iceberg_ops.planning.rewrite_position_delete_files import (
     DeleteGroup,
     RewritePositionDeletesPlan,
     plan_rewrite_position_delete_files,
 )
+from iceberg_ops.scan.live_entries import delete_key
 from iceberg_ops.spec.content_files import DataFile
 
 

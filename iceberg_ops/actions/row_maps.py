@@ -6,6 +6,7 @@ commits, whatever lane did the work. The snapshot that was read is under the run
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from iceberg_ops.actions.certificate import RewrittenGroup
@@ -32,11 +33,22 @@ class RowMaps:
     def of(self, groups: Iterable[RewrittenGroup], paths: Collection[str]) -> list[RowMap]:
         """Maps of those works of ``groups`` that read any of the files ``paths``.
 
-        Raises ValidationError that names the input files of a work whose rows can not be followed.
+        Raises ValidationError that names the input files of a work whose rows can not be followed. So are those of a file that is
+        live several times: which deletes apply to which of its entries is not told by its path.
         """
         wanted = {self._identity(path) for path in paths}
         results = [result for group in groups for result in group.results]
-        return [self._map(r) for r in results if any(self._identity(path) in wanted for path in self._inputs_of(r.group_id))]
+        entries = Counter(self._identity(path) for result in results for path in self._inputs_of(result.group_id))
+        maps = []
+        for result in results:
+            inputs = self._inputs_of(result.group_id)
+            if any(self._identity(path) in wanted for path in inputs):
+                if several := next((path for path in inputs if entries[self._identity(path)] > 1), None):
+                    raise ValidationError(
+                        f"deletes that came meanwhile can not be carried over: {several} is live several times", file_paths=inputs
+                    )
+                maps.append(self._map(result))
+        return maps
 
     def _inputs_of(self, work_id: str) -> tuple[str, ...]:
         if work_id not in self._inputs:
@@ -52,7 +64,7 @@ class RowMaps:
                     [data_file_from_dict(f) for f in result.added],
                     places_of_rows(work, result, self._io),
                 )
-            except IcebergOpsError as e:
+            except (IcebergOpsError, OSError) as e:
                 inputs = self._inputs_of(result.group_id)
                 raise ValidationError(f"deletes that came meanwhile can not be carried over: {e}", file_paths=inputs) from e
         return self._made[result.group_id]

@@ -6,11 +6,15 @@ outcome of a commit is unknown."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.commit.staged_files import discard
+from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.table.metadata_files import data_folder
+
+log = logging.getLogger(__name__)
 
 
 def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | None = None) -> list[str]:
@@ -21,6 +25,11 @@ def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | 
 
 def delete_leftovers(run: Run, *, after: BaseException | None = None) -> list[str]:
     """Delete every uncommitted file of the run, also of workers that died: files below the data location that carry its operation
-    id in their name. Used only after a worker failed, because it lists the whole location. Those that stay are returned."""
-    listed = (info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata)))
-    return delete_staged(run, (f for f in listed if run.operation_id in f.rsplit("/", 1)[-1]), after=after)
+    id in their name. Used only after a worker failed, because it lists the whole location. Those that stay are returned; where the
+    location can not be listed, they are the orphan job's, and the error that ended the work is the one to be seen."""
+    try:
+        listed = [info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata))]
+    except (IcebergOpsError, OSError) as e:
+        log.warning("files of run %s on %s are left to the orphan job: %s", run.operation_id, run.table.name, e)
+        return []
+    return delete_staged(run, [f for f in listed if run.operation_id in f.rsplit("/", 1)[-1]], after=after)

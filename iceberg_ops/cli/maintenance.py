@@ -210,11 +210,12 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     import msgspec
 
-    from iceberg_ops.actions.report_file import write_report
+    from iceberg_ops.actions.report_file import check_report_place, write_report
     from iceberg_ops.cli.spark_launcher import spark_submit
     from iceberg_ops.config.document import from_json, to_json
     from iceberg_ops.config.report import ActionReport
 
+    check_report_place(job)
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
         # A file of our own, which can be read again: --report may name a device.
         written = Path(folder) / "report.json"

@@ -68,7 +68,7 @@ class CherryPick(SnapshotOperationFields):
         changes = Changes(
             operation=SnapshotOperation(picked.operation or "append"),
             data=tuple(NewFile(f) for f in _data_of(table, picked, EntryStatus.ADDED)),
-            removals=Removals(files=tuple(_data_of(table, picked, EntryStatus.DELETED)), must_exist=True),
+            removals=Removals(files=tuple(_data_of(table, picked, EntryStatus.DELETED)), must_exist=True, every_entry=True),
             properties=properties,
         )
         staged = prepared.stage(table, self.target, changes)

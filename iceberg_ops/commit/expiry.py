@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -44,9 +45,15 @@ class ExpiryResult:
 
 
 def expire(
-    catalog: Catalog, table: Table, operation: ExpireSnapshots, *, clean: Cleanup = "all", delete: Delete = in_bulk
+    catalog: Catalog,
+    table: Table,
+    operation: ExpireSnapshots,
+    *,
+    clean: Cleanup = "all",
+    delete: Delete = in_bulk,
+    on_commit: Callable[[Committed], object] = lambda _: None,
 ) -> ExpiryResult:
-    """Expire, and delete with ``delete``.
+    """Expire, and delete with ``delete``. ``on_commit`` gets the commit before a file is deleted, which may fail still.
 
     Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go (then none is deleted)."""
     resumed = resume_expiry(catalog, table, delete=delete) if clean == "all" else 0
@@ -59,6 +66,7 @@ def expire(
     except IcebergOpsError:
         delete_note(table.io, note)
         raise
+    on_commit(committed)
     after = _reloaded(catalog, before)
     gone = [s for s in before.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
     statistics = [path for _, path in _statistics_of(before, {s.snapshot_id for s in gone})]

@@ -11,7 +11,7 @@ id since (a table upgraded to v3) counts as another one.
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -215,6 +215,21 @@ class DataRemoval:
         """Prevents replacing rows that are no longer there (Java: failMissingDeletePaths). Raises ValidationError."""
         if not self._named <= (found := set(removed.keys)):
             forbid_missing(self._removals.files, self._removals.paths, found, self._identity)
+
+    def forbid_unread_entries(self, removed: RemovedFiles) -> None:
+        """Prevents losing or doubling the rows of a file that is live several times: all its entries go at once, so the commit must
+        have read each of them. Raises ValidationError."""
+        named = Counter(file_key(f, self._identity) for f in self._removals.files)
+        found = Counter(removed.keys)
+        for f in self._removals.files:
+            entries, read = found[file_key(f, self._identity)], named[file_key(f, self._identity)]
+            if entries > read or (entries < read and self._removals.must_exist):
+                raise ValidationError(
+                    f"Cannot replace {f.file_path}: it is live {entries} times, and the rows of {read} entries were read; a file "
+                    f"goes with all its entries",
+                    file_path=f.file_path,
+                    file_paths=(f.file_path,),
+                )
 
 
 class DeleteRemoval:

@@ -63,6 +63,7 @@ class OverwriteFiles(SnapshotOperationFields):
             matching=self.overwrite_filter or ALWAYS_FALSE,
             case_sensitive=self.case_sensitive,
             must_exist=self.isolation is not None,
+            every_entry=True,
         )
         return prepared.stage(table, self.target, Changes(data=tuple(NewFile(f) for f in self.added), removals=removals))
 

@@ -41,7 +41,8 @@ class Removals:
     """``files`` and ``deletes`` by value, ``paths`` of data files, whole ``partitions``, or rows ``matching`` a filter.
 
     ``must_exist``: a named file that is not live is an error (Java: failMissingDeletePaths). ``must_be_empty``: removing anything
-    is an error (Java: failAnyDelete)."""
+    is an error (Java: failAnyDelete). ``every_entry``: ``files`` name a file once for each of its live entries, because rows were
+    read of each; anything else is an error."""
 
     files: tuple[DataFile, ...] = ()
     deletes: tuple[DataFile, ...] = ()
@@ -51,6 +52,7 @@ class Removals:
     case_sensitive: bool = False
     must_exist: bool = False
     must_be_empty: bool = False
+    every_entry: bool = False
 
     @property
     def is_empty(self) -> bool:

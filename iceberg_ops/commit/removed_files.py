@@ -1,8 +1,7 @@
 """What a commit takes out of manifests, counted without making an entry of each.
 
 Where a manifest is read as columns, the removed entries stay rows of it: their keys tell whether all named files were found, and
-the summary adds up columns. Entries are made only for who needs them (deletes to be dropped with their data, partition summaries,
-duplicates).
+the summary adds up columns. Entries are made only for who needs them (deletes to be dropped with their data, partition summaries).
 """
 
 from __future__ import annotations
@@ -79,15 +78,10 @@ class RemovedFiles:
         """At least one file of each partition."""
         return [f for part in self.rows for f in part.of_each_partition()] + [e.data_file for e in self.entries]
 
-    def without_duplicates(self) -> tuple[RemovedFiles, int]:
-        """Each file once, and how many entries are left out."""
-        if len(set(self.keys)) == len(self.keys):
-            return self, 0
-        everything = [e for part in self.rows for e in part.columns.entries(part.rows)] + list(self.entries)
-        first: dict[FileKey, ManifestEntry] = {}
-        for key, entry in zip(self.keys, everything, strict=True):
-            first.setdefault(key, entry)
-        return RemovedFiles(entries=tuple(first.values()), entry_keys=tuple(first)), len(everything) - len(first)
+    @cached_property
+    def duplicates(self) -> int:
+        """How many entries are of a file that another entry names as well."""
+        return len(self.keys) - len(set(self.keys))
 
 
 NOTHING_REMOVED = RemovedFiles()

@@ -75,6 +75,6 @@ class RewriteFiles(SnapshotOperationFields):
                 *(NewFile(f, self.delete_sequence_number) for f in self.added_deletes),
                 *(NewFile(f) for f in self.carried_deletes),
             ),
-            removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=True),
+            removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=True, every_entry=True),
         )
         return prepared.stage(table, self.target, changes)

@@ -94,7 +94,9 @@ class RowDelta(SnapshotOperationFields):
         return Changes(
             data=tuple(NewFile(f) for f in self.added_data),
             deletes=tuple(NewFile(f) for f in added_deletes),
-            removals=Removals(files=self.removed_data, deletes=removed_deletes, must_exist=self.isolation is not None),
+            removals=Removals(
+                files=self.removed_data, deletes=removed_deletes, must_exist=self.isolation is not None, every_entry=True
+            ),
         )
 
     def _references(self) -> tuple[str, ...]:

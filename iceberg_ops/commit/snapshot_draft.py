@@ -131,6 +131,8 @@ class SnapshotDraft:
         gone = removed_of(filtered)
         if removals.must_exist:
             removal.forbid_missing(gone)
+        if removals.every_entry:
+            removal.forbid_unread_entries(gone)
         kept = self._kept(filtered)
         oldest = _oldest_data(kept, changes.data, metadata.last_sequence_number)
         of_deletes = DeleteRemoval(table, removals, gone, oldest)
@@ -232,12 +234,10 @@ class SnapshotDraft:
 
     def _summary(self, table: Table, target: Target, parent: Snapshot | None, made: Made) -> dict[str, str]:
         changes = made.changes
-        removed, duplicates = made.removed.without_duplicates()
         counts = changes_summary(
             table.metadata,
             [*(n.data_file for n in (*changes.data, *changes.deletes)), *(self._taken[2] if self._taken is not None else ())],
-            removed,
-            duplicates=duplicates,
+            made.removed,
             partition_limit=SUMMARY_PARTITION_LIMIT.of(table.properties),
         )
         operation = changes.operation or _operation_of(changes, made.removed)

@@ -68,10 +68,12 @@ def changes_summary(
     added: Iterable[DataFile],
     removed: RemovedFiles,
     *,
-    duplicates: int = 0,
     partition_limit: int = 0,
 ) -> dict[str, str]:
-    """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed."""
+    """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed.
+
+    Every removed entry counts, also of a file that is live several times (Java counts the file once, and its totals no longer agree
+    with the manifests)."""
     counts, in_partitions = _Counts(), dict[PartitionKey, _Counts]()
     examples: dict[PartitionKey, DataFile] = {}
     rows = () if partition_limit else removed.rows
@@ -89,8 +91,8 @@ def changes_summary(
                 in_partitions.setdefault(key, _Counts()).count(f, added=is_added)
     paths = {key: _path(metadata, f) for key, f in examples.items()}
     found = counts.as_text()
-    if duplicates:
-        found["deleted-duplicate-files"] = str(duplicates)
+    if removed.duplicates:
+        found["deleted-duplicate-files"] = str(removed.duplicates)
     partitions = frozenset(paths.values())
     found["changed-partition-count"] = str(len(partitions))
     if partitions and len(partitions) <= partition_limit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
@@ -26,7 +27,7 @@ def file_findings(io: FileIO, files: Iterable[DataFile]) -> list[Finding]:
     for file in files:
         try:
             rows = rows_in(io, file)
-        except (IcebergOpsError, OSError, ValueError) as e:
+        except (IcebergOpsError, OSError, ValueError, pa.ArrowException) as e:
             found.append(Finding("error", "file-reads", file.file_path, " ".join(str(e).split())))
             continue
         if rows != file.record_count:

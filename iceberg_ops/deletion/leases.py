@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 import uuid
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,8 @@ from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 FOLDER = "iceberg-ops/leases"
 UNREADABLE_MS = 24 * 3600 * 1000
@@ -65,8 +68,13 @@ def acquire_lease(table: Table, lease: Lease) -> str:
 
 
 def release_lease(table: Table, lease: Lease) -> None:
-    """Give the lease back; one that is gone is not an error."""
-    discard_own(table.io, [lease_location(table.metadata, lease)])
+    """Give the lease back; one that is gone is not an error. What prevents it is logged: the lease runs out by itself, and the work
+    that it protected is done."""
+    location = lease_location(table.metadata, lease)
+    try:
+        discard_own(table.io, [location])
+    except Exception as e:  # noqa: BLE001 - no error of the store may take the place of the outcome of the work
+        log.warning("%s is not given back, and runs out by itself: %s", location, e)
 
 
 def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:

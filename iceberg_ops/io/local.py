@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -223,6 +224,15 @@ class _AtomicOutput(io.BufferedIOBase):
 
     def __del__(self) -> None:
         self.discard()
+
+
+def check_writable(location: str) -> None:
+    """Raise the error with which a file could not be written at ``location`` now. Its folder is made, as a write makes it."""
+    path = path_of(location)
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.stat(path).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location)
+    _AtomicOutput(location, overwrite=True).discard()
 
 
 def _create(path: str) -> BinaryIO:

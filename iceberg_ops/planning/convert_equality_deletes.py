@@ -2,7 +2,8 @@
 
 An equality delete may go when every data file it applies to has its matching rows deleted by position in the same commit. With a
 WHERE, deletes that apply to files that may match are chosen, and then all files those deletes apply to, so that every chosen delete
-goes as a whole. A delete that applies to no live file dangles and goes too (without WHERE only).
+goes as a whole. A delete that applies to no live file dangles and goes too (without WHERE only). Deletes of a file that is live
+several times stay where not all of its entries have the same ones: by position they would reach all entries.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
-from iceberg_ops.planning.delete_density import delete_key
-from iceberg_ops.planning.file_groups import Skipped
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.planning.file_groups import UNEVEN, Skipped
 from iceberg_ops.planning.live_deletes import live_deletes
+from iceberg_ops.scan.live_entries import by_file, delete_key, unevenly_applied
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
@@ -55,16 +57,20 @@ def plan_convert_equality_deletes(
     if snapshot is None:
         return ConvertEqualityDeletesPlan(snapshot=None, groups=(), skipped=(), plan_id=_plan_id(table, None, ()))
     ref = None if branch == MAIN_BRANCH else branch
-    tasks = [t for t in plan(table, Scan(ref=ref)).tasks if any(d.is_equality for d in t.deletes)]
+    found = plan(table, Scan(ref=ref)).tasks
+    identity = identity_under(table.io)
+    uneven = unevenly_applied(found, identity)
+    converted = [t for t in found if any(d.is_equality for d in t.deletes)]
+    tasks = [entries[0] for entries in by_file(converted, identity)]
     deletes = {delete_key(d): d for d in live_deletes(table, snapshot) if d.is_equality}
     chosen = set(deletes)
     if where is not None and where != ALWAYS_TRUE:
         matching = {t.file_path for t in plan(table, Scan(ref=ref, where=where)).tasks}
-        chosen = {delete_key(d) for t in tasks if t.file_path in matching for d in t.deletes if d.is_equality}
-    skipped = tuple(
-        Skipped(d.file_path, "it applies to no file that can match WHERE") for key, d in deletes.items() if key not in chosen
-    )
-    groups = _connected(tasks, {key: d for key, d in deletes.items() if key in chosen})
+        chosen = {delete_key(d) for t in converted if t.file_path in matching for d in t.deletes if d.is_equality}
+    left = dict.fromkeys(deletes.keys() - chosen, "it applies to no file that can match WHERE")
+    left |= dict.fromkeys(chosen & uneven, UNEVEN)
+    skipped = tuple(Skipped(d.file_path, left[key]) for key, d in deletes.items() if key in left)
+    groups = _connected(tasks, {key: d for key, d in deletes.items() if key not in left})
     return ConvertEqualityDeletesPlan(snapshot=snapshot, groups=groups, skipped=skipped, plan_id=_plan_id(table, snapshot, groups))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from iceberg_ops.planning.delete_density import delete_key
+from iceberg_ops.scan.live_entries import delete_key
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 

@@ -12,12 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from iceberg_ops.scan.delete_index import scoped_path
-from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
-
-
-def delete_key(delete: DeleteFile) -> tuple[str, int | None]:
-    """What tells two delete files apart: several DVs share a path."""
-    return delete.file_path, delete.data_file.content_offset
+from iceberg_ops.scan.live_entries import delete_key
+from iceberg_ops.scan.tasks import FileScanTask
 
 
 def deleted_shares(tasks: Iterable[FileScanTask]) -> Mapping[str, float]:

@@ -55,16 +55,27 @@ class Skipped:
     reason: str
 
 
-def pack(items: Iterable[T], weight: Callable[[T], int], max_weight: int, max_items: int) -> list[list[T]]:
-    """Cut items, in order, into runs of at most ``max_weight`` and ``max_items`` (Java: ListPacker with look-back 1)."""
+UNEVEN = (
+    "it applies to a data file that is live several times, and not to all of its entries alike: "
+    "rewrite_data_files with rewrite-all = true makes one of them"
+)
+"""Why a delete file is not rewritten (``scan.live_entries``)."""
+
+
+def pack(
+    items: Iterable[T], weight: Callable[[T], int], max_weight: int, max_items: int, *, count: Callable[[T], int] = lambda _: 1
+) -> list[list[T]]:
+    """Cut items, in order, into runs of at most ``max_weight`` and ``max_items`` (Java: ListPacker with look-back 1). ``count``: as
+    how many items one counts; one that exceeds a limit is a run of its own."""
     runs: list[list[T]] = []
-    held = 0
+    held = counted = 0
     for item in items:
-        if not runs or (runs[-1] and (held + weight(item) > max_weight or len(runs[-1]) >= max_items)):
+        if not runs or (runs[-1] and (held + weight(item) > max_weight or counted + count(item) > max_items)):
             runs.append([])
-            held = 0
+            held = counted = 0
         runs[-1].append(item)
         held += weight(item)
+        counted += count(item)
     return runs
 
 

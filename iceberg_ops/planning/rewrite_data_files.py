@@ -20,12 +20,14 @@ from typing import Any
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.io.locations import Identity, identity_under, location_identity
 from iceberg_ops.planning.clustering import clustering
 from iceberg_ops.planning.delete_density import deleted_shares
 from iceberg_ops.planning.file_groups import FileGroup, Skipped, in_job_order, numbered, pack
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size
 from iceberg_ops.planning.sort_orders import RewriteOrder, rewrite_order
 from iceberg_ops.scan.delete_index import partition_key
+from iceberg_ops.scan.live_entries import by_file
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.partition_paths import partition_path
@@ -35,6 +37,8 @@ from iceberg_ops.table.table import Table
 
 MergedBytes = Callable[[Sequence[FileScanTask]], int]
 """Estimates what the tasks of one group, of several output files, become when they are written together, in bytes."""
+Entries = Sequence[FileScanTask]
+"""The live entries of one file, which never go to different groups: almost always one."""
 _SIZE, _DELETES, _SPEC, _UNCLUSTERED, _ALL = "size", "deletes", "spec", "unclustered", "rewrite-all"
 
 
@@ -116,8 +120,9 @@ def plan_rewrite_data_files(
             # Two plans, because a scan with a filter may leave out deletes of rows that the filter does not ask for.
             wanted = frozenset(task.file_path for task in plan(table, Scan(ref=ref, where=where)).tasks)
     groups, skipped = group_tasks(
-        tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted, merged_bytes=merged_bytes
-    )
+        tasks, options, metadata, order=order, output_spec_id=output_spec_id, wanted=wanted, merged_bytes=merged_bytes,
+        identity=identity_under(table.io),
+    )  # fmt: skip
     return RewriteDataFilesPlan(
         snapshot=snapshot,
         groups=groups,
@@ -148,18 +153,23 @@ def group_tasks(
     output_spec_id: int,
     wanted: frozenset[str] | None = None,
     merged_bytes: MergedBytes | None = None,
+    identity: Identity = location_identity,
 ) -> tuple[tuple[FileGroup, ...], tuple[Skipped, ...]]:
-    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure but for ``merged_bytes``."""
-    planner = _Planner(options, metadata, order, output_spec_id, merged_bytes)
+    """The groups worth rewriting among a snapshot's tasks, and every other file with its reason. Pure but for ``merged_bytes``.
+
+    The entries of a file that is live several times are planned as one (``scan.live_entries``)."""
+    planner = _Planner(options, metadata, order, output_spec_id, merged_bytes, identity)
     shares = deleted_shares(tasks)
-    by_partition: dict[tuple[Any, ...], list[FileScanTask]] = defaultdict(list)
-    for task in tasks:
-        if wanted is not None and task.file_path not in wanted:
-            planner.skip([task], "no row can match WHERE")
+    by_partition: dict[tuple[Any, ...], list[Entries]] = defaultdict(list)
+    for entries in by_file(tasks, identity):
+        if wanted is not None and all(task.file_path not in wanted for task in entries):
+            planner.skip(entries, "no row can match WHERE")
+            continue
+        keys = {planner.key_of(task) for task in entries}
+        if len(keys) > 1:
+            planner.skip(entries, f"it is live {len(entries)} times, in different partitions, which can not be rewritten together")
         else:
-            same_spec = task.spec_id == output_spec_id
-            key = partition_key(task.spec_id, task.data_file.partition) if same_spec else (task.spec_id, "any partition")
-            by_partition[key].append(replace(task, residual=ALWAYS_TRUE))
+            by_partition[keys.pop()].append([replace(task, residual=ALWAYS_TRUE) for task in entries])
     groups = [group for found in by_partition.values() for group in planner.groups(found, shares)]
     chosen = planner.limited(in_job_order(groups, options.progress.rewrite_job_order))
     return numbered(chosen), tuple(planner.skipped)
@@ -175,6 +185,7 @@ class _Planner:
         order: RewriteOrder,
         output_spec_id: int,
         merged_bytes: MergedBytes | None,
+        identity: Identity,
     ) -> None:
         self.options = options
         self.sizes = options.sizes
@@ -182,29 +193,38 @@ class _Planner:
         self.order = order
         self.output_spec_id = output_spec_id
         self.merged_bytes = merged_bytes
+        self.identity = identity
         self.skipped: list[Skipped] = []
 
     def skip(self, tasks: Sequence[FileScanTask], reason: str) -> None:
         self.skipped.extend(Skipped(task.file_path, reason) for task in tasks)
 
-    def groups(self, tasks: Sequence[FileScanTask], shares: Mapping[str, float]) -> list[FileGroup]:
+    def key_of(self, task: FileScanTask) -> tuple[Any, ...]:
+        """Files of one key may be rewritten together."""
+        if task.spec_id == self.output_spec_id:
+            return partition_key(task.spec_id, task.data_file.partition)
+        return task.spec_id, "any partition"
+
+    def groups(self, files: Sequence[Entries], shares: Mapping[str, float]) -> list[FileGroup]:
         """The groups that are worth it among the files of one partition, or of one other spec."""
-        unclustered = self._unclustered(tasks)
+        unclustered = self._unclustered([task for entries in files for task in entries])
         causes: dict[str, str] = {}
-        for task in tasks:
-            cause, why = self._cause(task, shares.get(task.file_path, 0.0), task.file_path in unclustered)
+        candidates = []
+        for entries in files:
+            verdicts = [self._cause(task, shares.get(task.file_path, 0.0), task.file_path in unclustered) for task in entries]
+            cause, why = next((v for v in verdicts if v[0] is not None), verdicts[0])
             if cause is None:
-                self.skip([task], why)
+                self.skip(entries, why)
             else:
-                causes[task.file_path] = cause
-        candidates = [task for task in tasks if task.file_path in causes]
+                causes |= {task.file_path: cause for task in entries}
+                candidates.append(entries)
         found = []
-        for run in pack(
-            candidates, lambda t: t.size_bytes, self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
-        ):
-            group = self._group(run, Counter(causes[task.file_path] for task in run))
+        most_bytes, most_files = self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
+        for run in pack(candidates, _size_of, most_bytes, most_files, count=len):
+            tasks = [task for entries in run for task in entries]
+            group = self._group(tasks, Counter(causes[task.file_path] for task in tasks))
             if refusal := self._refusal(group, causes):
-                self.skip(run, refusal)
+                self.skip(tasks, refusal)
             else:
                 found.append(group)
         return found
@@ -218,7 +238,8 @@ class _Planner:
                 chosen.append(group)
                 left -= group.input_files
                 continue
-            kept, dropped = group.tasks[:left], group.tasks[left:]
+            whole = self._whole_files(group.tasks, left)
+            kept, dropped = group.tasks[:whole], group.tasks[whole:]
             if len(kept) > 1:
                 chosen.append(self._resized(group, kept))
                 left = 0
@@ -226,6 +247,12 @@ class _Planner:
                 dropped = group.tasks
             self.skip(dropped, f"max-files-to-rewrite {self.options.max_files_to_rewrite} is reached")
         return chosen
+
+    def _whole_files(self, tasks: Sequence[FileScanTask], most: int) -> int:
+        """How many of the first ``most`` tasks may be taken (there are more) without parting the entries of one file."""
+        while most and self.identity(tasks[most - 1].file_path) == self.identity(tasks[most].file_path):
+            most -= 1
+        return most
 
     def _unclustered(self, tasks: Sequence[FileScanTask]) -> frozenset[str]:
         if self.order.sort_order is None:
@@ -314,3 +341,7 @@ class _Planner:
             expected_output_files=expected_output_files(estimate, self.sizes),
             target_file_size=output_target_size(estimate, self.sizes),
         )
+
+
+def _size_of(entries: Entries) -> int:
+    return sum(task.size_bytes for task in entries)

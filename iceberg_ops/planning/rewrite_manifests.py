@@ -24,6 +24,9 @@ from iceberg_ops.table.table import Table
 
 _SMALL, _LARGE = 0.5, 2.0
 """Shares of the target size outside which a manifest is worth rewriting; a writer's outputs are between them, but for the last."""
+_COARSE = 128 * 1024
+"""How far beyond the target a writer's output may be, however small the target is: a manifest ends with a block of 64 kB (before
+compression), and its header holds the schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +94,22 @@ def reason_to_rewrite(
 ) -> str:
     """Why these manifests should be written anew; empty where they should not."""
     small = [m for m in manifests if m.manifest_length < _SMALL * target]
-    large = [m for m in manifests if m.manifest_length > _LARGE * target]
+    large = [m for m in manifests if m.manifest_length > max(_LARGE * target, target + _COARSE) and _live_files(m) != 1]
     if len(small) > 1:
         return f"{len(small)} of {len(manifests)} manifests are below half of {target} bytes"
     if large:
-        return f"{len(large)} of {len(manifests)} manifests are above twice {target} bytes"
+        return f"{len(large)} of {len(manifests)} manifests are above twice {target} bytes, and can be split"
     overlapping = _overlapping(manifests, cluster_by[0], types[cluster_by[0]]) if cluster_by else 0
     if overlapping > len(manifests) / 2:
         return f"{overlapping} of {len(manifests)} manifests overlap others on their partitions"
     return ""
+
+
+def _live_files(manifest: ManifestFile) -> int | None:
+    """None: the list does not say."""
+    if manifest.added_files_count is None or manifest.existing_files_count is None:
+        return None
+    return manifest.added_files_count + manifest.existing_files_count
 
 
 def _overlapping(manifests: Sequence[ManifestFile], position: int, type_: IcebergType) -> int:

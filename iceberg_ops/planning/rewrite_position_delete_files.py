@@ -5,7 +5,8 @@ wrong size, or fills more than one target file; but with one delete file per dat
 if some data file has several, or if files name data files that are gone: otherwise it would come out the same. In v3 every position
 delete file that is no deletion vector is due, because new ones are not allowed there.
 
-Deletion vectors are left alone: there is one per data file already.
+Deletion vectors are left alone: there is one per data file already. So are deletes of a data file that is live several times where
+not all of its entries have the same deletes: written anew, they could reach the others.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any
 from iceberg_ops.config.options import NO_LIMIT, RewritePositionDeleteFilesOptions, SizeOptions
 from iceberg_ops.config.properties import DELETE_GRANULARITY
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
-from iceberg_ops.planning.delete_density import delete_key
-from iceberg_ops.planning.file_groups import Skipped, pack
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.planning.file_groups import UNEVEN, Skipped, pack
 from iceberg_ops.planning.live_deletes import live_deletes
 from iceberg_ops.planning.output_sizes import expected_output_files
 from iceberg_ops.scan.delete_index import partition_key, scoped_path
+from iceberg_ops.scan.live_entries import by_file, delete_key, unevenly_applied
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.partition_paths import partition_path
@@ -73,6 +75,7 @@ def plan_rewrite_position_delete_files(
     ref = None if branch == MAIN_BRANCH else branch
     tasks = plan(table, Scan(ref=ref)).tasks
     wanted = tasks if where is None or where == ALWAYS_TRUE else plan(table, Scan(ref=ref, where=where)).tasks
+    uneven = unevenly_applied(tasks, identity_under(table.io))
     asked = {delete_key(d) for task in wanted for d in task.deletes}
     skipped: list[Skipped] = []
     partitions: dict[tuple[Any, ...], list[DeleteFile]] = defaultdict(list)
@@ -81,6 +84,8 @@ def plan_rewrite_position_delete_files(
             continue
         if where is not None and where != ALWAYS_TRUE and delete_key(delete) not in asked:
             skipped.append(Skipped(delete.file_path, "it applies to no file that can match WHERE"))
+        elif delete_key(delete) in uneven:
+            skipped.append(Skipped(delete.file_path, UNEVEN))
         else:
             partitions[partition_key(delete.data_file.spec_id, delete.data_file.partition)].append(delete)
     by_delete: dict[tuple[str, int | None], list[FileScanTask]] = defaultdict(list)
@@ -116,7 +121,8 @@ def _groups_of(
         (NO_LIMIT, NO_LIMIT) if convert else (sizes.max_file_group_size_bytes, sizes.max_file_group_input_files)
     )
     for run in pack(candidates, lambda d: d.data_file.file_size_in_bytes, most_bytes, most_files):
-        touched = tuple({task.file_path: task for d in run for task in by_delete.get(delete_key(d), ())}.values())
+        attached = [task for d in run for task in by_delete.get(delete_key(d), ())]
+        touched = tuple(entries[0] for entries in by_file(attached, identity_under(table.io)))
         reason, refusal = _verdict(run, touched, sizes, convert, DELETE_GRANULARITY.of(metadata.properties) == "file")
         if refusal:
             skipped.extend(Skipped(d.file_path, refusal) for d in run)

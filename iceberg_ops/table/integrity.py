@@ -23,9 +23,14 @@ from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEnt
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.stored_files import reason_of
 from iceberg_ops.table.table import Table
 
 Severity = Literal["error", "warning"]
+
+
+_UNREADABLE = (IcebergOpsError, OSError, ValueError)
+"""What one file may raise without ending the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +99,15 @@ class IntegrityCheck:
             if self._io.exists(location):
                 return
             detail = "does not exist"
-        except IcebergOpsError as e:
-            detail = str(e)
+        except _UNREADABLE as e:
+            detail = _reason(e)
         yield Finding(severity, f"{what}-file-exists", location, detail, snapshot_id)
 
     def _snapshot(self, snapshot: Snapshot) -> Iterator[Finding]:
         place = snapshot.manifest_list or self._table.metadata.location
         try:
             manifests = manifests_of(self._table, snapshot)
-        except (IcebergOpsError, FileNotFoundError) as e:
+        except _UNREADABLE as e:
             yield Finding("error", "manifest-list-reads", place, _reason(e), snapshot.snapshot_id)
             return
         complete = True
@@ -124,7 +129,7 @@ class IntegrityCheck:
             return
         try:
             entries = entries_of(self._table, manifest)
-        except (IcebergOpsError, FileNotFoundError) as e:
+        except _UNREADABLE as e:
             yield _of(manifest, "manifest-reads", _reason(e), snapshot)
             return
         found = self._contents[manifest.manifest_path] = _Contents()
@@ -134,11 +139,8 @@ class IntegrityCheck:
                 found.live.append(entry.data_file)
                 found.totals.update(_totals(entry.data_file))
                 yield from self._live_file(manifest, entry, snapshot)
-        length = self._io.length(manifest.manifest_path)
-        if length != manifest.manifest_length:
-            yield _of(
-                manifest, "manifest-length", f"has {length} bytes, recorded are {manifest.manifest_length}", snapshot, "warning"
-            )
+        if wrong := self._other_length(manifest.manifest_path, manifest.manifest_length):
+            yield _of(manifest, "manifest-length", wrong, snapshot, "warning")
 
     def _live_file(self, manifest: ManifestFile, entry: ManifestEntry, snapshot: Snapshot) -> Iterator[Finding]:
         file = entry.data_file
@@ -171,9 +173,16 @@ class IntegrityCheck:
         if missing:
             return
         self.live_files[file.file_path] = file
-        if (length := self._io.length(file.file_path)) != file.file_size_in_bytes:
-            detail = f"has {length} bytes, recorded are {file.file_size_in_bytes}"
-            yield Finding("warning", "file-length", file.file_path, detail, snapshot.snapshot_id)
+        if wrong := self._other_length(file.file_path, file.file_size_in_bytes):
+            yield Finding("warning", "file-length", file.file_path, wrong, snapshot.snapshot_id)
+
+    def _other_length(self, location: str, recorded: int) -> str:
+        """What is the matter with a file's length; empty where nothing is."""
+        try:
+            length = self._io.length(location)
+        except _UNREADABLE as e:
+            return f"its length can not be told: {_reason(e)}"
+        return "" if length == recorded else f"has {length} bytes, recorded are {recorded}"
 
     def _vectors(self, contents: list[_Contents], snapshot: Snapshot) -> Iterator[Finding]:
         vectors = [f for c in contents for f in c.live if f.is_deletion_vector]
@@ -276,4 +285,6 @@ def _of(manifest: ManifestFile, rule: str, detail: str, snapshot: Snapshot, seve
 
 
 def _reason(error: Exception) -> str:
-    return "does not exist" if isinstance(error, FileNotFoundError) else str(error)
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    return f"can not be read: {reason_of(error)}" if isinstance(error, OSError) else " ".join(str(error).split())

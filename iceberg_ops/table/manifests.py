@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
-from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde import manifest_columnar
 from iceberg_ops.serde.avro_container import codec_of_property
@@ -25,6 +24,7 @@ from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.entry_cache import EntryCache, entries_bytes
 from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.stored_files import read_stored
 from iceberg_ops.table.table import Table, partition_type, spec_of
 
 CACHE = EntryCache()
@@ -41,7 +41,7 @@ def manifests_of(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
     if snapshot is None:
         return []
     if snapshot.manifest_list is not None:
-        return read_manifest_list(_read(table.io, snapshot.manifest_list, "manifest list"), snapshot.manifest_list)
+        return read_manifest_list(read_stored(table.io, snapshot.manifest_list, "manifest list"), snapshot.manifest_list)
     return [_embedded(table.io, path, snapshot) for path in snapshot.manifests or ()]
 
 
@@ -57,7 +57,7 @@ class ManifestLists:
         location = snapshot.manifest_list
         if location is None:
             return [_embedded(self._io, path, snapshot) for path in snapshot.manifests or ()]
-        return self._reader.read(_read(self._io, location, "manifest list"), location)
+        return self._reader.read(read_stored(self._io, location, "manifest list"), location)
 
     def still_there(self, snapshot: Snapshot) -> list[ManifestFile]:
         """Like ``of``, of a snapshot that expired: files that are missing were deleted already."""
@@ -103,7 +103,7 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
     known: EntryColumns | Sequence[ManifestEntry] | None = CACHE.known(key)
     if known is not None:
         return lambda: known
-    data = _read(io, manifest.manifest_path, "manifest")
+    data = read_stored(io, manifest.manifest_path, "manifest")
 
     def decode() -> EntryColumns | Sequence[ManifestEntry]:
         return manifest_columnar.read_either(data, manifest, type_)
@@ -125,7 +125,7 @@ def live_paths(table: Table, manifest: ManifestFile) -> Iterable[tuple[str, int]
             return ((path, content) for path, content, live in rows if live)
         if known is not None:
             return ((e.data_file.file_path, e.data_file.content) for e in known if e.is_live)
-    return read_live_paths(_read(table.io, manifest.manifest_path, "manifest"), manifest)
+    return read_live_paths(read_stored(table.io, manifest.manifest_path, "manifest"), manifest)
 
 
 def _key(io: FileIO, m: ManifestFile) -> tuple[Hashable, ...]:
@@ -136,7 +136,7 @@ def _key(io: FileIO, m: ManifestFile) -> tuple[Hashable, ...]:
 
 def read_entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
     """Like ``entries_of``, but always from storage (for checks of what is there now)."""
-    data = _read(table.io, manifest.manifest_path, "manifest")
+    data = read_stored(table.io, manifest.manifest_path, "manifest")
     return read_manifest(data, manifest, table.partition_type(manifest.partition_spec_id))
 
 
@@ -289,7 +289,7 @@ def _counted(metadata: TableMetadata, io: FileIO, m: ManifestFile) -> ManifestFi
 
 
 def _embedded(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
-    data = _read(io, path, "manifest")
+    data = read_stored(io, path, "manifest")
     header = read_manifest_header(data, path)
     return ManifestFile(
         manifest_path=path,
@@ -298,10 +298,3 @@ def _embedded(io: FileIO, path: str, snapshot: Snapshot) -> ManifestFile:
         content=header.content,
         added_snapshot_id=snapshot.snapshot_id,
     )
-
-
-def _read(io: FileIO, location: str, what: str) -> bytes:
-    try:
-        return io.read(location)
-    except FileNotFoundError:
-        raise CorruptTableError(f"{what} {location} does not exist") from None

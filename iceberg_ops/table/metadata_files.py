@@ -16,6 +16,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.stored_files import read_stored
 from iceberg_ops.table.table import Table
 
 VERSION_HINT = "version-hint.text"
@@ -71,12 +72,8 @@ def metadata_suffix(metadata: TableMetadata) -> str:
 
 
 def read_metadata(io: FileIO, location: str) -> TableMetadata:
-    """Raises CorruptTableError where the file is missing or breaks the spec."""
-    try:
-        data = io.read(location)
-    except FileNotFoundError:
-        raise CorruptTableError(f"metadata file {location} does not exist") from None
-    return metadata_from_json(data, location)
+    """Raises CorruptTableError where the file is missing, can not be read or breaks the spec."""
+    return metadata_from_json(read_stored(io, location, "metadata file"), location)
 
 
 def write_metadata(io: FileIO, location: str, metadata: TableMetadata) -> None:
@@ -127,8 +124,8 @@ def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
 def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
     try:
         hint = io.read(f"{folder}/{VERSION_HINT}").decode("utf-8", "replace").strip()
-    except FileNotFoundError:
-        return None
+    except OSError:
+        return None  # a hint, whatever is the matter with it
     if not hint.isdigit():
         return found.get(hint) or found.get(_SUFFIX.sub("", hint))
     newest = max((version_of(location) or 0 for location in found.values()), default=0)

@@ -6,13 +6,27 @@ figures too.
 
 from __future__ import annotations
 
+import logging
+
 from iceberg_ops.config.report import TableState
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
+log = logging.getLogger(__name__)
+
 _TOTALS = ("total-data-files", "total-delete-files", "total-records", "total-files-size")
+
+
+def state_if_readable(table: Table, snapshot: Snapshot | None) -> TableState | None:
+    """Sizes for the report of work that is done; None, with a warning in the log, where they can not be read. The work is no less
+    done for that."""
+    try:
+        return table_state(table, snapshot)
+    except Exception as e:  # noqa: BLE001 - whatever prevents it, no error may take the place of the outcome of the work
+        log.warning("the size of %s can not be reported: %s", table.name, e)
+        return None
 
 
 def table_state(table: Table, snapshot: Snapshot | None) -> TableState:

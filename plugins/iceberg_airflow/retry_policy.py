@@ -43,6 +43,7 @@ def iceberg_retry_policy() -> ExceptionRetryPolicy:
             _again("CatalogUnavailableError", timedelta(minutes=1), "catalog or store did not answer: nothing was changed"),
             _again("RetryableError", timedelta(seconds=30), "nothing was changed: the same job may succeed later"),
             _again("CommitStateUnknownError", timedelta(minutes=1), "outcome unknown: the next try looks for the run key first"),
+            _again("IncompleteError", timedelta(minutes=1), "a part is done: the next try does the rest"),
             _again("ValidationError", timedelta(seconds=30), "a concurrent change conflicts: plan again on the new snapshot"),
             _never("BadInputError", "what was asked for is wrong: correct the policy, option or statement"),
             _never("CorruptTableError", "the table is damaged: see iceberg-ops check"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
@@ -10,16 +11,21 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.ending_error import ending_error
+from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.errors import IcebergOpsError, OptionError
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import OptionError
 from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.spark_errors import spark_error
 from spark_jobs.session import job_session
+
+log = logging.getLogger(__name__)
 
 _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
     "append": append.run,
@@ -36,18 +42,19 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
 
     Raises the job's typed error after the report of the failure is written.
     """
+    check_report_place(job)
     if job.job in TABLE_ACTIONS:
         return maintenance.run(session, job)
     started = datetime.now(UTC)
     try:
         report = _row_operation(session, job)
-    except IcebergOpsError as e:
-        write_report(job, _failure(job, e, started))
-        raise
-    except (PySparkException, Py4JJavaError) as e:
-        # What Spark finds in the rows themselves: a value that does not fit, a corrupt source file.
-        error = spark_error(job, e)
+    except Exception as e:
+        # What Spark finds in the rows themselves (a value that does not fit, a corrupt source file) becomes an error of the tree.
+        typed = spark_error(job, e) if isinstance(e, PySparkException | Py4JJavaError) and outcome_unknown(e) is None else e
+        error = ending_error(Outcome(), typed)
         write_report(job, _failure(job, error, started))
+        if error is e:
+            raise
         raise error from e
     write_report(job, report)
     return report
@@ -66,7 +73,7 @@ def _with_source_catalog(job: JobSpec) -> JobSpec:
     return replace(job, source=replace(source, catalog=source.catalog or job.catalog))
 
 
-def _failure(job: JobSpec, error: IcebergOpsError, started: datetime) -> ActionReport:
+def _failure(job: JobSpec, error: Exception, started: datetime) -> ActionReport:
     return ActionReport(
         action=job.job,
         table=job.table,
@@ -85,9 +92,16 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
     if job.dry_run:  # looks at no row, so nothing of it is Spark's
         return run_job(_with_source_catalog(job))
     check_fields(job)
-    with job_session(session) as own:
-        run = JobRun.start(own, _with_source_catalog(job))
-        if (earlier := run.already_committed()) is not None:
-            return earlier
-        with typed_limits(), run.lease():
-            return _ROW_OPERATIONS[job.job](run)
+    report: ActionReport | None = None
+    try:
+        with job_session(session) as own:
+            run = JobRun.start(own, _with_source_catalog(job))
+            if (report := run.already_committed()) is None:
+                with typed_limits(), run.lease():
+                    report = _ROW_OPERATIONS[job.job](run)
+    except Exception as e:
+        if report is None:
+            raise
+        log.warning("%s %s is done, but its session was not closed: %s", job.job, job.table, e)
+    assert report is not None
+    return report

@@ -25,7 +25,7 @@ from iceberg_ops.config.report import ActionReport, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.state import table_state
+from iceberg_ops.table.state import state_if_readable
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class JobRun:
             snapshot_ids=snapshot_ids or [],
             attempts=attempts,
             metrics=self.metrics,
-            before=table_state(before, before.metadata.branch_head(self.job.branch)),
-            after=table_state(now_table, now_table.metadata.branch_head(self.job.branch)),
+            before=state_if_readable(before, before.metadata.branch_head(self.job.branch)),
+            after=state_if_readable(now_table, now_table.metadata.branch_head(self.job.branch)),
             steps=self.steps,
         )

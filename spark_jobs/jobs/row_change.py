@@ -7,7 +7,7 @@ committer; on any known failure every staged file is deleted, and on an unknown 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +31,8 @@ from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.scan.live_entries import with_other_entries
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
@@ -45,6 +47,9 @@ from spark_jobs.runners.column_names import refuse_reserved_names
 from spark_jobs.runners.copy_on_write import rewrite_without
 from spark_jobs.runners.matched_places import MOST_ROWS, matched_places
 from spark_jobs.runners.reading import POSITION_COLUMN, ROW_ID_COLUMN, live_rows, task_places
+
+Matched = Sequence[tuple[FileScanTask, BitMap64]]
+"""Tasks with the positions of their rows that go."""
 
 
 class RowChangeJob:
@@ -187,19 +192,18 @@ class RowChangeJob:
 
     def _operation(self, changes: Changes, write: WriteContext, staged: list[DataFile]) -> Operation:
         places = task_places(self.tasks, self.run.table.io)
-        touched = {self.plan.tasks[places[file]]: positions for file, positions in changes.deleted.items()}
+        matched = [(self.plan.tasks[places[file]], positions) for file, positions in changes.deleted.items()]
+        touched = with_other_entries(matched, self.plan.tasks, identity_under(self.run.table.io), BitMap64())
         if self.mode == "merge-on-read":
             return self._row_delta(changes, write, touched, staged)
         return self._overwrite(changes, write, touched, staged)
 
-    def _row_delta(
-        self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
-    ) -> RowDelta:
+    def _row_delta(self, changes: Changes, write: WriteContext, touched: Matched, staged: list[DataFile]) -> RowDelta:
         with self.run.step("write deletes"):
             written = write_row_deletes(
                 self.run.table.io,
                 write,
-                [(task, _array(positions)) for task, positions in touched.items()],
+                [(task, _array(positions)) for task, positions in touched],
                 operation_id=self.run.files_id,
                 granularity=self.options.delete_granularity,
             )
@@ -209,7 +213,7 @@ class RowChangeJob:
             added_data=tuple(changes.files),
             added_deletes=tuple(written.added),
             removed_deletes=tuple(written.replaced),
-            referenced_data_files=tuple(task.file_path for task in touched),
+            referenced_data_files=tuple(task.file_path for task, _ in touched),
             conflict_filter=self.conflict_filter,
             isolation=self.isolation,
             branch=self.run.job.branch,
@@ -219,12 +223,10 @@ class RowChangeJob:
             merges_vectors=True,
         )
 
-    def _overwrite(
-        self, changes: Changes, write: WriteContext, touched: dict[FileScanTask, BitMap64], staged: list[DataFile]
-    ) -> OverwriteFiles:
+    def _overwrite(self, changes: Changes, write: WriteContext, touched: Matched, staged: list[DataFile]) -> OverwriteFiles:
         write = replace(write, row_lineage=write.format_version >= 3)
         read = copy_context(self.run.table.metadata)
-        whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched.items()]
+        whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in touched]
         with self.run.step("rewrite files"):
             io_properties = self.run.table.io.properties
             rewritten = rewrite_without(self.run.session, whole, read, write, io_properties, self.run.files_id, staged)
@@ -232,7 +234,7 @@ class RowChangeJob:
         self.run.metrics.update({"rewritten-data-files-count": len(touched), "added-data-files": len(staged)})
         return OverwriteFiles(
             added=tuple(staged),
-            removed=tuple(task.data_file for task in touched),
+            removed=tuple(task.data_file for task, _ in touched),
             conflict_filter=self.conflict_filter,
             isolation=self.isolation,
             branch=self.run.job.branch,

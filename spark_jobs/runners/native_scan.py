@@ -13,6 +13,7 @@ holds to be the greatest value.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -44,11 +45,14 @@ _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 def native_paths(tasks: Sequence[FileScanTask], context: ReadContext, io: FileIO) -> dict[int, str]:
     """Local paths of the tasks Spark's own reader may read, by their index in ``tasks``.
 
-    Opens the footer of every task that is not ruled out before.
+    Opens the footer of every task that is not ruled out before. A file that is live several times is not read so: its rows would
+    say which file they are of, and not which entry.
     """
     if not all(_is_exact(f) for f in context.data_fields):
         return {}
     candidates = {i: path for i, task in enumerate(tasks) if (path := _plain_file(task, io)) is not None}
+    times = Counter(candidates.values())
+    candidates = {i: path for i, path in candidates.items() if times[path] == 1}
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
         fits = pool.map(lambda i: _footer_fits(candidates[i], tasks[i], context), candidates)
         return {i: path for (i, path), fit in zip(candidates.items(), fits, strict=True) if fit}

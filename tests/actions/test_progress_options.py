@@ -13,8 +13,10 @@ from iceberg_ops.actions import delete_runs, dispatch, progress
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.progress import LOG_SECONDS, Meter
 from iceberg_ops.actions.runner import Progress
+from iceberg_ops.commit.snapshot_draft import SnapshotDraft
 from iceberg_ops.config.properties import LEDGER_PREFIX
-from iceberg_ops.errors import CommitFailedError, CorruptTableError
+from iceberg_ops.data import position_deletes
+from iceberg_ops.errors import CommitFailedError, CorruptTableError, IncompleteError
 from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.spec.manifests import ManifestContent
@@ -133,7 +135,8 @@ def test_failed_commits_beyond_the_limit_fail_the_run(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(delete_runs, "commit_deletes", every_second)
     options = {"enabled": True, "max-commits": 3, "max-failed-commits": 0}
-    with pytest.raises(CommitFailedError, match=r"1 commits failed, more than partial-progress\.max-failed-commits 0: refused"):
+    says = r"is committed \(snapshot \d+, \d+\); .* COMMIT_FAILED: 1 commits failed, more than .*max-failed-commits 0: refused"
+    with pytest.raises(IncompleteError, match=says):
         lake.run("convert_equality_deletes", **{f"partial-progress.{name}": value for name, value in options.items()})
 
 
@@ -242,3 +245,90 @@ def test_the_log_says_how_far_long_work_is_and_nothing_of_short_work(caplog: pyt
         meter.part("g2", 0)
         meter.advance(1, 2**20)
     assert caplog.messages == ["rewrite_data_files lake.web.t: rewriting 1 of 4 files, 2.0 of 4.0 MiB, 0:20 left"]
+
+
+def of_each_region() -> Lake:
+    lake = make_lake(partitioned=True, properties={"write.delete.granularity": "partition"})
+    lake.append(*(numbered(100 * i, 20, region) for i, region in enumerate(REGIONS)))
+    return lake
+
+
+def with_position_deletes() -> Lake:
+    lake = of_each_region()
+    for k in range(5):
+        for task in lake.tasks():
+            lake.delete_positions((task, [k]))
+    return lake
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), ValueError("odd"), OSError(24, "Too many open files")])
+@pytest.mark.parametrize(
+    ("action", "lake_of"),
+    [
+        ("rewrite_position_delete_files", with_position_deletes),
+        ("convert_equality_deletes", with_equality_deletes),
+        ("rewrite_data_files", with_position_deletes),
+    ],
+)
+def test_a_group_costs_only_itself_whatever_error_it_meets(
+    action: str, lake_of: Callable[[], Lake], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = lake_of()
+    rows = lake.rows()
+    position_deletes._cached.cache_clear()
+    task = next(t for t in lake.tasks() if t.data_file.partition == ("b",))
+    bad = task.file_path if action.startswith("convert") else task.deletes[0].file_path
+    real = MemoryFileIO.read
+
+    def read(io: MemoryFileIO, location: str) -> bytes:
+        if location == bad:
+            raise error
+        return real(io, location)
+
+    before = lake.paths()
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFileIO, "read", read)
+        more = {} if action.startswith("convert") else {"rewrite_all": "true"}
+        report = lake.run(action, **PARTIAL, **more)
+    assert report.status == "partially-committed"
+    failed = [group for group in report.groups if group.status == "failed"]
+    assert [group.status for group in report.groups].count("committed") == 2
+    assert (len(failed), str(error).rpartition("] ")[2][:8] in failed[0].reason or "open files" in failed[0].reason) == (1, True)
+    assert lake.rows() == rows
+    used = {path for t in lake.tasks() for path in (t.file_path, *(d.file_path for d in t.deletes))}
+    assert {path for path in lake.paths() - before if path.endswith(".parquet")} <= used
+
+
+def test_without_partial_progress_an_untyped_error_of_a_group_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = with_position_deletes()
+    position_deletes._cached.cache_clear()
+    bad = next(t.deletes[0].file_path for t in lake.tasks() if t.data_file.partition == ("b",))
+    real, before = MemoryFileIO.read, lake.paths()
+
+    def read(io: MemoryFileIO, location: str) -> bytes:
+        if location == bad:
+            raise PermissionError(13, "Permission denied", location)
+        return real(io, location)
+
+    monkeypatch.setattr(MemoryFileIO, "read", read)
+    with pytest.raises(PermissionError):
+        lake.run("rewrite_position_delete_files", rewrite_all="true")
+    assert lake.paths() == before
+
+
+@pytest.mark.parametrize("action", ["rewrite_data_files", "convert_equality_deletes"])
+def test_a_batch_whose_commit_meets_an_untyped_error_costs_only_itself(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = with_equality_deletes()
+    rows = lake.rows()
+    real, calls = SnapshotDraft.stage, []
+
+    def second_fails(*arguments: object) -> object:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise PermissionError(13, "Permission denied")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(SnapshotDraft, "stage", second_fails)
+    report = lake.run(action, **PARTIAL, **({"rewrite_all": "true"} if action == "rewrite_data_files" else {}))
+    assert (report.status, len(report.snapshot_ids)) == ("partially-committed", 2)
+    assert lake.rows() == rows

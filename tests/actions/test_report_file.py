@@ -9,11 +9,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from msgspec import structs
 
-from iceberg_ops.actions.report_file import error_report, write_report
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.report import ActionReport, SkippedFile
+from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.table.table import Table
+from tests.actions.lake import make_lake, numbered
+from tests.catalog.wrappers import Wrapped
 
 PASSWORD = "p@ss/w:rd"
 
@@ -83,3 +89,61 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
 def test_a_job_without_a_place_for_its_report_writes_none() -> None:
     write_report(a_job(None), a_report())
+
+
+def unwritable(folder: Path) -> dict[str, str]:
+    (folder / "file").write_text("")
+    return {
+        "below a file": f"{folder}/file/report.json",
+        "no folder can be made": "/proc/none/report.json",
+        "a folder": str(folder),
+        "too long a name": f"{folder}/{'x' * 300}",
+        "another scheme": "s3://bucket/report.json",
+    }
+
+
+@pytest.mark.parametrize("what", sorted(unwritable(Path("/tmp"))))
+def test_a_place_that_can_not_be_written_is_refused_before_the_work(what: str, tmp_path: Path) -> None:
+    place = unwritable(tmp_path)[what]
+    with pytest.raises(OptionError, match=f"report {place}: can not be written there: .*; nothing was done"):
+        run_job(a_job(place), catalog=None)
+
+
+def test_what_is_at_the_place_stays_until_the_report_is_there(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text("an earlier report")
+    check_report_place(a_job(str(tmp_path / "r.json")))
+    check_report_place(a_job(str(tmp_path / "new/folder/r.json")))
+    check_report_place(a_job(os.devnull))
+    check_report_place(a_job(None))
+    assert (tmp_path / "r.json").read_text() == "an earlier report"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "new", "r.json"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_place_that_is_lost_while_the_job_works_changes_nothing_about_how_it_ends(
+    fails: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 5))
+    lake.append(numbered(10, 5))
+    place = tmp_path / "reports" / "r.json"
+    job = structs.replace(
+        lake.job("rewrite_data_files", rewrite_all=True, where="nowhere = 1" if fails else "id > 0"),
+        report=str(place), catalog=CatalogConfig(name="test", type="sql", properties={}),
+    )  # fmt: skip
+
+    class Loses(Wrapped):
+        def load_table(self, identifier: tuple[str, ...]) -> Table:
+            if place.parent.is_dir():
+                place.parent.rmdir()
+                place.parent.write_text("a file")
+            return self.inner.load_table(identifier)  # type: ignore[no-any-return]
+
+    if fails:
+        with pytest.raises(WhereError, match="nowhere"):
+            run_job(job, catalog=Loses(lake.catalog))
+    else:
+        assert run_job(job, catalog=Loses(lake.catalog)).status == "committed"
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert f"The report can not be written to {place} (" in line
+    assert ('"code": "BAD_WHERE"' if fails else '"status": "committed"') in line

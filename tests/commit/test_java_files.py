@@ -18,6 +18,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.rewrite_files import RewriteFiles
@@ -130,9 +131,38 @@ def test_nothing_can_be_rewritten_in_an_empty_table(version: int) -> None:
 def test_every_entry_of_a_removed_file_goes(version: int) -> None:
     catalog, table = begin(version, A)
     table = commit(catalog, table, AppendFiles(added=(A,), merge=False)).table
-    table = commit(catalog, table, RewriteFiles(removed_data=(A,), added_data=(NEW,), starting_snapshot_id=head(table))).table
+    table = commit(catalog, table, DeleteFiles(files=(A,), starting_snapshot_id=head(table))).table
+    assert live_paths(table) == set()
+    summary = table.metadata.current_snapshot.summary
+    assert (summary["deleted-data-files"], summary["deleted-duplicate-files"], summary["total-data-files"]) == ("2", "1", "0")
+
+
+REPLACE = {
+    "rewrite": lambda removed, **f: RewriteFiles(removed_data=removed, added_data=(NEW,), **f),
+    "overwrite": lambda removed, **f: OverwriteFiles(removed=removed, added=(NEW,), **f),
+    "overwrite at any price": lambda removed, **f: OverwriteFiles(removed=removed, added=(NEW,), isolation=None, **f),
+    "row delta": lambda removed, **f: RowDelta(removed_data=removed, added_data=(NEW,), **f),
+}
+
+
+@ALL
+@pytest.mark.parametrize("operation", REPLACE.values(), ids=list(REPLACE))
+def test_a_file_is_replaced_only_with_every_entry_that_is_live(version: int, operation: Callable[..., Operation]) -> None:
+    """Here we are stricter than Java, which removes both entries and has the rows of one."""
+    catalog, table = begin(version, A)
+    table = commit(catalog, table, AppendFiles(added=(A,), merge=False)).table
+    with pytest.raises(ValidationError, match="Cannot replace a: it is live 2 times, and the rows of 1 entries were read") as e:
+        commit(catalog, table, operation((A,), starting_snapshot_id=head(table)))
+    assert e.value.file_paths == ("a",)
+    table = commit(catalog, table, operation((A, A), starting_snapshot_id=head(table))).table
     assert live_paths(table) == {"new"}
-    assert table.metadata.current_snapshot.summary["deleted-duplicate-files"] == "1"
+
+
+@ALL
+def test_rows_of_a_file_that_was_live_twice_are_not_written_twice_for_the_entry_that_is_left(version: int) -> None:
+    catalog, table = begin(version, A)
+    with pytest.raises(ValidationError, match="Cannot replace a: it is live 1 times, and the rows of 2 entries were read"):
+        commit(catalog, table, RewriteFiles(removed_data=(A, A), added_data=(NEW,), starting_snapshot_id=head(table)))
 
 
 @DELETES

@@ -39,6 +39,7 @@ HELD = {
     "expire_snapshots:ExpireSnapshots.stage:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
     "history:History.snapshots:0": SCENARIOS,
     "manifest_filter:DataRemoval.goes:0": SCENARIOS,
+    "manifest_filter:DataRemoval.forbid_unread_entries:0": "commit/test_java_files.py",
     "manifest_filter:forbid_missing:0": SCENARIOS,
     "manifest_writing:ManifestFolder.encoder:0": "commit/test_checks.py::test_a_file_of_an_unknown_spec_is_refused",
     "metadata_updates:UpdateStatistics.stage:0": "commit/test_checks.py::test_statistics_of_a_snapshot_that_is_gone_are_refused",

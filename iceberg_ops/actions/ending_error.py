@@ -1,0 +1,38 @@
+"""The error that a failed job ends with, in the light of what it had done before.
+
+Errors of the tree say what was changed: most of them nothing. That is true of the call that raised them, and not always of the job.
+It may have committed some batches, or the outcome of a commit may be unknown, and what came afterwards (a look at the table, the
+next group) failed in its own way. Whoever reads the error decides by its code whether to run the job again.
+"""
+
+from __future__ import annotations
+
+from iceberg_ops.actions.context import Outcome
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, IncompleteError
+
+
+def ending_error(outcome: Outcome, error: Exception) -> Exception:
+    """``error``, or the one that says what is known of the whole job.
+
+    CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed."""
+    if isinstance(error, CommitStateUnknownError):
+        return error
+    # The committer raises CommitFailedError for an unanswered swap only once it knows that it did nothing.
+    unknown = None if isinstance(error, CommitFailedError) else outcome_unknown(error)
+    if unknown is not None:
+        return CommitStateUnknownError(f"{unknown}; then the job ended with {_told(error)}")
+    if outcome.changed:
+        return IncompleteError(f"{_done(outcome)}; then the job ended with {_told(error)}")
+    return error
+
+
+def _told(error: Exception) -> str:
+    return f"{error.code}: {error}" if isinstance(error, IcebergOpsError) else f"{type(error).__name__}: {error}"
+
+
+def _done(outcome: Outcome) -> str:
+    if not outcome.snapshot_ids:
+        return "a part of the work is done"
+    ids = ", ".join(map(str, outcome.snapshot_ids))
+    return f"a part of the work is committed (snapshot {ids})"

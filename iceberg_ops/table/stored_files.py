@@ -1,0 +1,29 @@
+"""Reading the files that a table's metadata names: one that is not there, or that the system refuses to read, is a corrupt table.
+
+A folder, a loop of links or missing permissions under a file's name do not pass by themselves. What may pass the FileIO raises as
+CatalogUnavailableError, and what this machine has run out of is a MachineLimitError; both go through.
+"""
+
+from __future__ import annotations
+
+import os
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.machine_limits import limit_error
+
+
+def read_stored(io: FileIO, location: str, what: str) -> bytes:
+    """The bytes of the file ``what`` ("manifest", say) at ``location``. Raises CorruptTableError that names it."""
+    try:
+        return io.read(location)
+    except FileNotFoundError:
+        raise CorruptTableError(f"{what} {location} does not exist") from None
+    except OSError as e:
+        limit = limit_error(e, location)
+        raise limit or CorruptTableError(f"{what} {location} can not be read: {reason_of(e)}") from e
+
+
+def reason_of(error: OSError) -> str:
+    """What the system says, without the location."""
+    return error.strerror or (os.strerror(error.errno) if error.errno else str(error))
