@@ -54,6 +54,15 @@ def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
     return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")
 
 
+def _check_same_table(table: Table, current: TableMetadata) -> None:
+    """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
+    if table.metadata.table_uuid and current.table_uuid != table.metadata.table_uuid:
+        raise CommitFailedError(
+            f"table {'.'.join(table.identifier[1:])} is another one now: its uuid is {current.table_uuid}, was "
+            f"{table.metadata.table_uuid}"
+        )
+
+
 def metadata_version(location: str) -> int:
     """The number in a metadata file's name; -1 where it has none, so that the next version is 0."""
     m = _VERSION.fullmatch(location)
@@ -159,7 +168,8 @@ class BaseCatalog(ABC):
             created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
             return self._table(identifier, created, self._publish_first(identifier, created))
         location = self._location_of(identifier)
-        current = table.metadata if location == table.metadata_location else read_metadata(self._io, location)
+        current = self._metadata_at(table, location)
+        _check_same_table(table, current)
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
         if updated is current:
             return self._table(identifier, current, location)
@@ -186,6 +196,11 @@ class BaseCatalog(ABC):
         purge_files(self._io, table.name, files, folders_of(table), claimed)
 
     # for subclasses
+
+    def _metadata_at(self, table: Table, location: str) -> TableMetadata:
+        """The metadata at ``location``; taken from ``table`` where it was read from there. A catalog whose locations come again
+        must read it anew."""
+        return table.metadata if location == table.metadata_location else read_metadata(self._io, location)
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """What a purge of the table deletes. Raises CorruptTableError where a manifest cannot be read."""
