@@ -4,13 +4,16 @@ All footers are read and all rules checked before anything is committed (``data.
 Files without field ids need a name mapping: where the table has none, one of its present names is set in the same commit.
 
 From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease on the
-folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``)."""
+folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``). A folder
+of another table of the catalog is refused, and one outside the table's own is recorded in the table's properties, so that jobs on
+other tables keep its files (``catalog.neighbours``)."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.history import base_of
@@ -41,6 +44,7 @@ def add_files(run: Run) -> None:
         raise OptionError(
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
+    forbid_import_from_another_table(run.catalog, run.table, options.source_path)
     if run.job.dry_run:
         _plan(run, options)
         return
@@ -50,7 +54,7 @@ def add_files(run: Run) -> None:
         if not (files := _plan(run, options)):
             return
         with run.step("commit"):
-            committed = commit(run.catalog, run.table, _operation(run, files, head, only_new=options.check_duplicate_files))
+            committed = commit(run.catalog, run.table, _operation(run, files, head, options))
     run.outcome.record(committed)
 
 
@@ -114,17 +118,20 @@ def _check_new(table: Table, locations: list[str]) -> None:
         raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
 
 
-def _operation(run: Run, files: list[DataFile], head: Snapshot | None, *, only_new: bool) -> Operation:
+def _operation(run: Run, files: list[DataFile], head: Snapshot | None, options: AddFilesOptions) -> Operation:
     append = AppendFiles(
         added=tuple(files),
-        only_new=only_new,
+        only_new=options.check_duplicate_files,
         starting_snapshot_id=None if head is None else head.snapshot_id,
         branch=run.job.branch,
         run_key=run.run_key,
         summary=run.summary,
     )
-    if name_mapping_of(run.table.metadata) is not None:
+    stated = imported_folder_property(run.table, options.source_path)
+    if name_mapping_of(run.table.metadata) is None:
+        stated[NAME_MAPPING.name] = name_mapping_to_json(create_name_mapping(run.table.schema))
+    if not stated:
         return append
-    mapping = name_mapping_to_json(create_name_mapping(run.table.schema))
-    named = UpdateProperties(updates={NAME_MAPPING.name: mapping})
-    return Transaction(operations=(named, append), branch=run.job.branch, run_key=run.run_key, summary=run.summary)
+    return Transaction(
+        operations=(UpdateProperties(updates=stated), append), branch=run.job.branch, run_key=run.run_key, summary=run.summary
+    )

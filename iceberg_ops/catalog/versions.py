@@ -74,8 +74,8 @@ class TableVersions:
         if hint is not None and hint > max(newest, self.last_of_dropped()):
             raise CorruptTableError(
                 f"{self.folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of "
-                f"version {hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, without what came "
-                f"after it"
+                f"version {hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, "
+                f"without what came after it"
             )
         if len(names := versions[newest]) > 1:
             raise CorruptTableError(

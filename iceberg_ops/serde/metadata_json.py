@@ -64,7 +64,7 @@ class _Head(msgspec.Struct, rename="kebab"):
 
 
 def table_uuid_from_json(data: bytes, name: str) -> str:
-    """Only the table's uuid, as it is written; empty where a v1 file has none. Raises CorruptTableError where it is no JSON object."""
+    """Only the table's uuid, as it is written; empty where a v1 file has none. Raises CorruptTableError."""
     try:
         return msgspec.json.decode(_unpacked(data), type=_Head).table_uuid
     except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
