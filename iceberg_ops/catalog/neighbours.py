@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
-from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within
+from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
@@ -64,7 +64,7 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
     """Location -> the name of another table of the catalog that claims it, for all of the table's folders; None where none does.
 
     Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table (registered twice)."""
-    identity = identity_under(table.io)
+    identity, links = identity_under(table.io), links_under(table.io)
     own = [folder_identity(identity, folder) for folder in folders_of(table)]
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
@@ -74,7 +74,8 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
         claims = [claim for searched in own if (claim := _claim(other, identity, searched)) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
-            files |= {identity(location): other.name for location in recorded_locations(other)}
+            for location in recorded_locations(other):
+                files |= dict.fromkeys((identity(location), *links(location)), other.name)
 
     def claimed(location: str) -> str | None:
         name = identity(location)

@@ -23,7 +23,6 @@ from iceberg_ops.deletion.notes import deletion_noted
 from iceberg_ops.deletion.references import references, without_referenced
 from iceberg_ops.errors import CommitStateUnknownError, NoSuchTableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
-from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
 
@@ -153,7 +152,7 @@ def _deleted(
         if (reader := _reader_of_lost_snapshot(leases, now, proven_for)) is not None:
             return _kept(found, reader)
         free, covered = _not_covered(found, leases, table.io)
-        unreferenced, referenced = without_referenced(free, references(now, proven_for), identity_under(table.io))
+        unreferenced, referenced = without_referenced(free, references(now, proven_for), table.io)
         failures = delete(table.io, unreferenced) if unreferenced else []
     failed = {failure.location for failure in failures}
     return Deletion(
