@@ -50,7 +50,7 @@ def add_files(run: Run) -> None:
         return
     head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
-        forbid_running_deletion(run.table)
+        forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         if not (files := _plan(run, options)):
             return
         with run.step("commit"):

@@ -29,7 +29,8 @@ from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
 from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
 from iceberg_ops.deletion.leases import active_leases, has_run_out
-from iceberg_ops.deletion.notes import note_has_run_out, notes_folder
+from iceberg_ops.deletion.notes import note_has_run_out
+from iceberg_ops.deletion.places import notes_folders
 from iceberg_ops.errors import RetryableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
@@ -166,14 +167,15 @@ class _Leased:
         self._table, self._now_ms = table, now_ms
         self._leases = active_leases(table, now_ms)
         self._identity = identity_under(table.io)
-        self._notes = folder_identity(self._identity, notes_folder(table.metadata))
+        self._notes = [folder_identity(self._identity, folder) for folder in notes_folders(table)]
 
     def reason_to_keep(self, found: Orphan) -> Skipped | None:
         """Why an orphan stays; None if it may go."""
         location = found.info.location
         if holder := next((lease.holder for lease in self._leases if lease.covers(location, self._table.io)), None):
             return Skipped(location, f"run {holder} is working on it")
-        if not is_within(self._identity(location), self._notes):
+        name = self._identity(location)
+        if not any(is_within(name, folder) for folder in self._notes):
             return None
         if not (has_run_out(self._table, location, self._now_ms) or note_has_run_out(self._table, location, self._now_ms)):
             return Skipped(location, "a note of a running or interrupted job")
