@@ -10,7 +10,8 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
@@ -26,6 +27,7 @@ from iceberg_ops.errors import (
     IcebergOpsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
@@ -47,6 +49,19 @@ _VERSION = re.compile(r"(?:.*/)?v?(\d+)(?:-[^/]*)?\.(?:gz\.)?metadata\.json(?:\.
 def now_ms() -> int:
     """Milliseconds since the epoch by this machine's clock."""
     return time.time_ns() // 1_000_000
+
+
+@contextmanager
+def nothing_published(what: str) -> Iterator[None]:
+    """Whatever fails within fails before anything is published, so it is a refusal (``Catalog.commit_table``) and no unknown
+    outcome. An exception that is not of this package becomes a TerminalError: what may pass by itself, stores report as a
+    CatalogUnavailableError."""
+    try:
+        yield
+    except IcebergOpsError:
+        raise
+    except Exception as e:
+        raise TerminalError(f"{what}: {e}; nothing was committed") from e
 
 
 def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
@@ -99,7 +114,7 @@ class BaseCatalog(ABC):
     @abstractmethod
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
         """Put ``metadata`` after ``current``; its location. Raises CommitFailedError, CommitStateUnknownError,
-        CatalogUnavailableError."""
+        CatalogUnavailableError, TerminalError (certainly not published, and no use to try again)."""
 
     @abstractmethod
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool: ...
@@ -167,8 +182,9 @@ class BaseCatalog(ABC):
             self._check_new(identifier)
             created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
             return self._table(identifier, created, self._publish_first(identifier, created))
-        location = self._location_of(identifier)
-        current = self._metadata_at(table, location)
+        with nothing_published(f"table {'.'.join(identifier)} could not be read"):
+            location = self._location_of(identifier)
+            current = self._metadata_at(table, location)
         _check_same_table(table, current)
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
         if updated is current:

@@ -39,6 +39,7 @@ from iceberg_ops.errors import (
     CommitStateUnknownError,
     IcebergOpsError,
     NoSuchTableError,
+    TerminalError,
     UnsupportedError,
 )
 from iceberg_ops.io.file_io import FileIO
@@ -54,20 +55,9 @@ OWN_FOLDER = ".iceberg-ops"
 """Below the warehouse: what this catalog notes beside the tables."""
 NAMESPACE_MARKER = ".namespace"
 CREATE_ATTEMPTS = 4
-_NOTHING_WRITTEN = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENAMETOOLONG,
-        errno.ENOTDIR,
-    }
-)
-"""Errors with which a store refuses before it creates anything."""
+_REFUSED_FOR_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR})
+"""Errors with which a store refuses before it creates anything: some pass by themselves, the others do not."""
 
 
 class FileSystemCatalog(BaseCatalog):
@@ -162,8 +152,8 @@ class FileSystemCatalog(BaseCatalog):
         raise why
 
     def _create(self, location: str, data: bytes) -> None:
-        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError where
-        the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
+        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
+        TerminalError where the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
         doubt: Exception | None = None
         for attempt in range(CREATE_ATTEMPTS):
             if attempt:
@@ -176,8 +166,9 @@ class FileSystemCatalog(BaseCatalog):
                     raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
                 return
             except (CatalogUnavailableError, OSError) as e:
-                if _errno_of(e) in _NOTHING_WRITTEN and doubt is None and not self.io.exists(location):
-                    raise CatalogUnavailableError(f"{location} could not be created: {e}") from e
+                if _errno_of(e) in _REFUSED | _REFUSED_FOR_NOW and doubt is None and not self.io.exists(location):
+                    refusal = TerminalError if _errno_of(e) in _REFUSED else CatalogUnavailableError
+                    raise refusal(f"{location} could not be created: {e}; nothing was committed") from e
                 doubt = e
         assert doubt is not None
         raise _unknown(location, doubt)

@@ -26,6 +26,7 @@ from iceberg_ops.io.temporary_names import temporary_name
 
 _PASSING = frozenset(
     {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.EMFILE, errno.ENFILE, errno.ENOSPC}
+    | {errno.EDQUOT}
 )
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _DELETE_THREADS = 8
