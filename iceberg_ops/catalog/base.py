@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
 from iceberg_ops.catalog.neighbours import claims_of_all, folders_of
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.config.properties import GC_ENABLED
@@ -30,6 +31,7 @@ from iceberg_ops.errors import (
     TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import absolute_under
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
@@ -90,7 +92,7 @@ class BaseCatalog(ABC):
     def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
         self._name = name
         self._io = io
-        self._warehouse = warehouse.rstrip("/") if warehouse else None
+        self._warehouse = absolute_under(io, warehouse).rstrip("/") if warehouse else None
         self._clock = clock
 
     @property
@@ -139,7 +141,7 @@ class BaseCatalog(ABC):
         return self._table(identifier, read_metadata(self._io, location), location)
 
     def table_exists(self, identifier: Identifier) -> bool:
-        return self._current_location(identifier) is not None
+        return can_be_stored(identifier) and self._current_location(identifier) is not None
 
     def create_table(
         self,
@@ -170,7 +172,7 @@ class BaseCatalog(ABC):
             schema,
             spec,
             sort_order,
-            (location or self._default_location(identifier)).rstrip("/"),
+            absolute_under(self._io, location or self._default_location(identifier)).rstrip("/"),
             dict(properties or {}),
             now_ms=self._clock(),
         )
@@ -223,9 +225,9 @@ class BaseCatalog(ABC):
         return all_files(table)
 
     def _location_of(self, identifier: Identifier) -> str:
-        location = self._current_location(identifier)
+        location = self._current_location(identifier) if can_be_stored(identifier) else None
         if location is None:
-            raise NoSuchTableError(f"catalog {self._name} has no table {'.'.join(identifier)}")
+            raise NoSuchTableError(f"catalog {self._name} has no table {shown(identifier)}")
         return location
 
     def _table(self, identifier: Identifier, metadata: TableMetadata, location: str) -> Table:
@@ -234,13 +236,14 @@ class BaseCatalog(ABC):
     def _check_new(self, identifier: Identifier) -> None:
         if len(identifier) < 2 or not all(identifier):
             raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
+        check_new_names(identifier)
         self._check_namespace(identifier[:-1])
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self._name}")
 
     def _check_namespace(self, namespace: tuple[str, ...]) -> None:
-        if not self._namespace_exists(namespace):
-            raise NoSuchNamespaceError(f"catalog {self._name} has no namespace {'.'.join(namespace)}")
+        if not can_be_stored(namespace) or not self._namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"catalog {self._name} has no namespace {shown(namespace)}")
 
     def _check_empty(self, namespace: tuple[str, ...]) -> None:
         self._check_namespace(namespace)

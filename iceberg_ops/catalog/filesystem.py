@@ -29,6 +29,7 @@ from typing import NoReturn
 
 from iceberg_ops.catalog.base import BaseCatalog, moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.names import are_folders, check_new_names
 from iceberg_ops.catalog.placed_version import PlacedVersion
 from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
 from iceberg_ops.deletion.metadata_files import delete_pointers, discard_refused_metadata
@@ -44,6 +45,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
+from iceberg_ops.io.locations import absolute_under
 from iceberg_ops.serde.metadata_json import metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix, read_metadata
@@ -73,17 +75,17 @@ class FileSystemCatalog(BaseCatalog):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(name, io, warehouse=warehouse, clock=clock)
-        self._root = warehouse.rstrip("/")
+        self._root = absolute_under(io, warehouse).rstrip("/")
         self._sleep = sleep
 
     # versions
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Also where its current version is missing."""
-        return bool(self._versions(identifier).living())
+        return are_folders(identifier) and bool(self._versions(identifier).living())
 
     def _current_location(self, identifier: Identifier) -> str | None:
-        return self._versions(identifier).newest()
+        return self._versions(identifier).newest() if are_folders(identifier) else None
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
         """Read anew each time: after another engine dropped and made a table, locations come again."""
@@ -247,6 +249,8 @@ class FileSystemCatalog(BaseCatalog):
     # namespaces
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        if not are_folders(namespace):
+            return False
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
         if local is not None:
@@ -261,6 +265,7 @@ class FileSystemCatalog(BaseCatalog):
         return sorted((*parent, n) for n in self._children(parent) if not self.table_exists((*parent, n)))
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        check_new_names(namespace)
         if properties:
             raise UnsupportedError(f"not supported: properties of namespace {'.'.join(namespace)}, because a folder has none")
         if self._namespace_exists(namespace):
@@ -283,17 +288,29 @@ class FileSystemCatalog(BaseCatalog):
         return {}
 
     def _children(self, namespace: tuple[str, ...]) -> set[str]:
+        if not are_folders(namespace):
+            return set()
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
         if local is not None:
-            found = {e.name for e in os.scandir(local) if e.is_dir()} if os.path.isdir(local) else set()
+            found = {e.name for e in os.scandir(local) if _is_folder(e)} if os.path.isdir(local) else set()
         else:
             start = len(folder) + 1
             found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
-        return {name for name in found if not name.startswith(".")}
+        return {name for name in found if not name.startswith(".") and are_folders((name,))}
 
     def _table_folder(self, identifier: Identifier) -> str:
         return "/".join((self._root, *identifier))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A link that leads in a circle is none."""
+    try:
+        return entry.is_dir()
+    except OSError as e:
+        if e.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _encoded(location: str, metadata: TableMetadata) -> bytes:

@@ -71,6 +71,18 @@ def identity_under(io: FileIO) -> Identity:
     return lambda location: identity(mapped.map(location))
 
 
+def absolute_under(io: FileIO, location: str) -> str:
+    """A location that means the same in every working folder: a relative one of the local file system begins at this one."""
+    if io.properties.get("io-impl") != "local" or LOCATION_MAPPING in io.properties or location.startswith("/"):
+        return location
+    m = _SCHEME.match(location)
+    if m is None:
+        return os.path.normpath(_absolute(location))
+    rest = location[m.end() :]
+    is_relative = m[1].lower() == "file" and m[2] is None and not rest.startswith("/")
+    return f"file:{os.path.normpath(_absolute(rest))}" if is_relative else location
+
+
 def links_under(io: FileIO) -> Links:
     """For a location that is a symbolic link to a file: identities of the files that it leads to, link by link; for every other
     location nothing. Only the local file system has links."""
