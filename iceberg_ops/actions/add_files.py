@@ -24,7 +24,8 @@ from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportTarget, imported_file
 from iceberg_ops.deletion.notes import forbid_running_deletion
-from iceberg_ops.errors import DataError, OptionError
+from iceberg_ops.errors import DataError, OptionError, UnsupportedError
+from iceberg_ops.io.local import folder_links
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
@@ -79,6 +80,7 @@ def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
     metadata = table.metadata
     schema, spec = metadata.schema, metadata.spec
     check_spec(schema, spec)
+    _check_no_folder_links(table, options.source_path)
     found = data_files(options.source_path, table.io.list_prefix(options.source_path), metadata_folder(metadata))
     if options.partition_filter:
         found = [f for f in found if _selected(f[1], options)]
@@ -108,6 +110,15 @@ def _planned(run: Run, options: AddFilesOptions) -> list[DataFile]:
 def _selected(folders: Folders, options: AddFilesOptions) -> bool:
     values = {name.lower(): HIVE_NULL if value is None else value for name, value in folders}
     return all(values.get(name.lower()) == value for name, value in options.partition_filter.items())
+
+
+def _check_no_folder_links(table: Table, source: str) -> None:
+    """Prevents an import that leaves out, silently, what lies behind a link to a folder."""
+    if link := next(folder_links(table.io, source), None):
+        raise UnsupportedError(
+            f"not supported: importing {source} with {link} in it, because links to folders are not followed. Import the folder "
+            f"that it leads to by itself, or remove the link"
+        )
 
 
 def _check_new(table: Table, locations: list[str]) -> None:
