@@ -103,18 +103,22 @@ class FileSystemCatalog(BaseCatalog):
                 f"{self._table_folder(identifier)}"
             )
         versions = self._versions(identifier)
-        first = versions.last_of_dropped() + 1
+        first = versions.first_of_new_table()
         location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
         taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
         try:
             self._create(location, _encoded(location, metadata))
         except CommitFailedError:
             raise taken from None
-        if len(versions.listed().get(first, ())) > 1:
-            # Another table was made at the same moment, under a name that another codec gives.
+        try:
+            has_other = versions.has_other_than(metadata.table_uuid)
+        except (IcebergOpsError, OSError) as e:
+            raise _unknown(location, e) from e
+        if has_other:
+            # Another table was made at the same moment: at a name that another codec gives, or above leftovers.
             discard_refused_metadata(self.io, location)
             raise taken
-        delete_pointers(self.io, versions.dead())
+        self._delete_dead(versions)
         self._write_hint(versions, first, of_new_table=True)
         return location
 
@@ -127,7 +131,11 @@ class FileSystemCatalog(BaseCatalog):
         version = _version_of(current_location) + 1
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
         data = _encoded(location, metadata)
-        self._create(location, data)
+        try:
+            self._create(location, data)
+        except CommitFailedError:
+            self._delete_dead(versions)  # So that no leftover of a dropped table keeps the name for ever.
+            raise
         placed = PlacedVersion(versions, location, version, current, metadata, current_location)
         try:
             refusal = placed.refusal()
@@ -137,6 +145,13 @@ class FileSystemCatalog(BaseCatalog):
             self._withdraw(placed, data, refusal)
         self._write_hint(versions, version)
         return location
+
+    def _delete_dead(self, versions: TableVersions) -> None:
+        """Best effort: versions of dropped tables do not count, but the orphan job of a new one takes them for another table's."""
+        try:
+            delete_pointers(self.io, versions.dead())
+        except (IcebergOpsError, OSError) as e:
+            log.warning("versions of a dropped table in %s are left: %s", versions.folder, e)
 
     def _withdraw(self, placed: PlacedVersion, data: bytes, refusal: str) -> NoReturn:
         """Take the version away again, unless somebody has built on it meanwhile: its commit did not happen. Raises
@@ -183,10 +198,14 @@ class FileSystemCatalog(BaseCatalog):
 
     def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
         """Best effort: the commit is done, and readers of this package list the versions. A hint that a dropped table left is
-        replaced."""
+        replaced; so is this one, where the table was dropped and made anew by another engine right before it was written."""
+        location = f"{versions.folder}/{HINT}"
         try:
             if of_new_table or (versions.hint() or 0) < version:
-                self.io.write(f"{versions.folder}/{HINT}", str(version).encode("ascii"), overwrite=True)
+                self.io.write(location, str(version).encode("ascii"), overwrite=True)
+                newest = max(versions.listed(), default=version)
+                if newest < version:
+                    self.io.write(location, str(newest).encode("ascii"), overwrite=True)
         except (CatalogUnavailableError, OSError) as e:
             log.warning("%s/%s stays behind version %d: %s", versions.folder, HINT, version, e)
 
@@ -221,6 +240,9 @@ class FileSystemCatalog(BaseCatalog):
         listed = versions.listed()
         if (uuid := versions.uuid_of(location.rpartition("/")[2])) and not versions.mark_dropped(uuid, max(listed) + 1):
             raise _no_table(self.name, identifier)
+        last = max(versions.listed(), default=0)
+        if uuid and last > max(listed):
+            versions.mark_dropped(uuid, last + 1, again=True)
         names = [name for version in sorted(listed) for name in listed[version]]
         late = [dead for dead in versions.dead() if dead.rpartition("/")[2] not in names]
         if late:

@@ -12,6 +12,7 @@ so that no version number is used twice.
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
@@ -97,11 +98,11 @@ class TableVersions:
         location = f"{self.folder}/{name}"
         return table_uuid_from_json(self.io.read(location), location)
 
-    def mark_dropped(self, uuid: str, last: int) -> bool:
+    def mark_dropped(self, uuid: str, last: int, *, again: bool = False) -> bool:
         """From now on no version of the table counts; ``last`` is the highest that a writer may still create. False where it was
-        marked before."""
+        marked before, by somebody else. ``again``: by the caller, who now knows of higher ones."""
         try:
-            self.io.write(self._mark(uuid), f"{last}\n".encode("ascii"))
+            self.io.write(self._mark(uuid), f"{last}\n".encode("ascii"), overwrite=again)
         except FileExistsError:
             return False
         return True
@@ -113,6 +114,21 @@ class TableVersions:
             text = self.io.read(self._mark(uuid)).decode("ascii", "replace").strip()
             found.append(int(text) if text.isdecimal() else 0)
         return max(found)
+
+    def first_of_new_table(self) -> int:
+        """A version above everything that dropped tables of this name have left, or that a late writer of them may still create."""
+        last = self.last_of_dropped()
+        highest = max((version_of(location) or 0 for location in self.dead()), default=0)
+        return (last if highest <= last else highest + 1) + 1
+
+    def has_other_than(self, uuid: str) -> bool:
+        """Whether the folder holds a version of another table that was not dropped."""
+        mine = {uuid, *self.dropped()}
+        names = [name for names in self.listed().values() for name in names]
+        try:
+            return len(names) > 1 and any(not self._belongs_to(name, mine) for name in names)
+        except FileNotFoundError:
+            return self.has_other_than(uuid)
 
     def dead(self) -> list[str]:
         """Locations of the version files of dropped tables."""
@@ -139,10 +155,10 @@ class TableVersions:
             del left[version]
         return left
 
-    def _belongs_to(self, name: str, dropped: frozenset[str]) -> bool:
-        """A file that cannot be read counts: whoever loads it gets the error."""
+    def _belongs_to(self, name: str, uuids: Set[str]) -> bool:
+        """A file that cannot be read belongs to none: whoever loads it gets the error."""
         try:
-            return self.uuid_of(name) in dropped
+            return self.uuid_of(name) in uuids
         except CorruptTableError:
             return False
 

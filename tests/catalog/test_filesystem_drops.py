@@ -151,6 +151,30 @@ def test_a_version_of_a_dropped_table_does_not_count_though_its_writer_died_befo
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"new"}
 
 
+def test_a_leftover_of_a_dropped_table_keeps_no_version_from_being_committed(catalog: FileSystemCatalog) -> None:
+    old = with_rows(catalog, "a")
+    late = catalog.io.read(old.metadata_location)
+    catalog.drop_table(IDENTIFIER, purge=True)
+    new = with_rows(catalog, "new")
+    catalog.io.write(new.metadata_location.replace("v5.", "v6."), late)
+    done = commit(catalog, new, AppendFiles(added=(data_file("more"),)), sleep=lambda _: None)
+    assert (done.attempts, live_paths(done.table)) == (2, {"new", "more"})
+
+
+def test_commits_that_come_before_the_mark_raise_the_version_that_a_new_table_begins_at(
+    catalog: FileSystemCatalog, others: FileSystemCatalog, io: Stalls
+) -> None:
+    table = with_rows(others, "a")
+
+    def meanwhile() -> None:
+        for n in range(3):
+            commit(others, table, AppendFiles(added=(data_file(f"b{n}"),)))
+
+    io.at, io.do = table.metadata.table_uuid, meanwhile
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert make_table(others).metadata_location.endswith("/v7.metadata.json")
+
+
 def test_a_hint_that_a_late_writer_leaves_does_not_make_the_new_table_look_damaged(
     catalog: FileSystemCatalog, others: FileSystemCatalog, io: Stalls
 ) -> None:
