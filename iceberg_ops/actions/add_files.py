@@ -5,13 +5,16 @@ Files without field ids need a name mapping: where the table has none, one of it
 each name of a file that the mapping lacks.
 
 From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease on the
-folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``)."""
+folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``). A folder
+of another table of the catalog is refused, and one outside the table's own is recorded in the table's properties, so that jobs on
+other tables keep its files (``catalog.neighbours``)."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.history import base_of
@@ -22,7 +25,8 @@ from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.deletion.notes import forbid_running_deletion
-from iceberg_ops.errors import DataError, OptionError
+from iceberg_ops.errors import DataError, OptionError, UnsupportedError
+from iceberg_ops.io.local import folder_links
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
@@ -41,16 +45,17 @@ def add_files(run: Run) -> None:
         raise OptionError(
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
+    forbid_import_from_another_table(run.catalog, run.table, options.source_path)
     if run.job.dry_run:
         _plan(run, options)
         return
     head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
-        forbid_running_deletion(run.table)
+        forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         if not (imported := _plan(run, options)):
             return
         with run.step("commit"):
-            committed = commit(run.catalog, run.table, _operation(run, imported, head, only_new=options.check_duplicate_files))
+            committed = commit(run.catalog, run.table, _operation(run, imported, head, options))
         run.outcome.record(committed)
 
 
@@ -76,6 +81,7 @@ def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
     metadata = table.metadata
     schema, spec = metadata.schema, metadata.spec
     check_spec(schema, spec)
+    _check_no_folder_links(table, options.source_path)
     found = data_files(options.source_path, table.io.list_prefix(options.source_path), metadata_folder(metadata))
     if options.partition_filter:
         found = [f for f in found if _selected(f[1], options)]
@@ -107,6 +113,15 @@ def _selected(folders: Folders, options: AddFilesOptions) -> bool:
     return all(values.get(name.lower()) == value for name, value in options.partition_filter.items())
 
 
+def _check_no_folder_links(table: Table, source: str) -> None:
+    """Prevents an import that leaves out, silently, what lies behind a link to a folder."""
+    if link := next(folder_links(table.io, source), None):
+        raise UnsupportedError(
+            f"not supported: importing {source} with {link} in it, because links to folders are not followed. Import the folder "
+            f"that it leads to by itself, or remove the link"
+        )
+
+
 def _check_new(table: Table, locations: list[str]) -> None:
     """Prevents rows that are there twice (Java: check_duplicate_files)."""
     identity = identity_under(table.io)
@@ -125,17 +140,20 @@ def _mapping(run: Run, imported: list[ImportedFile]) -> NameMapping:
     return with_names(name_mapping_of(run.table.metadata) or create_name_mapping(run.table.schema), names)
 
 
-def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, *, only_new: bool) -> Operation:
+def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, options: AddFilesOptions) -> Operation:
     append = AppendFiles(
         added=tuple(found.file for found in imported),
-        only_new=only_new,
+        only_new=options.check_duplicate_files,
         starting_snapshot_id=None if head is None else head.snapshot_id,
         branch=run.job.branch,
         run_key=run.run_key,
         summary=run.summary,
     )
-    mapping = _mapping(run, imported)
-    if name_mapping_of(run.table.metadata) == mapping:
+    stated = imported_folder_property(run.table, options.source_path)
+    if (mapping := _mapping(run, imported)) != name_mapping_of(run.table.metadata):
+        stated[NAME_MAPPING.name] = name_mapping_to_json(mapping)
+    if not stated:
         return append
-    named = UpdateProperties(updates={NAME_MAPPING.name: name_mapping_to_json(mapping)})
-    return Transaction(operations=(named, append), branch=run.job.branch, run_key=run.run_key, summary=run.summary)
+    return Transaction(
+        operations=(UpdateProperties(updates=stated), append), branch=run.job.branch, run_key=run.run_key, summary=run.summary
+    )

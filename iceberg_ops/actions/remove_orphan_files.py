@@ -29,10 +29,11 @@ from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
 from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
 from iceberg_ops.deletion.leases import active_leases, has_run_out
-from iceberg_ops.deletion.notes import note_has_run_out, notes_folder
+from iceberg_ops.deletion.notes import note_has_run_out
+from iceberg_ops.deletion.places import notes_folders
 from iceberg_ops.errors import IcebergOpsError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
-from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
@@ -97,8 +98,11 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
         with run.step("plan") as detail:
             current = run.catalog.load_table(run.table.identifier[1:])
             check_same_table(run.table, current)
+            links = links_under(current.io)
             for recorded in recorded_locations(current):
                 lines.add(recorded_line(recorded, identity))
+                for target in links(recorded):
+                    lines.add(recorded_line(target, identity))
             own = Ownership(table_uuid=current.metadata.table_uuid, partition_names=partition_names(current.metadata))
             leased, unmet = _Leased(current, run.now_ms()), dict[str, str]()
             for found in find_orphans(lines, own, options, location, current.io):
@@ -137,10 +141,11 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
     if not candidates.count:
         return
     claims = list(claims_of_others(run.catalog, table, location))
-    identity = identity_under(table.io)
+    identity, links = identity_under(table.io), links_under(table.io)
     for claim in claims:
         for recorded in recorded_locations(claim.table) if claim.around else ():
-            candidates.add(recorded_line(recorded, identity, claim.table.name))
+            for place in (recorded, *links(recorded)):
+                candidates.add(recorded_line(place, identity, claim.table.name))
     for found in owned_elsewhere(candidates, table.io):
         kept = found if isinstance(found, Skipped) else _claimed(found, claims, identity(found.info.location))
         if kept is not None:
@@ -162,14 +167,15 @@ class _Leased:
         self._table, self._now_ms = table, now_ms
         self._leases = active_leases(table, now_ms)
         self._identity = identity_under(table.io)
-        self._notes = folder_identity(self._identity, notes_folder(table.metadata))
+        self._notes = [folder_identity(self._identity, folder) for folder in notes_folders(table)]
 
     def reason_to_keep(self, found: Orphan) -> Skipped | None:
         """Why an orphan stays; None if it may go."""
         location = found.info.location
         if holder := next((lease.holder for lease in self._leases if lease.covers(location, self._table.io)), None):
             return Skipped(location, f"run {holder} is working on it")
-        if not is_within(self._identity(location), self._notes):
+        name = self._identity(location)
+        if not any(is_within(name, folder) for folder in self._notes):
             return None
         if not (has_run_out(self._table, location, self._now_ms) or note_has_run_out(self._table, location, self._now_ms)):
             return Skipped(location, "a note of a running or interrupted job")

@@ -10,10 +10,12 @@ import logging
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
 from iceberg_ops.catalog.neighbours import claims_of_all, folders_of
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.config.properties import GC_ENABLED
@@ -26,8 +28,10 @@ from iceberg_ops.errors import (
     IcebergOpsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import absolute_under
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
@@ -49,9 +53,31 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@contextmanager
+def nothing_published(what: str) -> Iterator[None]:
+    """Whatever fails within fails before anything is published, so it is a refusal (``Catalog.commit_table``) and no unknown
+    outcome. An exception that is not of this package becomes a TerminalError: what may pass by itself, stores report as a
+    CatalogUnavailableError."""
+    try:
+        yield
+    except IcebergOpsError:
+        raise
+    except Exception as e:
+        raise TerminalError(f"{what}: {e}; nothing was committed") from e
+
+
 def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
     """A commit, or another table of the name, came between reading a table and dropping it."""
     return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")
+
+
+def _check_same_table(table: Table, current: TableMetadata) -> None:
+    """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
+    if table.metadata.table_uuid and current.table_uuid != table.metadata.table_uuid:
+        raise CommitFailedError(
+            f"table {'.'.join(table.identifier[1:])} is another one now: its uuid is {current.table_uuid}, was "
+            f"{table.metadata.table_uuid}"
+        )
 
 
 def metadata_version(location: str) -> int:
@@ -66,7 +92,7 @@ class BaseCatalog(ABC):
     def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
         self._name = name
         self._io = io
-        self._warehouse = warehouse.rstrip("/") if warehouse else None
+        self._warehouse = absolute_under(io, warehouse).rstrip("/") if warehouse else None
         self._clock = clock
 
     @property
@@ -90,7 +116,7 @@ class BaseCatalog(ABC):
     @abstractmethod
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
         """Put ``metadata`` after ``current``; its location. Raises CommitFailedError, CommitStateUnknownError,
-        CatalogUnavailableError."""
+        CatalogUnavailableError, TerminalError (certainly not published, and no use to try again)."""
 
     @abstractmethod
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool: ...
@@ -115,7 +141,7 @@ class BaseCatalog(ABC):
         return self._table(identifier, read_metadata(self._io, location), location)
 
     def table_exists(self, identifier: Identifier) -> bool:
-        return self._current_location(identifier) is not None
+        return can_be_stored(identifier) and self._current_location(identifier) is not None
 
     def create_table(
         self,
@@ -146,7 +172,7 @@ class BaseCatalog(ABC):
             schema,
             spec,
             sort_order,
-            (location or self._default_location(identifier)).rstrip("/"),
+            absolute_under(self._io, location or self._default_location(identifier)).rstrip("/"),
             dict(properties or {}),
             now_ms=self._clock(),
         )
@@ -158,8 +184,10 @@ class BaseCatalog(ABC):
             self._check_new(identifier)
             created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
             return self._table(identifier, created, self._publish_first(identifier, created))
-        location = self._location_of(identifier)
-        current = table.metadata if location == table.metadata_location else read_metadata(self._io, location)
+        with nothing_published(f"table {'.'.join(identifier)} could not be read"):
+            location = self._location_of(identifier)
+            current = self._metadata_at(table, location)
+        _check_same_table(table, current)
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
         if updated is current:
             return self._table(identifier, current, location)
@@ -187,14 +215,19 @@ class BaseCatalog(ABC):
 
     # for subclasses
 
+    def _metadata_at(self, table: Table, location: str) -> TableMetadata:
+        """The metadata at ``location``; taken from ``table`` where it was read from there. A catalog whose locations come again
+        must read it anew."""
+        return table.metadata if location == table.metadata_location else read_metadata(self._io, location)
+
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """What a purge of the table deletes. Raises CorruptTableError where a manifest cannot be read."""
         return all_files(table)
 
     def _location_of(self, identifier: Identifier) -> str:
-        location = self._current_location(identifier)
+        location = self._current_location(identifier) if can_be_stored(identifier) else None
         if location is None:
-            raise NoSuchTableError(f"catalog {self._name} has no table {'.'.join(identifier)}")
+            raise NoSuchTableError(f"catalog {self._name} has no table {shown(identifier)}")
         return location
 
     def _table(self, identifier: Identifier, metadata: TableMetadata, location: str) -> Table:
@@ -203,13 +236,14 @@ class BaseCatalog(ABC):
     def _check_new(self, identifier: Identifier) -> None:
         if len(identifier) < 2 or not all(identifier):
             raise BadInputError(f"table identifier {'.'.join(identifier)!r} must be namespace.name")
+        check_new_names(identifier)
         self._check_namespace(identifier[:-1])
         if self.table_exists(identifier):
             raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self._name}")
 
     def _check_namespace(self, namespace: tuple[str, ...]) -> None:
-        if not self._namespace_exists(namespace):
-            raise NoSuchNamespaceError(f"catalog {self._name} has no namespace {'.'.join(namespace)}")
+        if not can_be_stored(namespace) or not self._namespace_exists(namespace):
+            raise NoSuchNamespaceError(f"catalog {self._name} has no namespace {shown(namespace)}")
 
     def _check_empty(self, namespace: tuple[str, ...]) -> None:
         self._check_namespace(namespace)

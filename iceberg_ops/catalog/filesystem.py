@@ -1,10 +1,14 @@
 """Tables as folders: ``<warehouse>/<namespace>/<name>/metadata/v<N>.metadata.json``, as Iceberg's Hadoop catalog lays them out.
 
 A commit creates the next version's file, exclusively: of several writers one wins and the others see that the name is taken. The
-current version is the highest one in the folder, found by listing its names: a hint may be stale, and old versions may have been
-deleted, or be left over, so nothing that starts from a hint is sure to find the end. ``version-hint.text`` is written for other
-readers. A hint above every version means that the current version's file is missing: that is an error, and no commit goes on below
-it.
+current version is the highest one in the folder, found by listing its names (``versions``): a hint may be stale, and old versions
+may have been deleted, or be left over, so nothing that starts from a hint is sure to find the end. ``version-hint.text`` is written
+for other readers. A hint above every version means that the current version's file is missing: that is an error, and no commit goes
+on below it.
+
+Having created its version, a writer looks whether it is in its place (``placed_version``), and takes it away where it is not: the
+table was dropped meanwhile, or its name had been freed by the cleaning of old versions. A drop marks the table's uuid before it
+deletes anything, so that no late version brings the table back.
 
 Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise. Because a version's
 name can be taken only once, writing the same bytes again after a failure without an answer is safe, and what is then found under
@@ -19,25 +23,29 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
+from typing import NoReturn
 
 from iceberg_ops.catalog.base import BaseCatalog, moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.names import are_folders, check_new_names
+from iceberg_ops.catalog.placed_version import PlacedVersion
+from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
 from iceberg_ops.deletion.metadata_files import delete_pointers, discard_refused_metadata
 from iceberg_ops.errors import (
     AlreadyExistsError,
     CatalogUnavailableError,
     CommitFailedError,
     CommitStateUnknownError,
-    CorruptTableError,
     IcebergOpsError,
     NoSuchTableError,
+    TerminalError,
     UnsupportedError,
 )
-from iceberg_ops.io.file_io import FileIO, names_in
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
+from iceberg_ops.io.locations import absolute_under
 from iceberg_ops.serde.metadata_json import metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix, read_metadata
@@ -45,25 +53,13 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
-HINT = "version-hint.text"
+OWN_FOLDER = ".iceberg-ops"
+"""Below the warehouse: what this catalog notes beside the tables."""
 NAMESPACE_MARKER = ".namespace"
 CREATE_ATTEMPTS = 4
-_NOTHING_WRITTEN = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ENAMETOOLONG,
-        errno.ENOTDIR,
-    }
-)
-"""Errors with which a store refuses before it creates anything."""
-
-_VERSION_FILE = re.compile(r"v(\d+)(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
+_REFUSED_FOR_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR})
+"""Errors with which a store refuses before it creates anything: some pass by themselves, the others do not."""
 
 
 class FileSystemCatalog(BaseCatalog):
@@ -79,50 +75,25 @@ class FileSystemCatalog(BaseCatalog):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(name, io, warehouse=warehouse, clock=clock)
-        self._root = warehouse.rstrip("/")
+        self._root = absolute_under(io, warehouse).rstrip("/")
         self._sleep = sleep
 
     # versions
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Also where its current version is missing."""
-        return bool(self._versions(self._metadata_folder(identifier)))
+        return are_folders(identifier) and bool(self._versions(identifier).living())
 
     def _current_location(self, identifier: Identifier) -> str | None:
-        return self._newest(self._metadata_folder(identifier))
+        return self._versions(identifier).newest() if are_folders(identifier) else None
 
-    def _newest(self, folder: str) -> str | None:
-        """The highest version's file. Raises CorruptTableError where the hint knows a higher one, or two files claim to be it."""
-        hint = self._hint(folder)
-        versions = self._versions(folder)
-        newest = max(versions, default=0)
-        if versions and hint is not None and hint > newest:
-            raise CorruptTableError(
-                f"{folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of version "
-                f"{hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, without what came "
-                f"after it"
-            )
-        if len(names := versions.get(newest, [])) > 1:
-            raise CorruptTableError(
-                f"{folder} holds version {newest} twice, as {' and '.join(sorted(names))}: two writers committed it. Move away the "
-                f"one whose changes are to be lost"
-            )
-        return f"{folder}/{versions[newest][0]}" if versions else None
+    def _metadata_at(self, table: Table, location: str) -> TableMetadata:
+        """Read anew each time: after another engine dropped and made a table, locations come again."""
+        return read_metadata(self.io, location)
 
-    def _hint(self, folder: str) -> int | None:
-        try:
-            text = self.io.read(f"{folder}/{HINT}").decode("ascii", "replace").strip()
-        except FileNotFoundError:
-            return None
-        return int(text) if text.isdecimal() else None
-
-    def _versions(self, folder: str) -> dict[int, list[str]]:
-        """Version -> names of its files, as a rule one."""
-        found: dict[int, list[str]] = {}
-        for name in names_in(self.io, folder):
-            if m := _VERSION_FILE.fullmatch(name):
-                found.setdefault(int(m[1]), []).append(name)
-        return found
+    def _versions(self, identifier: Identifier) -> TableVersions:
+        marks = "/".join((self._root, OWN_FOLDER, *identifier, ".dropped"))
+        return TableVersions(self.io, f"{self._table_folder(identifier)}/metadata", marks)
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
         if metadata.location != self._table_folder(identifier):
@@ -131,13 +102,24 @@ class FileSystemCatalog(BaseCatalog):
                 f"keeps it at "
                 f"{self._table_folder(identifier)}"
             )
-        folder = self._metadata_folder(identifier)
-        location = f"{folder}/v1{metadata_suffix(metadata)}"
+        versions = self._versions(identifier)
+        first = versions.first_of_new_table()
+        location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
+        taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
         try:
             self._create(location, _encoded(location, metadata))
         except CommitFailedError:
-            raise AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}") from None
-        self._write_hint(folder, 1, of_new_table=True)
+            raise taken from None
+        try:
+            has_other = versions.has_other_than(metadata.table_uuid)
+        except (IcebergOpsError, OSError) as e:
+            raise _unknown(location, e) from e
+        if has_other:
+            # Another table was made at the same moment: at a name that another codec gives, or above leftovers.
+            discard_refused_metadata(self.io, location)
+            raise taken
+        self._delete_dead(versions)
+        self._write_hint(versions, first, of_new_table=True)
         return location
 
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
@@ -145,17 +127,50 @@ class FileSystemCatalog(BaseCatalog):
             raise UnsupportedError(
                 f"not supported: moving table {'.'.join(identifier)}, because in a filesystem catalog a table is its folder"
             )
-        folder = self._metadata_folder(identifier)
+        versions = self._versions(identifier)
         version = _version_of(current_location) + 1
-        location = f"{folder}/v{version}{metadata_suffix(current)}"
-        self._create(location, _encoded(location, metadata))
-        self._check_not_in_a_hole(folder, location, version, current, metadata)
-        self._write_hint(folder, version)
+        location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
+        data = _encoded(location, metadata)
+        try:
+            self._create(location, data)
+        except CommitFailedError:
+            self._delete_dead(versions)  # So that no leftover of a dropped table keeps the name for ever.
+            raise
+        placed = PlacedVersion(versions, location, version, current, metadata, current_location)
+        try:
+            refusal = placed.refusal()
+        except (IcebergOpsError, OSError) as e:
+            raise _unknown(location, e) from e
+        if refusal is not None:
+            self._withdraw(placed, data, refusal)
+        self._write_hint(versions, version)
         return location
 
+    def _delete_dead(self, versions: TableVersions) -> None:
+        """Best effort: versions of dropped tables do not count, but the orphan job of a new one takes them for another table's."""
+        try:
+            delete_pointers(self.io, versions.dead())
+        except (IcebergOpsError, OSError) as e:
+            log.warning("versions of a dropped table in %s are left: %s", versions.folder, e)
+
+    def _withdraw(self, placed: PlacedVersion, data: bytes, refusal: str) -> NoReturn:
+        """Take the version away again, unless somebody has built on it meanwhile: its commit did not happen. Raises
+        CommitFailedError; CommitStateUnknownError where that cannot be told."""
+        location, why = placed.location, CommitFailedError(refusal)
+        try:
+            if self.io.read(location) == data:
+                discard_refused_metadata(self.io, location)
+            if self.io.exists(location) or placed.is_built_upon():
+                raise _unknown(location, why)
+        except FileNotFoundError:
+            pass
+        except OSError as e:
+            raise _unknown(location, e) from e
+        raise why
+
     def _create(self, location: str, data: bytes) -> None:
-        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError where
-        the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
+        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
+        TerminalError where the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
         doubt: Exception | None = None
         for attempt in range(CREATE_ATTEMPTS):
             if attempt:
@@ -168,8 +183,9 @@ class FileSystemCatalog(BaseCatalog):
                     raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
                 return
             except (CatalogUnavailableError, OSError) as e:
-                if _errno_of(e) in _NOTHING_WRITTEN and doubt is None and not self.io.exists(location):
-                    raise CatalogUnavailableError(f"{location} could not be created: {e}") from e
+                if _errno_of(e) in _REFUSED | _REFUSED_FOR_NOW and doubt is None and not self.io.exists(location):
+                    refusal = TerminalError if _errno_of(e) in _REFUSED else CatalogUnavailableError
+                    raise refusal(f"{location} could not be created: {e}; nothing was committed") from e
                 doubt = e
         assert doubt is not None
         raise _unknown(location, doubt)
@@ -180,47 +196,18 @@ class FileSystemCatalog(BaseCatalog):
         except (CatalogUnavailableError, OSError) as e:
             raise _unknown(location, doubt) from e
 
-    def _check_not_in_a_hole(
-        self, folder: str, location: str, version: int, current: TableMetadata, metadata: TableMetadata
-    ) -> None:
-        """A writer that slept for a hundred commits may find its version's name free again, because that file was cleaned away.
-        Then versions above exist that know nothing of this one: the commit did not happen. Versions above may also have come since
-        this one; those know it. Raises CommitFailedError in the first case, CommitStateUnknownError where neither can be shown."""
-        try:
-            above = {v: names for v, names in self._versions(folder).items() if v > version}
-            if not above:
-                return
-            known = self._knows(f"{folder}/{above[min(above)][0]}", location, current, metadata)
-        except (IcebergOpsError, OSError) as e:
-            raise _unknown(location, e) from e
-        if known is None:
-            raise _unknown(
-                location, CommitFailedError(f"the table is at version {max(above)}, which does not say what it was built on")
-            )
-        if not known:
-            discard_refused_metadata(self.io, location)
-            raise CommitFailedError(f"version {version} at {location} is long past: the table is at version {max(above)}")
-
-    def _knows(self, later_location: str, location: str, current: TableMetadata, metadata: TableMetadata) -> bool | None:
-        """Whether the metadata at ``later_location`` was built on ``metadata`` at ``location``, which was built on ``current``;
-        None where that cannot be told."""
-        later = read_metadata(self.io, later_location)
-        name = location.rpartition("/")[2]
-        logged = [e.timestamp_ms for e in later.metadata_log if e.metadata_file.rpartition("/")[2] == name]
-        if logged and logged[-1] != metadata.last_updated_ms:
-            return False
-        new = metadata.snapshots_by_id.keys() - current.snapshots_by_id.keys()
-        has_new = new <= later.snapshots_by_id.keys()
-        return True if has_new and (logged or new) else None
-
-    def _write_hint(self, folder: str, version: int, *, of_new_table: bool = False) -> None:
+    def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
         """Best effort: the commit is done, and readers of this package list the versions. A hint that a dropped table left is
-        replaced."""
+        replaced; so is this one, where the table was dropped and made anew by another engine right before it was written."""
+        location = f"{versions.folder}/{HINT}"
         try:
-            if of_new_table or (self._hint(folder) or 0) < version:
-                self.io.write(f"{folder}/{HINT}", str(version).encode("ascii"), overwrite=True)
+            if of_new_table or (versions.hint() or 0) < version:
+                self.io.write(location, str(version).encode("ascii"), overwrite=True)
+                newest = max(versions.listed(), default=version)
+                if newest < version:
+                    self.io.write(location, str(newest).encode("ascii"), overwrite=True)
         except (CatalogUnavailableError, OSError) as e:
-            log.warning("%s/%s stays behind version %d: %s", folder, HINT, version, e)
+            log.warning("%s/%s stays behind version %d: %s", versions.folder, HINT, version, e)
 
     # tables
 
@@ -239,23 +226,34 @@ class FileSystemCatalog(BaseCatalog):
         that hold another table."""
         folder = self._table_folder(table.identifier[1:])
         listed = [info.location for info in self.io.list_prefix(folder)]
-        own = self._metadata_folder(table.identifier[1:])
+        own = f"{folder}/metadata"
         others = {p.rpartition("/")[0].removesuffix("/metadata") for p in listed if is_metadata_file(p)} - {folder, own}
         found = [p for p in (*super()._files_of(table), *listed) if not any(p.startswith(f"{other}/") for other in others)]
-        return tuple(dict.fromkeys(p for p in found if p.rpartition("/")[0] != own or not _is_pointer(p)))
+        return tuple(dict.fromkeys(p for p in found if p.rpartition("/")[0] != own or not is_pointer(p)))
 
     def _forget(self, identifier: Identifier, location: str) -> None:
-        """Delete the version files, the current one last, and then the hint: a reader finds the whole table or none."""
-        folder = self._metadata_folder(identifier)
-        if (newest := self._newest(folder)) != location:
+        """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
+        files, the current one last, and the hint, for readers that do not know of marks."""
+        versions, name = self._versions(identifier), ".".join(identifier)
+        if (newest := versions.newest()) != location:
             raise moved_while_dropped(identifier) if newest else _no_table(self.name, identifier)
-        versions = self._versions(folder)
-        names = [name for version in sorted(versions) for name in versions[version]]
-        for failure in delete_pointers(self.io, [f"{folder}/{name}" for name in names]):
-            raise CatalogUnavailableError(f"table {'.'.join(identifier)} is half dropped: {failure.location}: {failure.reason}")
-        if self._versions(folder):
-            raise moved_while_dropped(identifier)
-        delete_pointers(self.io, [f"{folder}/{HINT}"])
+        listed = versions.listed()
+        if (uuid := versions.uuid_of(location.rpartition("/")[2])) and not versions.mark_dropped(uuid, max(listed) + 1):
+            raise _no_table(self.name, identifier)
+        last = max(versions.listed(), default=0)
+        if uuid and last > max(listed):
+            versions.mark_dropped(uuid, last + 1, again=True)
+        names = [name for version in sorted(listed) for name in listed[version]]
+        late = [dead for dead in versions.dead() if dead.rpartition("/")[2] not in names]
+        if late:
+            log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
+        gone = [*(f"{versions.folder}/{name}" for name in names), *late]
+        if not versions.listed().keys() - listed.keys():
+            gone.append(f"{versions.folder}/{HINT}")
+        for failure in delete_pointers(self.io, gone):
+            if not uuid:
+                raise CatalogUnavailableError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
+            log.warning("table %s is dropped, but %s stays: %s", name, failure.location, failure.reason)
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         raise UnsupportedError(
@@ -273,6 +271,8 @@ class FileSystemCatalog(BaseCatalog):
     # namespaces
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        if not are_folders(namespace):
+            return False
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
         if local is not None:
@@ -287,6 +287,7 @@ class FileSystemCatalog(BaseCatalog):
         return sorted((*parent, n) for n in self._children(parent) if not self.table_exists((*parent, n)))
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        check_new_names(namespace)
         if properties:
             raise UnsupportedError(f"not supported: properties of namespace {'.'.join(namespace)}, because a folder has none")
         if self._namespace_exists(namespace):
@@ -309,20 +310,29 @@ class FileSystemCatalog(BaseCatalog):
         return {}
 
     def _children(self, namespace: tuple[str, ...]) -> set[str]:
+        if not are_folders(namespace):
+            return set()
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
         if local is not None:
-            return (
-                {e.name for e in os.scandir(local) if e.is_dir() and not e.name.startswith(".")} if os.path.isdir(local) else set()
-            )
-        start = len(folder) + 1
-        return {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
+            found = {e.name for e in os.scandir(local) if _is_folder(e)} if os.path.isdir(local) else set()
+        else:
+            start = len(folder) + 1
+            found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
+        return {name for name in found if not name.startswith(".") and are_folders((name,))}
 
     def _table_folder(self, identifier: Identifier) -> str:
         return "/".join((self._root, *identifier))
 
-    def _metadata_folder(self, identifier: Identifier) -> str:
-        return f"{self._table_folder(identifier)}/metadata"
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A link that leads in a circle is none."""
+    try:
+        return entry.is_dir()
+    except OSError as e:
+        if e.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _encoded(location: str, metadata: TableMetadata) -> bytes:
@@ -330,15 +340,9 @@ def _encoded(location: str, metadata: TableMetadata) -> bytes:
 
 
 def _version_of(location: str) -> int:
-    m = _VERSION_FILE.fullmatch(location.rpartition("/")[2])
-    if m is None:
+    if (version := version_of(location)) is None:
         raise CommitFailedError(f"{location} is no versioned metadata file")
-    return int(m[1])
-
-
-def _is_pointer(location: str) -> bool:
-    name = location.rpartition("/")[2]
-    return name == HINT or _VERSION_FILE.fullmatch(name) is not None
+    return version
 
 
 def _no_table(catalog: str, identifier: Identifier) -> NoSuchTableError:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from iceberg_ops.catalog.base import moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.names import check_new_names
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.errors import AlreadyExistsError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
@@ -82,6 +83,7 @@ class MemoryCatalog(PointerCatalog):
             return sorted({n[: depth + 1] for n in self._namespaces if n[:depth] == parent and len(n) > depth})
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        check_new_names(namespace)
         with self._lock:
             if namespace in self._namespaces:
                 raise AlreadyExistsError(f"namespace {'.'.join(namespace)} already exists in catalog {self.name}")

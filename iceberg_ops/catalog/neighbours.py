@@ -2,7 +2,9 @@
 
 Locations of tables may lie in each other: a table put at the root of a warehouse, a ``write.data.path`` that points below another
 table. What lies below such a folder of another table is never this table's to remove; where another table's folder lies around the
-one that is searched, or is the same, every file that it refers to is its own.
+one that is searched, or is the same, every file that it refers to is its own. So it is where another table has imported files from
+a folder below or around the searched one: an import from outside the table's own folders is recorded in the table's properties
+(``imported_folder_property``), and an import from a folder of another table is refused, because that table may be deleting there.
 
 Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
 metadata. A table that cannot be read is an error, because its files cannot be identified.
@@ -10,13 +12,15 @@ metadata. A table that cannot be read is an error, because its files cannot be i
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
-from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, ValidationError
-from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX
+from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
+from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
@@ -27,7 +31,7 @@ _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What another table has in the searched folder: all below ``folders`` (identities), and if it lies ``around`` the searched
-    folder, every file it refers to."""
+    folder, or imported files from there, every file it refers to."""
 
     table: Table
     folders: tuple[str, ...]
@@ -42,13 +46,17 @@ def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[
     identity = identity_under(table.io)
     searched = folder_identity(identity, location)
     for other in other_tables(catalog, table):
-        if (claim := _claim(other, [folder_identity(identity, folder) for folder in folders_of(other)], searched)) is not None:
+        if (claim := _claim(other, identity, searched)) is not None:
             yield claim
 
 
-def _claim(other: Table, folders: list[str], searched: str) -> Claim | None:
+def _claim(other: Table, identity: Identity, searched: str) -> Claim | None:
+    folders = [folder_identity(identity, folder) for folder in folders_of(other)]
     below = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
-    around = any(is_within(searched, folder) for folder in folders)
+    imported = (folder_identity(identity, folder) for folder in imported_folders(other))
+    around = any(is_within(searched, folder) for folder in folders) or any(
+        is_within(searched, folder) or is_within(folder, searched) for folder in imported
+    )
     return Claim(other, below, around) if below or around else None
 
 
@@ -56,18 +64,18 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
     """Location -> the name of another table of the catalog that claims it, for all of the table's folders; None where none does.
 
     Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table (registered twice)."""
-    identity = identity_under(table.io)
+    identity, links = identity_under(table.io), links_under(table.io)
     own = [folder_identity(identity, folder) for folder in folders_of(table)]
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other in other_tables(catalog, table):
         if other.metadata.table_uuid == table.metadata.table_uuid:
             raise ValidationError(f"table {other.name} is the same table as {table.name}: its uuid is {other.metadata.table_uuid}")
-        theirs = [folder_identity(identity, folder) for folder in folders_of(other)]
-        claims = [claim for searched in own if (claim := _claim(other, theirs, searched)) is not None]
+        claims = [claim for searched in own if (claim := _claim(other, identity, searched)) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
-            files |= {identity(location): other.name for location in recorded_locations(other)}
+            for location in recorded_locations(other):
+                files |= dict.fromkeys((identity(location), *links(location)), other.name)
 
     def claimed(location: str) -> str | None:
         name = identity(location)
@@ -81,6 +89,47 @@ def folders_of(table: Table) -> list[str]:
     location = table.location.rstrip("/")
     stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
     return [location, *(f if f.startswith("/") or ":" in f else f"{location}/{f}" for f in stated)]
+
+
+def imported_folders(table: Table) -> list[str]:
+    """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
+    return [folder for key, folder in table.properties.items() if key.startswith(IMPORTED_FOLDER_PREFIX)]
+
+
+def imported_folder_property(table: Table, source: str) -> dict[str, str]:
+    """The property that records an import from the folder ``source``; none where it need not be. Folders of partitions are
+    recorded by the folder that holds them, so that an import of each day does not add a property each day."""
+    *folders, last = source.rstrip("/").split("/")
+    while "=" in last and len(folders) > 1:
+        *folders, last = folders
+    folder = "/".join((*folders, last)) or "/"
+    identity = identity_under(table.io)
+    name = folder_identity(identity, folder)
+    if any(is_within(name, folder_identity(identity, known)) for known in (*folders_of(table), *imported_folders(table))):
+        return {}
+    return {f"{IMPORTED_FOLDER_PREFIX}{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}": folder}
+
+
+def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:
+    """Raise UnsupportedError where the folder ``source`` belongs to another table of the catalog: it lies in a folder of one (and
+    not in one of the table's own that lies further in), or holds one.
+
+    Reads every table of the catalog; raises what ``claims_of_others`` raises.
+    """
+    identity = identity_under(table.io)
+    searched = folder_identity(identity, source)
+    own = (folder_identity(identity, folder) for folder in folders_of(table))
+    innermost = max((len(folder) for folder in own if is_within(searched, folder)), default=0)
+    for other in other_tables(catalog, table):
+        for folder in folders_of(other):
+            theirs = folder_identity(identity, folder)
+            within = is_within(searched, theirs) and len(theirs) > innermost
+            if within or (is_within(theirs, searched) and len(theirs) > max(innermost, len(searched))):
+                raise UnsupportedError(
+                    f"not supported: importing {source} into table {table.name}, because {'it lies in' if within else 'it holds'} "
+                    f"{folder}, a folder of table {other.name}, whose jobs may delete files there. Move the files to a folder of "
+                    f"their own, or copy the rows with append"
+                )
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:

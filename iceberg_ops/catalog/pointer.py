@@ -13,7 +13,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 
-from iceberg_ops.catalog.base import BaseCatalog, metadata_version, now_ms
+from iceberg_ops.catalog.base import BaseCatalog, metadata_version, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
@@ -73,8 +73,7 @@ class PointerCatalog(BaseCatalog):
         return self.load_table(new)
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
-        location = new_metadata_location(metadata, 0)
-        write_metadata(self.io, location, metadata)
+        location = self._written(identifier, metadata, 0)
         try:
             self._insert_pointer(identifier, location)
         except AlreadyExistsError:
@@ -89,14 +88,32 @@ class PointerCatalog(BaseCatalog):
         return location
 
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
-        location = new_metadata_location(metadata, metadata_version(current_location) + 1)
-        write_metadata(self.io, location, metadata)
+        location = self._written(identifier, metadata, metadata_version(current_location) + 1)
         try:
             self._swap(identifier, current_location, location)
         except CommitFailedError:
             discard_refused_metadata(self.io, location)
             raise
         return location
+
+    def _written(self, identifier: Identifier, metadata: TableMetadata, version: int) -> str:
+        """A new metadata file; its location. As long as it is not there the pointer is not touched, so whatever fails here was
+        certainly not committed: raises CatalogUnavailableError, and TerminalError for what does not pass."""
+        location = new_metadata_location(metadata, version)
+        try:
+            with nothing_published(f"table {'.'.join(identifier)}: metadata file {location} could not be written"):
+                write_metadata(self.io, location, metadata)
+        except IcebergOpsError:
+            self._discard(location)
+            raise
+        return location
+
+    def _discard(self, location: str) -> None:
+        """Take away what a write left that failed, if it left anything."""
+        try:
+            discard_refused_metadata(self.io, location)
+        except Exception as e:  # noqa: BLE001 - the error of the write is the one to see
+            log.warning("%s is left to the orphan job: %s", location, e)
 
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
         name = ".".join(identifier)

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 
 from iceberg_ops.catalog.base import moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.names import check_new_names
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
 from iceberg_ops.errors import AlreadyExistsError, CatalogUnavailableError, NoSuchTableError
@@ -108,6 +109,7 @@ class SqlCatalog(PointerCatalog):
         return sorted({n[: depth + 1] for n in known if n[:depth] == parent and len(n) > depth})
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        check_new_names(namespace)
         name = ".".join(namespace)
         if name in self._known_namespaces():
             raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}")

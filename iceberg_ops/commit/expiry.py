@@ -21,7 +21,8 @@ from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
 from iceberg_ops.deletion.gate import NOTHING, Delete, Deletion, Reload, check_same_table, delete_unreferenced, in_bulk
-from iceberg_ops.deletion.notes import delete_note, notes_folder
+from iceberg_ops.deletion.notes import delete_note
+from iceberg_ops.deletion.places import noted, notes_folder
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
@@ -109,7 +110,7 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
         ],
         "statistics": [[snapshot_id, path] for snapshot_id, path in _statistics_of(table, ids)],
     }
-    location = f"{notes_folder(metadata, FOLDER)}/{uuid.uuid4()}.json"
+    location = f"{notes_folder(table, FOLDER)}/{uuid.uuid4()}.json"
     table.io.write(location, json.dumps(note).encode())
     return location
 
@@ -120,7 +121,7 @@ def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, 
     A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away."""
     finished = 0
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    notes = [info.location for info in table.io.list_prefix(notes_folder(table.metadata, FOLDER))]
+    notes = [info.location for info in noted(table, FOLDER)]
     for location in notes:
         note = _read_note(table, location)
         after = _reloaded(catalog, table)

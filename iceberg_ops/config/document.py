@@ -49,8 +49,20 @@ def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
 
 
 def to_json(document: Any) -> bytes:
-    """JSON with stable key order, two-space indent and a final newline."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    """JSON with stable key order, two-space indent and a final newline. Bytes of file names that are no UTF-8 are escaped."""
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_printable(msgspec.to_builtins(document)))
+    return msgspec.json.format(data, indent=2) + b"\n"
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, list):
+        return [_printable(v) for v in value]
+    return {_printable(k): _printable(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _content(loader: yaml.SafeLoader, name: str) -> Any:

@@ -135,6 +135,8 @@ LEDGER_PREFIX = "iceberg-ops.ledger."
 """Properties that remember run keys."""
 LEDGER_FILE_PREFIX = "iceberg-ops.ledger-file."
 """Properties that name files which remember run keys."""
+IMPORTED_FOLDER_PREFIX = "iceberg-ops.imported-folder."
+"""Properties that name folders outside the table's own ones from which files were imported where they lie."""
 
 RESERVED = frozenset(
     {

@@ -9,7 +9,7 @@ a file may go:
 - ``expired``: which files only removed snapshots refer to; ``orphans`` and ``expiry`` decide on candidates, the gate on deletion.
 - ``metadata_files``: a metadata file that a catalog refused, or that fell out of the metadata log.
 - ``purge``: all files of a table that its catalog has forgotten.
-- ``leases`` and ``notes``: small files by which running jobs tell each other what to keep.
+- ``leases`` and ``notes``: small files by which running jobs tell each other what to keep; ``places`` says where they lie.
 
 What cannot be proven stays, and is reported; the orphan job takes it later. Not here: which snapshots expire
 (``commit.retention``), which listed files are orphans (``planning.remove_orphan_files``).

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.locations import identity_under
+from iceberg_ops.io.locations import Links, identity_under, links_under
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
@@ -57,14 +57,16 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
     identity = _Identities(after.io)
     reader = ManifestLists(after.io)
     retained = {identity[m.manifest_path]: m for s in after.metadata.snapshots for m in reader.of(s)}
+    links = links_under(after.io)
     used = {*retained, *(identity[path] for path in _metadata_references(after))}
+    used |= {name for path in (*_metadata_references(after), *retained) for name in links(path)}
     candidates: dict[str, ManifestFile] = {}
     for snapshot in gone:
         for m in reader.still_there(snapshot):
             if identity[m.manifest_path] not in used:
                 candidates.setdefault(identity[m.manifest_path], m)
     content = _content_of(after, candidates.values(), identity, used)
-    _take_out_live(after, retained.values(), content, identity)
+    _take_out_live(after, retained.values(), content, identity, links)
     lists = {identity[s.manifest_list]: s.manifest_list for s in gone if s.manifest_list is not None}
 
     def of(kind: FileContent) -> tuple[str, ...]:
@@ -119,7 +121,7 @@ def _content_of(
 
 
 def _take_out_live(
-    table: Table, retained: Iterable[ManifestFile], content: dict[str, tuple[str, int]], identity: _Identities
+    table: Table, retained: Iterable[ManifestFile], content: dict[str, tuple[str, int]], identity: _Identities, links: Links
 ) -> None:
     """Take the files that a retained manifest of their content has live out of ``content``. The latest manifests are read first:
     most often files moved there from an expired one."""
@@ -129,6 +131,7 @@ def _take_out_live(
         if not left[manifest.content]:
             continue
         for path, _ in live_paths(table, manifest):
-            known = content.pop(identity[path], None)
-            if known is not None:
-                left[ManifestContent.DATA if known[1] == FileContent.DATA else ManifestContent.DELETES] -= 1
+            for name in (identity[path], *links(path)):
+                known = content.pop(name, None)
+                if known is not None:
+                    left[ManifestContent.DATA if known[1] == FileContent.DATA else ManifestContent.DELETES] -= 1

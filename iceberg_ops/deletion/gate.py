@@ -8,7 +8,9 @@ The table is loaded afresh from its catalog for every deletion. The proof ends, 
 - any retained snapshot, statistics entry or metadata log entry refers to the file (``references``);
 - the outcome of a commit of these files is unknown: it may still come into effect.
 
-What is kept is returned with the reason. Deleting itself is the store's; a file that is already gone counts as deleted.
+Many files are deleted in batches; before each, leases are looked at again and the note of the deletion is renewed, and where it had
+run out, all is proven again. What is kept is returned with the reason. Deleting itself is the store's; a file that is already gone
+counts as deleted.
 """
 
 from __future__ import annotations
@@ -19,11 +21,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from iceberg_ops.deletion.leases import Lease, active_leases
-from iceberg_ops.deletion.notes import deletion_noted
+from iceberg_ops.deletion.notes import DeletionNote, deletion_noted
 from iceberg_ops.deletion.references import references, without_referenced
-from iceberg_ops.errors import CommitStateUnknownError, NoSuchTableError, ValidationError
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, NoSuchTableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
-from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
 
@@ -33,6 +34,9 @@ Reload = Callable[[], Table]
 """Loads the table from its catalog. Raises NoSuchTableError, CatalogUnavailableError, CorruptTableError."""
 Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
 """Deletes files; returns what could not be deleted."""
+
+DELETED_BETWEEN_LOOKS = 250
+"""Files that are deleted between two looks at the leases. At 28 seconds for each of them the note of the deletion runs out."""
 
 
 def in_bulk(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
@@ -84,7 +88,7 @@ def delete_unreferenced(
     Raises CorruptTableError and CatalogUnavailableError where the proof cannot be made; nothing is deleted then.
     """
     found = list(candidates)
-    return _deleted(table, reload, found, proven_for, delete, noted=True) if found else NOTHING
+    return _deleted(found, _Proof(table, reload, proven_for, ""), delete, noted=True) if found else NOTHING
 
 
 def discard_staged(
@@ -99,12 +103,12 @@ def discard_staged(
     if not found:
         return NOTHING
     if (unknown := outcome_unknown(after)) is not None:
-        return _kept(found, f"the outcome of its commit is unknown: {unknown}")
+        return Deletion(kept=tuple(_kept(found, f"the outcome of its commit is unknown: {unknown}")))
     try:
-        return _deleted(table, reload, found, table.metadata, in_bulk, noted=False, mark=mark)
+        return _deleted(found, _Proof(table, reload, table.metadata, mark), in_bulk, noted=False)
     except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the files stay; the caller's own error is the one to see
         log.warning("%d files of an uncommitted run on %s are left to the orphan job: %s", len(found), table.name, e)
-        return _kept(found, f"whether the table refers to it could not be told: {e}")
+        return Deletion(kept=tuple(_kept(found, f"whether the table refers to it could not be told: {e}")))
 
 
 def check_same_table(table: Table, now: Table) -> None:
@@ -129,38 +133,64 @@ def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | No
     return None
 
 
-def _deleted(
-    table: Table,
-    reload: Reload,
-    found: Sequence[str],
-    proven_for: TableMetadata | None,
-    delete: Delete,
-    *,
-    noted: bool,
-    mark: str = "",
-) -> Deletion:
-    """``noted``: others may know these locations, so the deletion is announced to them before leases are looked at."""
-    with deletion_noted(table) if noted else nullcontext():
-        leases = [lease for lease in active_leases(table) if not mark or mark not in lease.marks]
+@dataclass(slots=True)
+class _Proof:
+    """How one call proves that files may go. ``table`` is the table as it was seen last. ``mark`` is in the caller's own lease,
+    which does not count."""
+
+    table: Table
+    reload: Reload
+    proven_for: TableMetadata | None
+    mark: str
+
+    def of(self, found: Sequence[str]) -> tuple[list[str], list[KeptFile]]:
+        """Files that may go, and the others; the table is loaded afresh."""
         try:
-            now = reload()
+            now = self.reload()
         except NoSuchTableError as e:
-            return _kept(found, f"the table is gone: {e}")
-        if now.metadata.table_uuid != table.metadata.table_uuid:
-            return _kept(found, _another_table(table, now))
-        if _is_older(now, table):
-            return _kept(found, "the catalog answered with an older state of the table")
-        if (reader := _reader_of_lost_snapshot(leases, now, proven_for)) is not None:
-            return _kept(found, reader)
-        free, covered = _not_covered(found, leases, table.io)
-        unreferenced, referenced = without_referenced(free, references(now, proven_for), identity_under(table.io))
-        failures = delete(table.io, unreferenced) if unreferenced else []
+            return [], _kept(found, f"the table is gone: {e}")
+        if now.metadata.table_uuid != self.table.metadata.table_uuid:
+            return [], _kept(found, _another_table(self.table, now))
+        if _is_older(now, self.table):
+            return [], _kept(found, "the catalog answered with an older state of the table")
+        self.table = now  # Where leases lie may have changed as well.
+        leases = self.leases()
+        if (reader := _reader_of_lost_snapshot(leases, now, self.proven_for)) is not None:
+            return [], _kept(found, reader)
+        free, covered = _not_covered(found, leases, self.table.io)
+        unreferenced, referenced = without_referenced(free, references(now, self.proven_for), self.table.io)
+        return unreferenced, [*covered, *(KeptFile(location, reason) for location, reason in referenced)]
+
+    def of_rest(self, rest: Sequence[str], note: DeletionNote | None) -> tuple[list[str], list[KeptFile]]:
+        """The same for files that were proven before others were deleted, by what may have changed since: leases; and everything,
+        where an import did not see the deletion's note. An error keeps the files: others are deleted already, and that is to be
+        reported."""
+        try:
+            if note is not None and not note.renew():
+                return self.of(rest)
+            return _not_covered(rest, self.leases(), self.table.io)
+        except (IcebergOpsError, OSError) as e:
+            return [], _kept(rest, f"whether it is still unreferenced could not be told: {e}")
+
+    def leases(self) -> list[Lease]:
+        return [lease for lease in active_leases(self.table) if not self.mark or self.mark not in lease.marks]
+
+
+def _deleted(found: Sequence[str], proof: _Proof, delete: Delete, *, noted: bool) -> Deletion:
+    """``noted``: others may know these locations, so the deletion is announced to them before leases are looked at."""
+    with deletion_noted(proof.table) if noted else nullcontext() as note:
+        rest, kept = proof.of(found)
+        done: list[str] = []
+        failures: list[DeleteFailure] = []
+        while rest:
+            batch, rest = rest[:DELETED_BETWEEN_LOOKS], rest[DELETED_BETWEEN_LOOKS:]
+            failures += delete(proof.table.io, batch)
+            done += batch
+            if rest:
+                rest, more = proof.of_rest(rest, note)
+                kept += more
     failed = {failure.location for failure in failures}
-    return Deletion(
-        deleted=tuple(location for location in unreferenced if location not in failed),
-        kept=(*covered, *(KeptFile(location, reason) for location, reason in referenced)),
-        failures=tuple(failures),
-    )
+    return Deletion(deleted=tuple(x for x in done if x not in failed), kept=tuple(kept), failures=tuple(failures))
 
 
 def _is_older(now: Table, known: Table) -> bool:
@@ -194,5 +224,5 @@ def _not_covered(found: Sequence[str], leases: Sequence[Lease], io: FileIO) -> t
     return free, covered
 
 
-def _kept(found: Iterable[str], reason: str) -> Deletion:
-    return Deletion(kept=tuple(KeptFile(location, reason) for location in found))
+def _kept(found: Iterable[str], reason: str) -> list[KeptFile]:
+    return [KeptFile(location, reason) for location in found]

@@ -1,9 +1,9 @@
 """Leases: a running job says which snapshot it reads and which files it works on, where every process can see it.
 
-A lease is a small JSON file below the table's metadata folder, one per run: a retry under the same run key takes its own. Expiry
-keeps a leased snapshot and everything between it and the branch heads, so that the job's conflict check can still walk its history;
-nothing is deleted that a lease in force covers. A lease runs out by its own time, so a dead job protects nothing for ever; a living
-one renews it.
+A lease is a small JSON file beside the table's metadata (``places``), one per run: a retry under the same run key takes its own.
+Expiry keeps a leased snapshot and everything between it and the branch heads, so that the job's conflict check can still walk its
+history; nothing is deleted that a lease in force covers. A lease runs out by its own time, so a dead job protects nothing for ever;
+a living one renews it.
 
 Taking a lease does not stop an expiry that is already swapping. So whoever takes one on a snapshot looks at the table afterwards,
 and whoever deletes looks at the leases after the swap. Imports and deletions tell each other of files in the same way (``notes``).
@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass, field
 from urllib.parse import quote
 
 from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.deletion.places import noted, notes_folder
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
-from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -62,7 +61,7 @@ class Lease:
 
 def acquire_lease(table: Table, lease: Lease) -> str:
     """Take or renew a lease; its location."""
-    location = lease_location(table.metadata, lease)
+    location = lease_location(table, lease)
     table.io.write(location, json.dumps(asdict(lease)).encode(), overwrite=True)
     return location
 
@@ -70,7 +69,7 @@ def acquire_lease(table: Table, lease: Lease) -> str:
 def release_lease(table: Table, lease: Lease) -> None:
     """Give the lease back; one that is gone is not an error. What prevents it is logged: the lease runs out by itself, and the work
     that it protected is done."""
-    location = lease_location(table.metadata, lease)
+    location = lease_location(table, lease)
     try:
         discard_own(table.io, [location])
     except Exception as e:  # noqa: BLE001 - no error of the store may take the place of the outcome of the work
@@ -81,7 +80,7 @@ def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
     """Leases in force at ``now_ms`` (None: now), by holder. One that cannot be read protects every file of the table for a day."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     found = []
-    for info in table.io.list_prefix(f"{metadata_folder(table.metadata)}/{FOLDER}"):
+    for info in noted(table, FOLDER):
         try:
             lease = _parsed(table.io.read(info.location))
         except FileNotFoundError:
@@ -111,12 +110,12 @@ def has_run_out(table: Table, location: str, now_ms: int) -> bool:
     return lease is not None and not lease.is_active(now_ms)
 
 
-def lease_location(metadata: TableMetadata, lease: Lease) -> str:
-    """Where the lease lies. A long holder is cut, and told apart by its digest."""
+def lease_location(table: Table, lease: Lease) -> str:
+    """Where the lease is written: as the table was when it was taken. A long holder is cut, and told apart by its digest."""
     name = quote(lease.holder, safe="")
     if len(name) > _LONGEST_NAME:
         name = f"{name[:_LONGEST_NAME].rstrip('%')}-{hashlib.sha256(lease.holder.encode()).hexdigest()[:16]}"
-    return f"{metadata_folder(metadata)}/{FOLDER}/{name}-{quote(lease.instance, safe='')}.json"
+    return f"{notes_folder(table, FOLDER)}/{name}-{quote(lease.instance, safe='')}.json"
 
 
 def _parsed(data: bytes) -> Lease | None:

@@ -1,9 +1,9 @@
-"""Notes: what jobs write down for each other below a table's metadata folder, and for themselves after a crash.
+"""Notes: what jobs write down for each other beside a table's metadata (``places``), and for themselves after a crash.
 
 No table metadata refers to a note, so a note goes when its writer or its reader says so. A deletion note says that files of the
 table, or files beside it, are being deleted right now. An import takes its lease first and then looks for such notes; a deletion
 writes its note first and then looks for leases. So one of the two always sees the other, and no file is committed while it is being
-deleted."""
+deleted. A note lasts for a time, so that a job that died keeps nobody waiting for ever; a living one renews it between batches."""
 
 from __future__ import annotations
 
@@ -12,24 +12,18 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from iceberg_ops.deletion.own_files import discard_own
+from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
 from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
 
-FOLDER = "iceberg-ops"
-"""Below the metadata folder: everything that jobs note."""
 DELETIONS = f"{FOLDER}/deletions"
-DELETION_NOTE_MS = 3600 * 1000
-"""How long the note of a deletion that died keeps imports waiting."""
-
-
-def notes_folder(metadata: TableMetadata, kind: str = FOLDER) -> str:
-    """Where notes of a kind lie."""
-    return f"{metadata_folder(metadata)}/{kind}"
+DELETION_NOTE_MS = 2 * 3600 * 1000
+"""How long the note of a deletion that died keeps imports waiting. A living deletion renews it long before."""
+_RENEWED_AFTER_MS = DELETION_NOTE_MS // 8
 
 
 def delete_note(io: FileIO, location: str | None) -> None:
@@ -40,16 +34,38 @@ def delete_note(io: FileIO, location: str | None) -> None:
     discard_own(io, [location])
 
 
+@dataclass(slots=True)
+class DeletionNote:
+    """The note of one deletion, in the hands of the job that deletes. Not for several threads at once."""
+
+    table: Table
+    location: str
+    until_ms: int = 0
+
+    def write(self) -> None:
+        """Write it, or write it again for another ``DELETION_NOTE_MS``."""
+        self.until_ms = time.time_ns() // 1_000_000 + DELETION_NOTE_MS
+        self.table.io.write(self.location, json.dumps({"expires-at-ms": self.until_ms}).encode(), overwrite=True)
+
+    def renew(self) -> bool:
+        """To be called before each batch of files: whether the note has been there all the time. If not, an import may have taken
+        in files meanwhile, and what was proven before no longer holds. The note is in force afterwards."""
+        now = time.time_ns() // 1_000_000
+        held = now < self.until_ms and self.table.io.exists(self.location)
+        if not held or self.until_ms - now < DELETION_NOTE_MS - _RENEWED_AFTER_MS:
+            self.write()
+        return held
+
+
 @contextmanager
-def deletion_noted(table: Table) -> Iterator[None]:
+def deletion_noted(table: Table) -> Iterator[DeletionNote]:
     """Within, files may be deleted that an import might want to commit."""
-    location = f"{notes_folder(table.metadata, DELETIONS)}/{uuid.uuid4()}.json"
-    until = time.time_ns() // 1_000_000 + DELETION_NOTE_MS
-    table.io.write(location, json.dumps({"expires-at-ms": until}).encode())
+    note = DeletionNote(table, f"{notes_folder(table, DELETIONS)}/{uuid.uuid4()}.json")
+    note.write()
     try:
-        yield
+        yield note
     finally:
-        delete_note(table.io, location)
+        delete_note(table.io, note.location)
 
 
 def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
@@ -61,9 +77,10 @@ def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
 
 
 def forbid_running_deletion(table: Table) -> None:
-    """Raise CatalogUnavailableError while files of the table are being deleted. To be called with a lease on the files in hand."""
+    """Raise CatalogUnavailableError while files of the table are being deleted. To be called with a lease on the files in hand, and
+    with the table as it is then: its notes may lie elsewhere by now."""
     now = time.time_ns() // 1_000_000
-    for info in table.io.list_prefix(notes_folder(table.metadata, DELETIONS)):
+    for info in noted(table, DELETIONS):
         until = _until(table.io, info.location, (info.modified_ms or now) + DELETION_NOTE_MS)
         if until is not None and now < until:
             raise CatalogUnavailableError(

@@ -1,8 +1,9 @@
 """What a table refers to, checked against files that are to be deleted.
 
 Every retained snapshot counts, whether a branch, a tag or nothing leads to it, with its manifest list, manifests and live files,
-and every statistics file and metadata file. A file is compared by the identity of its location; one that holds several deletion
-vectors is referred to as long as any of them is live. Reading stops as soon as no candidate is left.
+and every statistics file and metadata file. A file is compared by the identity of its location, and by what it leads to if it is a
+link; one that holds several deletion vectors is referred to as long as any of them is live. Reading stops as soon as no candidate
+is left.
 
 Two things make the proof cheap, and neither is an assumption about histories: a manifest is immutable and decoded once per process,
 and candidates that are known to be unreferenced by an earlier state of the table are checked only against what came since."""
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from iceberg_ops.io.locations import Identity
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import identity_under, links_under
 from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
@@ -51,20 +53,20 @@ def references(now: Table, proven_for: TableMetadata | None = None) -> Iterator[
             yield path, _referrer(snapshot)
 
 
-def without_referenced(
-    candidates: Sequence[str], found: Iterable[Reference], identity: Identity
-) -> tuple[list[str], list[Reference]]:
+def without_referenced(candidates: Sequence[str], found: Iterable[Reference], io: FileIO) -> tuple[list[str], list[Reference]]:
     """``candidates`` that nothing refers to, and the others with what refers to them, both in order. Candidates that are spellings
-    of one file share its fate."""
+    of one file share its fate; what a recorded link leads to is referred to as well."""
+    identity, links = identity_under(io), links_under(io)
     names = [identity(location) for location in candidates]
     left = set(names)
     referrers: dict[str, str] = {}
     for location, referrer in found:
         if not left:
             break
-        if (name := identity(location)) in left:
-            left.discard(name)
-            referrers[name] = referrer
+        for name in (identity(location), *links(location)):
+            if name in left:
+                left.discard(name)
+                referrers[name] = referrer
     pairs = list(zip(candidates, names, strict=True))
     return [location for location, name in pairs if name in left], [
         (location, referrers[name]) for location, name in pairs if name not in left

@@ -26,7 +26,9 @@ from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.machine_limits import limit_error
 from iceberg_ops.io.temporary_names import temporary_name
 
-_PASSING = frozenset({errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC})
+_PASSING = frozenset(
+    {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+)
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _DELETE_THREADS = 8
 _FAST_S, _PATIENCE_S = 0.0002, 0.01
@@ -102,7 +104,8 @@ class LocalFileIO:
         return [failure for failure in answers if failure is not None]
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
-        """Folders that are symbolic links are not followed; files that vanish meanwhile are left out."""
+        """Folders that are symbolic links are not followed; files that vanish meanwhile are left out, and so are links that lead to
+        no file."""
         folders = [prefix.rstrip("/") or "/"]
         while folders:
             below, files = self.list_folder(folders.pop())
@@ -133,16 +136,35 @@ def _scanned(folder: str, location: str) -> tuple[list[str], list[FileInfo]]:
             found = list(entries)
     except (FileNotFoundError, NotADirectoryError):
         return folders, files
-    for entry in found:
-        below = f"{location}/{entry.name}"
-        if entry.is_dir(follow_symlinks=False):
-            folders.append(below)
-            continue
-        with suppress(FileNotFoundError):
-            if entry.is_file():
-                stat = entry.stat()
-                files.append(FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000))
+    with _failures_of(location):
+        for entry in found:
+            below = f"{location}/{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(below)
+                continue
+            with suppress(FileNotFoundError):
+                if not _leads_in_a_circle(entry) and entry.is_file():
+                    stat = entry.stat()
+                    files.append(FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000))
     return folders, files
+
+
+def _leads_in_a_circle(entry: os.DirEntry[str]) -> bool:
+    """Whether the entry is a link without an end: no file, as a link to nothing is none."""
+    if not entry.is_symlink():
+        return False
+    try:
+        entry.stat()
+    except OSError as e:
+        return e.errno == errno.ELOOP
+    return False
+
+
+def folder_links(io: FileIO, location: str) -> Iterator[str]:
+    """Symbolic links to folders below ``location``, which a listing does not follow. None where the store has no links."""
+    local = io.local_path(location)
+    for folder, names, _ in os.walk(local) if local is not None else ():
+        yield from (path for name in names if os.path.islink(path := os.path.join(folder, name)))
 
 
 def remove_empty_folders(io: FileIO, location: str) -> None:
@@ -274,4 +296,6 @@ def _failures_of(location: str) -> Iterator[None]:
             raise limit_error(e, location) or e from e
         if e.errno in _PASSING:
             raise CatalogUnavailableError(f"{location}: {e.strerror or e}") from e
+        if e.errno == errno.ELOOP:
+            raise FileNotFoundError(errno.ENOENT, "no such file, because its links lead in a circle", location) from None
         raise

@@ -5,6 +5,9 @@ and ``s3://``; ``write.data.path`` holds ``//`` or ``/../``; a warehouse is reac
 through a mapping of prefixes. Locations are therefore compared by identity and never rewritten. ``identity_under`` is the one
 function for all code that has the table's storage at hand; ``location_identity`` is its part that needs no storage.
 
+A file that is itself a link keeps an identity of its own: deleting it removes the link. But whoever keeps it must also keep what it
+leads to (``links_under``).
+
 Two locations of equal identity are the same file. The reverse does not always hold: nothing here can tell that ``a%20b`` in one
 engine is ``a b`` in another. Code that deletes files therefore also compares ``coarse_identity``, which is equal for all spellings
 that any engine takes for one file, and keeps what agrees only there.
@@ -12,6 +15,7 @@ that any engine takes for one file, and keeps what agrees only there.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -22,6 +26,7 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 
 Identity = Callable[[str], str]
+Links = Callable[[str], tuple[str, ...]]
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/]*))?")
 _FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
@@ -29,6 +34,8 @@ _FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _MOST_FOLDERS = 100_000
+_LOOKED_AT_ONE_BY_ONE = 64
+_NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 
 def location_identity(location: str) -> str:
@@ -62,6 +69,26 @@ def identity_under(io: FileIO) -> Identity:
         return identity
     mapped = MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)])
     return lambda location: identity(mapped.map(location))
+
+
+def absolute_under(io: FileIO, location: str) -> str:
+    """A location that means the same in every working folder: a relative one of the local file system begins at this one."""
+    if io.properties.get("io-impl") != "local" or LOCATION_MAPPING in io.properties or location.startswith("/"):
+        return location
+    m = _SCHEME.match(location)
+    if m is None:
+        return os.path.normpath(_absolute(location))
+    rest = location[m.end() :]
+    is_relative = m[1].lower() == "file" and m[2] is None and not rest.startswith("/")
+    return f"file:{os.path.normpath(_absolute(rest))}" if is_relative else location
+
+
+def links_under(io: FileIO) -> Links:
+    """For a location that is a symbolic link to a file: identities of the files that it leads to, link by link; for every other
+    location nothing. Only the local file system has links."""
+    if io.properties.get("io-impl") != "local":
+        return lambda _: ()
+    return _LinkTargets(identity_under(io))
 
 
 def folder_identity(identity: Identity, folder: str) -> str:
@@ -124,8 +151,10 @@ class _LocalIdentity:
     def __call__(self, location: str) -> str:
         if location.startswith("/"):
             path = location
-        elif (m := _SCHEME.match(location)) is not None and m[1].lower() == "file" and location[m.end() :].startswith("/"):
-            path = location[m.end() :]
+        elif (m := _SCHEME.match(location)) is None:
+            path = _absolute(location)
+        elif m[1].lower() == "file" and (m[2] is None or location[m.end() :].startswith("/")):
+            path = _absolute(location[m.end() :])
         else:
             return location_identity(location)
         whole = path.rstrip("/")
@@ -151,3 +180,52 @@ class _LocalIdentity:
             _REAL_FOLDERS.clear()
         _REAL_FOLDERS[folder] = real
         return real
+
+
+def _absolute(path: str) -> str:
+    """A relative path begins at the working folder, as it does where files are opened."""
+    return path if path.startswith("/") or not path else f"{os.getcwd()}/{path}"
+
+
+class _LinkTargets:
+    """What links lead to. The first files of a folder are looked at one by one; where many are asked for, the folder's links are
+    listed once, which is one call instead of thousands on a mounted file system."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._asked: dict[str, int] = {}
+        self._links: dict[str, frozenset[str]] = {}
+
+    def __call__(self, location: str) -> tuple[str, ...]:
+        found: list[str] = []
+        path = self._identity(location)
+        while path.startswith("/") and (target := self._target(path)) is not None:
+            path = self._identity(os.path.join(path.rpartition("/")[0], target))
+            if path in found:
+                break
+            found.append(path)
+        return tuple(found)
+
+    def _target(self, path: str) -> str | None:
+        folder, _, name = path.rpartition("/")
+        links = self._links.get(folder)
+        if links is None:
+            self._asked[folder] = asked = self._asked.get(folder, 0) + 1
+            if asked > _LOOKED_AT_ONE_BY_ONE:
+                links = self._links[folder] = _links_in(folder)
+        if links is not None and name not in links:
+            return None
+        try:
+            return os.readlink(path)
+        except OSError as e:
+            if e.errno in _NO_LINK:
+                return None
+            raise
+
+
+def _links_in(folder: str) -> frozenset[str]:
+    try:
+        with os.scandir(folder or "/") as entries:
+            return frozenset(entry.name for entry in entries if entry.is_symlink())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()

@@ -6,6 +6,7 @@ the hidden name behind, which no reader of a table looks at and which the orphan
 
 from __future__ import annotations
 
+import os
 import uuid
 
 _PREFIX = ".iceberg-ops-"
@@ -18,7 +19,7 @@ def temporary_name(target: str = "") -> str:
     """A fresh file name (no folder) that ``is_temporary`` recognises. The name of ``target`` is in it, so that whoever looks for
     the files of an operation finds the unfinished ones, too (not of one so long that a file system might refuse it)."""
     name = target.rsplit("/", 1)[-1]
-    of = f"-{name}" if name and len(name.encode()) <= _LONGEST else ""
+    of = f"-{name}" if name and len(os.fsencode(name)) <= _LONGEST else ""
     return f"{_PREFIX}{uuid.uuid4().hex}{of}{_SUFFIX}"
 
 

@@ -59,6 +59,18 @@ def metadata_from_json(data: bytes, name: str) -> TableMetadata:
         raise CorruptTableError(f"table metadata {name}: types are nested too deeply") from None
 
 
+class _Head(msgspec.Struct, rename="kebab"):
+    table_uuid: str = ""
+
+
+def table_uuid_from_json(data: bytes, name: str) -> str:
+    """Only the table's uuid, as it is written; empty where a v1 file has none. Raises CorruptTableError."""
+    try:
+        return msgspec.json.decode(_unpacked(data), type=_Head).table_uuid
+    except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise CorruptTableError(f"table metadata {name}: {e}") from None
+
+
 def _unpacked(data: bytes) -> bytes:
     if data[:4] == _ZSTD_MAGIC:
         return _unzstd(data)

@@ -15,7 +15,8 @@ from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.refs import RollBack
 from iceberg_ops.deletion import gate
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, lease_location, release_lease
-from iceberg_ops.deletion.notes import DELETIONS, deletion_noted, forbid_running_deletion, notes_folder
+from iceberg_ops.deletion.notes import DELETIONS, deletion_noted, forbid_running_deletion
+from iceberg_ops.deletion.places import notes_folder
 from iceberg_ops.errors import CatalogUnavailableError, ValidationError
 from iceberg_ops.io.memory import MemoryFileIO
 from tests.actions.lake import NOW, Lake, make_lake
@@ -147,10 +148,10 @@ def test_any_run_key_may_hold_a_lease(holder: str) -> None:
     lease = Lease(holder=holder, snapshot_id=None, expires_at_ms=2**62)
     acquire_lease(lake.table, lease)
     assert active_leases(lake.table) == [lease]
-    location = lease_location(lake.table.metadata, lease)
-    assert location.startswith(f"{notes_folder(lake.table.metadata)}/leases/")
+    location = lease_location(lake.table, lease)
+    assert location.startswith(f"{notes_folder(lake.table)}/leases/")
     assert len(location.rpartition("/")[2].encode()) < 200
-    assert location != lease_location(lake.table.metadata, Lease(holder=holder + "y", snapshot_id=None, expires_at_ms=1))
+    assert location != lease_location(lake.table, Lease(holder=holder + "y", snapshot_id=None, expires_at_ms=1))
     release_lease(lake.table, lease)
     assert active_leases(lake.table) == []
 
@@ -160,7 +161,7 @@ def test_a_lease_that_cannot_be_read_protects_everything_for_a_day() -> None:
     lake.append([(9, "x", "eu")])
     stray = f"{lake.table.location}/data/stray"
     lake.table.io.write(stray, b"x")
-    broken = f"{notes_folder(lake.table.metadata)}/leases/broken.json"
+    broken = f"{notes_folder(lake.table)}/leases/broken.json"
     io: Any = lake.table.io
     io.write(broken, b"{")
     report = lake.run("remove_orphan_files", now=lambda: NOW * 2)
@@ -175,7 +176,7 @@ def test_the_note_of_a_deletion_that_died_keeps_imports_waiting_for_an_hour_and_
     with pytest.raises(ZeroDivisionError), deletion_noted(lake.table):
         raise ZeroDivisionError
     forbid_running_deletion(lake.table)
-    note = f"{notes_folder(lake.table.metadata, DELETIONS)}/dead.json"
+    note = f"{notes_folder(lake.table, DELETIONS)}/dead.json"
     lake.table.io.write(note, b'{"expires-at-ms": 99999999999999}')
     with pytest.raises(CatalogUnavailableError, match=f"note {note}"):
         forbid_running_deletion(lake.table)

@@ -1,0 +1,63 @@
+"""Names of tables and namespaces: which may be made, and which can be there at all.
+
+By default a table's name becomes the name of its folder, and in a filesystem catalog it is nothing else. So names that a file
+system reads in another way are refused where they are made, in every catalog. Looking one up is no error: there is no such table.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+
+from iceberg_ops.errors import BadInputError
+
+MOST_BYTES = 255
+"""Of one name in UTF-8: what file systems and the columns of the SQL catalog take."""
+
+
+def check_new_names(identifier: tuple[str, ...]) -> None:
+    """Raise BadInputError for a name of a new table or namespace that is no plain name of a folder."""
+    for name in identifier:
+        if (rule := _broken_rule(name)) is not None:
+            shown = repr(name) if len(name) <= 80 else f"{name[:80]!r}…"
+            raise BadInputError(f"name {shown}: {rule}")
+
+
+def can_be_stored(identifier: Iterable[str]) -> bool:
+    """Whether a database or file system can hold such names: valid Unicode without NUL."""
+    return all("\0" not in name and _size(name) is not None for name in identifier)
+
+
+def are_folders(identifier: Iterable[str]) -> bool:
+    """Whether each name is that of one folder, below the one before."""
+    return all(
+        name not in ("", ".", "..") and "/" not in name and "\0" not in name and (_size(name) or MOST_BYTES + 1) <= MOST_BYTES
+        for name in identifier
+    )
+
+
+def shown(identifier: Iterable[str]) -> str:
+    """Names for a message: bytes that are no UTF-8 escaped, so that it can be printed."""
+    return ".".join(identifier).encode(errors="backslashreplace").decode()
+
+
+def _broken_rule(name: str) -> str | None:
+    if not name:
+        return "must not be empty"
+    if name.startswith("."):
+        return "must not begin with a dot, because such folders are hidden or lead elsewhere"
+    if "/" in name:
+        return "must not have a slash, because its folder would lie elsewhere"
+    if (size := _size(name)) is None or any(unicodedata.category(c) == "Cc" for c in name):
+        return "must not have control characters or bytes that are no UTF-8"
+    if size > MOST_BYTES:
+        return f"has {size} bytes: must have {MOST_BYTES} at most"
+    return None
+
+
+def _size(name: str) -> int | None:
+    """Bytes in UTF-8; None where the name is no valid Unicode."""
+    try:
+        return len(name.encode())
+    except UnicodeEncodeError:
+        return None

@@ -1,0 +1,97 @@
+"""Whether a version that was just created is the table's next one.
+
+Creating a file exclusively only shows that its name was free. The name may have been freed: the table was dropped, or its versions
+were cleaned away while the writer slept for a hundred commits. So after creating a version its writer looks again, and takes it
+away where it is not in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from iceberg_ops.catalog.versions import Listed, TableVersions
+from iceberg_ops.config.properties import METADATA_PREVIOUS_VERSIONS_MAX
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import read_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedVersion:
+    """``metadata`` was created at ``location`` as ``version``, on top of ``current`` at ``current_location``."""
+
+    versions: TableVersions
+    location: str
+    version: int
+    current: TableMetadata
+    metadata: TableMetadata
+    current_location: str
+
+    def refusal(self) -> str | None:
+        """Why the version does not count; None where it is the table's. Raises CorruptTableError where neither can be shown."""
+        on_top = self._is_on_top_of_current()
+        dropped = self.versions.dropped()
+        if self.metadata.table_uuid in dropped:
+            return f"version {self.version} at {self.location} comes too late: the table was dropped"
+        if above := self._above(dropped):
+            if (known := self._is_known_to(above)) is None:
+                raise CorruptTableError(f"the table is at version {max(above)}, which does not say what it was built on")
+            return (
+                None if known else f"version {self.version} at {self.location} is long past: the table is at version {max(above)}"
+            )
+        if not on_top:
+            return (
+                f"version {self.version} at {self.location} comes too late: {self.current_location}, which it was built on, is gone"
+            )
+        return None
+
+    def is_built_upon(self) -> bool:
+        """Whether somebody took the version for the table's and committed the next one on top of it."""
+        for name in self.versions.listed().get(self.version + 1, ()):
+            later = read_metadata(self.versions.io, f"{self.versions.folder}/{name}")
+            if later.table_uuid == self.metadata.table_uuid and self._logged_by(later) == self.metadata.last_updated_ms:
+                return True
+        return False
+
+    def _is_on_top_of_current(self) -> bool:
+        """Whether the version before this one is there, and still the same table's."""
+        try:
+            return self.versions.uuid_of(self.current_location.rpartition("/")[2]) == self.current.table_uuid
+        except FileNotFoundError:
+            return False
+
+    def _above(self, dropped: frozenset[str]) -> Listed:
+        above = {v: names for v, names in self.versions.listed().items() if v > self.version}
+        if not dropped:
+            return above
+        return {v: left for v, names in above.items() if (left := [n for n in names if self.versions.uuid_of(n) not in dropped])}
+
+    def _is_known_to(self, above: Listed) -> bool | None:
+        """Whether the versions above were built on this one; None where that cannot be told."""
+        later = self._read(above, min(above))
+        if later.table_uuid != self.metadata.table_uuid:
+            return False
+        logged = self._logged_by(later)
+        if logged is not None and logged != self.metadata.last_updated_ms:
+            return False
+        if new := self.metadata.snapshots_by_id.keys() - self.current.snapshots_by_id.keys():
+            return True if new <= later.snapshots_by_id.keys() else None
+        return True if logged is not None and self._was_never_cleaned(above) else None
+
+    def _was_never_cleaned(self, above: Listed) -> bool:
+        """Whether no file of this name can have been deleted before, so that the one in the logs is ours. A time stamp alone does
+        not show it: two commits may share a millisecond. A version is cleaned away once it has fallen out of the metadata log."""
+        newest = max(above)
+        if any(version not in above for version in range(self.version + 1, newest)):
+            return False
+        kept = min(METADATA_PREVIOUS_VERSIONS_MAX.of(self._read(above, version).properties) for version in above)
+        return newest <= self.version + kept
+
+    def _read(self, listed: Listed, version: int) -> TableMetadata:
+        return read_metadata(self.versions.io, f"{self.versions.folder}/{listed[version][0]}")
+
+    def _logged_by(self, later: TableMetadata) -> int | None:
+        """When this version was last updated, as the metadata log of a later one says; None where it is not in it."""
+        name = self.location.rpartition("/")[2]
+        found = [e.timestamp_ms for e in later.metadata_log if e.metadata_file.rpartition("/")[2] == name]
+        return found[-1] if found else None

@@ -1,0 +1,174 @@
+"""The versions of one table of a filesystem catalog, and which of them belong to a table that was dropped.
+
+A version is a file ``v<N>.metadata.json`` in the table's metadata folder. The current one is the highest, found by listing names.
+
+A drop deletes those files, and then nothing keeps a writer that is late from creating the next one: it would bring the dropped
+table back, or hide a new table of the same name. So a drop first leaves a mark: a small file, named by the table's uuid, outside
+the table's folder (``<warehouse>/.iceberg-ops/<namespace>/<name>/.dropped/<uuid>``). From then on a version of that uuid does not
+count, however late it comes. The mark holds the highest version that may still come, and a new table of the name begins above it,
+so that no version number is used twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO, names_in
+from iceberg_ops.io.temporary_names import is_temporary
+from iceberg_ops.serde.metadata_json import table_uuid_from_json
+
+HINT = "version-hint.text"
+LOOKS = 4
+"""How often a folder is listed while files vanish between their listing and their reading."""
+
+_VERSION_FILE = re.compile(r"v(\d+)(\.metadata\.json|\.gz\.metadata\.json|\.metadata\.json\.gz)")
+
+Listed = dict[int, list[str]]
+"""Version -> names of its files, as a rule one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersions:
+    """The versions in ``folder``; ``marks`` is where drops of tables of this name are marked."""
+
+    io: FileIO
+    folder: str
+    marks: str
+
+    def listed(self) -> Listed:
+        """Every version file, also of dropped tables."""
+        found: Listed = {}
+        for name in names_in(self.io, self.folder):
+            if (version := version_of(name)) is not None:
+                found.setdefault(version, []).append(name)
+        return found
+
+    def dropped(self) -> frozenset[str]:
+        """Uuids of the tables of this name that were dropped."""
+        return frozenset(unquote(name) for name in names_in(self.io, self.marks) if not is_temporary(name))
+
+    def living(self) -> Listed:
+        """The version files without those on top of them that belong to a dropped table: the highest one is current."""
+        for _ in range(LOOKS):
+            # Marks are listed after versions: a drop leaves its mark before it deletes a version.
+            found = self.listed()
+            if not found or not (dropped := self.dropped()):
+                return found
+            try:
+                return self._without(found, dropped)
+            except FileNotFoundError:
+                continue
+        raise CorruptTableError(f"{self.folder}: version files vanish while they are read")
+
+    def newest(self) -> str | None:
+        """Location of the current version's file; None where there is no table. Raises CorruptTableError where the hint knows a
+        higher one, or two files claim to be it."""
+        hint = self.hint()
+        versions = self.living()
+        if not versions:
+            return None
+        newest = max(versions)
+        if hint is not None and hint > max(newest, self.last_of_dropped()):
+            raise CorruptTableError(
+                f"{self.folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of "
+                f"version {hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, "
+                f"without what came after it"
+            )
+        if len(names := versions[newest]) > 1:
+            raise CorruptTableError(
+                f"{self.folder} holds version {newest} twice, as {' and '.join(sorted(names))}: two writers committed it. Move "
+                f"away the one whose changes are to be lost"
+            )
+        return f"{self.folder}/{names[0]}"
+
+    def hint(self) -> int | None:
+        """What ``version-hint.text`` says; None where it says nothing."""
+        try:
+            text = self.io.read(f"{self.folder}/{HINT}").decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdecimal() else None
+
+    def uuid_of(self, name: str) -> str:
+        """The uuid of the table that the version file belongs to. Raises FileNotFoundError, CorruptTableError."""
+        location = f"{self.folder}/{name}"
+        return table_uuid_from_json(self.io.read(location), location)
+
+    def mark_dropped(self, uuid: str, last: int, *, again: bool = False) -> bool:
+        """From now on no version of the table counts; ``last`` is the highest that a writer may still create. False where it was
+        marked before, by somebody else. ``again``: by the caller, who now knows of higher ones."""
+        try:
+            self.io.write(self._mark(uuid), f"{last}\n".encode("ascii"), overwrite=again)
+        except FileExistsError:
+            return False
+        return True
+
+    def last_of_dropped(self) -> int:
+        """The highest version that a dropped table of this name had, or may still get; 0 where there is none."""
+        found = [0]
+        for uuid in self.dropped():
+            text = self.io.read(self._mark(uuid)).decode("ascii", "replace").strip()
+            found.append(int(text) if text.isdecimal() else 0)
+        return max(found)
+
+    def first_of_new_table(self) -> int:
+        """A version above everything that dropped tables of this name have left, or that a late writer of them may still create."""
+        last = self.last_of_dropped()
+        highest = max((version_of(location) or 0 for location in self.dead()), default=0)
+        return (last if highest <= last else highest + 1) + 1
+
+    def has_other_than(self, uuid: str) -> bool:
+        """Whether the folder holds a version of another table that was not dropped."""
+        mine = {uuid, *self.dropped()}
+        names = [name for names in self.listed().values() for name in names]
+        try:
+            return len(names) > 1 and any(not self._belongs_to(name, mine) for name in names)
+        except FileNotFoundError:
+            return self.has_other_than(uuid)
+
+    def dead(self) -> list[str]:
+        """Locations of the version files of dropped tables."""
+        if not (dropped := self.dropped()):
+            return []
+        names = [name for names in self.listed().values() for name in names]
+        return [f"{self.folder}/{name}" for name in names if self._is_dead(name, dropped)]
+
+    def _mark(self, uuid: str) -> str:
+        return f"{self.marks}/{quote(uuid, safe='')}"
+
+    def _is_dead(self, name: str, dropped: frozenset[str]) -> bool:
+        try:
+            return self.uuid_of(name) in dropped
+        except (FileNotFoundError, CorruptTableError):
+            return False
+
+    def _without(self, found: Listed, dropped: frozenset[str]) -> Listed:
+        left = dict(found)
+        for version in sorted(found, reverse=True):
+            if alive := [name for name in found[version] if not self._belongs_to(name, dropped)]:
+                left[version] = alive
+                return left
+            del left[version]
+        return left
+
+    def _belongs_to(self, name: str, uuids: Set[str]) -> bool:
+        """A file that cannot be read belongs to none: whoever loads it gets the error."""
+        try:
+            return self.uuid_of(name) in uuids
+        except CorruptTableError:
+            return False
+
+
+def version_of(location: str) -> int | None:
+    """The version of a metadata file by its name; None for another file."""
+    m = _VERSION_FILE.fullmatch(location.rpartition("/")[2])
+    return int(m[1]) if m else None
+
+
+def is_pointer(location: str) -> bool:
+    """Whether a file is a version or the hint: what makes a folder a table."""
+    return location.rpartition("/")[2] == HINT or version_of(location) is not None

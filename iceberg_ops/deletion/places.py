@@ -1,0 +1,51 @@
+"""Where jobs leave notes for each other: leases, deletions under way, expiries that are not finished.
+
+Notes lie beside the table's metadata files, and those may move: ``write.metadata.path`` or the table's location is changed while a
+job runs. So a note is written where the metadata is now, and looked for wherever it has been, as far as the table shows: beside the
+current metadata file, the files of the metadata log, and the manifest lists of all retained snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.io.file_io import FileInfo
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.table import Table
+
+FOLDER = "iceberg-ops"
+"""Below the folder of metadata files: everything that jobs note."""
+
+
+def notes_folder(table: Table, kind: str = FOLDER) -> str:
+    """Where a note of a kind is written: beside the metadata file, if that lies within the table."""
+    beside, identity = table.metadata_location.rpartition("/")[0], identity_under(table.io)
+    within = beside and is_within(folder_identity(identity, beside), folder_identity(identity, table.location))
+    return f"{beside if within else metadata_folder(table.metadata)}/{kind}"
+
+
+def notes_folders(table: Table, kind: str = FOLDER) -> list[str]:
+    """Every folder in which a note of a kind may lie, first the one where it is written now."""
+    metadata = table.metadata
+    files = [table.metadata_location, *(entry.metadata_file for entry in reversed(metadata.metadata_log))]
+    files += [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list is not None]
+    beside = dict.fromkeys(folder for location in files if (folder := location.rpartition("/")[0]))
+    identity = identity_under(table.io)
+    folders = (notes_folder(table, kind), *(f"{folder}/{kind}" for folder in (metadata_folder(metadata), *beside)))
+    found: dict[str, str] = {}
+    for folder in folders:
+        found.setdefault(folder_identity(identity, folder), folder)
+    return list(found.values())
+
+
+def noted(table: Table, kind: str) -> Iterator[FileInfo]:
+    """Every note of a kind. A former folder in a store that the table's FileIO does not serve has no notes of these jobs."""
+    now, *former = notes_folders(table, kind)
+    yield from table.io.list_prefix(now)
+    for folder in former:
+        try:
+            yield from table.io.list_prefix(folder)
+        except UnsupportedError:
+            continue
