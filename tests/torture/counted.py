@@ -1,0 +1,45 @@
+"""What the seeds of a run drew, added up: shapes of worlds, kinds of writers, faults. What is never drawn proves nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from tests.torture.drawing import ALL_NAMES
+from tests.torture.faults import EXCEPTIONS, KILLED, LOST_ANSWER
+from tests.torture.writers import KINDS
+
+Counts = Mapping[str, Mapping[str, int]]
+WANTED: dict[str, frozenset[str]] = {
+    "worlds": ALL_NAMES,
+    "writers": frozenset({*KINDS, "the same again"}),
+    "commits": frozenset(KINDS) - {"orphans", "expire", "statistics", "columns", "upgrade", "properties", "sort order", "swap names",
+                                   "rename and back", "partitioning", "kind comes or goes"},
+    "faults": frozenset({*EXCEPTIONS, LOST_ANSWER, KILLED}),
+    "events": frozenset({"deletes carried over", "time past all leases"}),
+}  # fmt: skip
+"""Topic -> what a long run has to draw. ``commits`` counts those that move a branch."""
+ENOUGH = 2_000
+"""Seeds after which nothing may be missing."""
+
+
+def added_up(counts: Iterable[Counts]) -> str:
+    """As one document."""
+    found: dict[str, Counter[str]] = {}
+    for one in counts:
+        for topic, seen in one.items():
+            found.setdefault(topic, Counter()).update(seen)
+    return json.dumps({topic: dict(seen) for topic, seen in found.items()})
+
+
+def missing(total: str) -> list[str]:
+    """What was never drawn."""
+    found: Counts = json.loads(total)
+    return sorted(f"{topic}: {name}" for topic, names in WANTED.items() for name in names if not found.get(topic, {}).get(name))
+
+
+def lines(total: str) -> list[str]:
+    """For people to read: topic by topic, each name with its count."""
+    found: Counts = json.loads(total)
+    return [f"{topic}: {', '.join(f'{name} {n}' for name, n in sorted(seen.items()))}" for topic, seen in sorted(found.items())]

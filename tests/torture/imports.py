@@ -1,0 +1,64 @@
+"""Writers that import files of other engines: new folders, folders that were imported before, folders below the table's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from iceberg_ops.spec.table_metadata import TableMetadata
+from tests.torture.making import SCHEMA, parquet_of, some_rows
+from tests.torture.rows import KIND, Model, Row, holds
+from tests.torture.running import job
+from tests.torture.stepping import Writer
+from tests.torture.world import World
+
+LONG_AGO_MS = 30 * 24 * 3_600_000
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+def import_files(world: World, w: Writer) -> None:
+    """Files without field ids, in folders by partition; old ones where they lie below the table, so that they pass for orphans."""
+    table = world.load(w)
+    if world.imported and world.random.random() < 0.5:
+        folder, rows = world.random.choice(world.imported)
+    else:
+        inside = world.random.random() < 0.4
+        folder = f"{table.location if inside else world.storage.warehouse}/{world.name('import')}"
+        rows = make_folder(world, table.metadata, folder)
+        world.imported.append((folder, rows))
+    checks = world.random.random() < 0.6
+
+    def effect(model: Model) -> Model:
+        assert not checks or not any(holds(model, [row]) for row in rows), "a folder that is in the table was imported again"
+        return (*model, *rows)
+
+    w.effect = effect
+    options = {"source-path": folder, "check-duplicate-files": str(checks).lower()}
+    job(world, w, "add_files", options, family="append")
+
+
+def make_folder(world: World, metadata: TableMetadata, folder: str) -> list[Row]:
+    """A folder of the layout that the table has now, and its rows."""
+    made = []
+    by = [SCHEMA.fields_by_id[f.source_id].name for f in metadata.spec.fields if f.transform.is_identity and f.source_id < 5]
+    for number in range(2):
+        row = some_rows(world, _Holder(metadata), 1)[0]
+        row = row if KIND in by and row.kind is not None and row.kind[0] == 4 else row._replace(kind=None)
+        values = {"region": row.region, KIND: row.text}
+        parts = [f"{name}={HIVE_NULL if values[name] is None else quote(values[name] or '', safe='')}" for name in by]
+        columns = [name for name in ("id", "data", "region") if name not in by]
+        path = "/".join([folder, *parts, f"{number}.parquet"])
+        world.storage.io.write(path, parquet_of([row], columns=columns))
+        world.storage.age(path, world.clock.ms - LONG_AGO_MS)
+        made.append(row)
+    return made
+
+
+class _Holder:
+    """A table that need not be loaded."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self.metadata, self.schema = metadata, metadata.schema
+
+
+KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"import": (4, import_files)}
