@@ -6,6 +6,8 @@ it asks ``time``, ``uuid`` and ``secrets`` as ever.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import random
 import secrets
 import time
@@ -13,24 +15,24 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from iceberg_ops.actions import add_files, delete_runs, deleting, neighbours
+import iceberg_ops
 from iceberg_ops.commit import run_keys
-from iceberg_ops.data import delete_files, delete_keys
+from iceberg_ops.data import delete_keys
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.scan import planning
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out
-from tests.torture.stepping import STORE, boundary
+from tests.torture.stepping import boundary
 
 BEGIN_MS = 1_900_000_000_000
 STEP_MS = 1_000
-_THREADED = (add_files, delete_files, delete_runs, deleting, neighbours, planning)
-"""Modules that share work out to threads."""
+_FLOORS = ("actions", "catalog", "commit", "data", "deletion", "planning", "scan")
 
 
 class Clock:
@@ -50,8 +52,10 @@ class Clock:
 
 
 @contextmanager
-def laws(names: random.Random, clock: Clock, store: Callable[[], FileIO], *, ledger: int | None = None) -> Iterator[None]:
-    """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage.
+def laws(
+    names: random.Random, clock: Clock, store: Callable[[], FileIO], *, impl: str, ledger: int | None = None
+) -> Iterator[None]:
+    """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by ``impl``.
     ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever."""
 
     def uuid4() -> uuid.UUID:
@@ -63,11 +67,11 @@ def laws(names: random.Random, clock: Clock, store: Callable[[], FileIO], *, led
             mock.patch.object(secrets, "randbits", names.getrandbits),
             mock.patch.object(time, "time_ns", clock.nanoseconds),
             mock.patch.object(time, "time", clock.seconds),
-            *(mock.patch.object(module, "ThreadPoolExecutor", Inline) for module in _THREADED),
+            *(mock.patch.object(module, "ThreadPoolExecutor", Inline) for module in _threaded()),
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
             mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_files.metadata_from_json)),
             mock.patch.object(run_keys, "LEDGER_SIZE", ledger or run_keys.LEDGER_SIZE),
-            mock.patch.dict(load._STORES, {STORE: lambda _: store()}),
+            mock.patch.dict(load._STORES, {impl: lambda _: store()}),
             calls_out(),
         ):
             stack.enter_context(patch)
@@ -78,6 +82,14 @@ def forget_files() -> None:
     """What the package keeps of files' contents, which never change outside of this world: here a file's name may be used again."""
     CACHE.clear()
     delete_keys._KEPT = _kept_keys()
+
+
+@lru_cache(maxsize=1)
+def _threaded() -> list[ModuleType]:
+    """Modules that share work out to threads."""
+    floors = [importlib.import_module(f"{iceberg_ops.__name__}.{floor}") for floor in _FLOORS]
+    names = [f"{floor.__name__}.{module.name}" for floor in floors for module in pkgutil.iter_modules(floor.__path__)]
+    return [module for module in map(importlib.import_module, names) if hasattr(module, "ThreadPoolExecutor")]
 
 
 def _kept_keys() -> delete_keys._Kept:

@@ -25,7 +25,7 @@ from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.table.table import Table
 
 STORE = "torture"
-"""``io-impl`` of the world's storage."""
+"""``io-impl`` of the world's storage in memory; a disk stays what it is, because the package follows its links."""
 UNANSWERED = 0.06
 """How many swaps get no answer; half of these happen."""
 AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
@@ -154,7 +154,8 @@ class SteppedIO:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return {**self.inner.properties, IO_IMPL: STORE}
+        known = self.inner.properties
+        return known if known[IO_IMPL] == "local" else {**known, IO_IMPL: STORE}
 
     def read(self, location: str) -> bytes:
         boundary("read")

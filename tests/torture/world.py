@@ -25,6 +25,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, NoSuchTableError
+from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.deletion.leases import FOLDER as LEASES
 from iceberg_ops.table.table import Table
@@ -112,7 +113,7 @@ class World:
     @contextmanager
     def laws(self) -> Iterator[None]:
         """To be entered for all that happens in this world."""
-        within = laws(self.names, self.clock, lambda: self.stepped, ledger=self.shape.ledger)
+        within = laws(self.names, self.clock, lambda: self.stepped, impl=self.stepped.properties[IO_IMPL], ledger=self.shape.ledger)
         with tempfile.TemporaryDirectory() as folder, within:
             self.sources = Path(folder)
             try:
