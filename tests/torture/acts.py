@@ -1,9 +1,9 @@
 """What a writer is about to get committed, and whether what it is told about that is true.
 
-An act is one piece of work: its family (what kind of change it is), branch, stage and run key. Whoever does it again with the same key
-means the same work; work of another family, branch or stage under that key is other work, however it came by the key. From the outside
-three things must hold of each attempt: one that is reported as refused changed nothing, one that is reported as done is in the table
-(now, or since an earlier attempt at the same work), and one piece of work with a key is in the table once.
+An act is one piece of work: its family (what kind of change it is), branch, stage and run key. Whoever does it again with the
+same key means the same work; work of another family, branch or stage under that key is other work, however it came by the key.
+From the outside three things must hold of each attempt: one that is reported as refused changed nothing, one that is reported as
+done is in the table (now, or since an earlier attempt at the same work), and one piece of work with a key is in the table once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ ANY = 10**9
 
 @dataclass
 class Act:
-    """``family``: the operation's name, or the job's. ``most``: how many commits it may make. ``in_parts``: what is done of it when it
-    fails stays, by design."""
+    """``family``: the operation's name, or the job's. ``most``: how many commits it may make. ``in_parts``: what is done of it
+    when it fails stays, by design."""
 
     family: str
     key: str | None = None
@@ -40,8 +40,8 @@ class Act:
     """An attempt ended without an answer."""
 
     def is_other_work(self, than: Act) -> bool:
-        """Whether nobody may take it for ``than``, had they the same key. A job and an operation that it might consist of are too much
-        alike to tell."""
+        """Whether nobody may take it for ``than``, had they the same key. A job and an operation that it might consist of are too
+        much alike to tell."""
         if (self.branch, self.staged) != (than.branch, than.staged):
             return True
         if self.family == than.family:
@@ -78,7 +78,9 @@ class Acts:
     def check_done(self, world: World, act: Act, uuid: str, result: Any) -> None:
         """What is reported as done is."""
         if isinstance(result, Committed):
-            self._check(world, act, uuid, result.already_committed, [] if result.snapshot is None else [result.snapshot.snapshot_id])
+            self._check(
+                world, act, uuid, result.already_committed, [] if result.snapshot is None else [result.snapshot.snapshot_id]
+            )
         elif isinstance(result, ActionReport) and result.status in ("committed", "partially-committed", "already-committed"):
             self._check(world, act, uuid, result.status == "already-committed", result.snapshot_ids)
 
@@ -94,4 +96,3 @@ class Acts:
         if act.staged:
             there = [i for i in self.done[identity] if i in table.snapshots or i in table.published]
             assert there, f"{what} is reported as committed already, and its snapshot is expired, unpublished"
-

@@ -25,6 +25,7 @@ from iceberg_ops.commit import run_keys
 from iceberg_ops.data import delete_keys
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.serde import metadata_json
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out
@@ -55,25 +56,26 @@ class Clock:
 def laws(
     names: random.Random, clock: Clock, store: Callable[[], FileIO], *, impl: str, ledger: int | None = None
 ) -> Iterator[None]:
-    """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by ``impl``.
-    ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever."""
+    """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by
+    ``impl``. ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever."""
 
     def uuid4() -> uuid.UUID:
         return uuid.UUID(int=names.getrandbits(128), version=4)
 
     with ExitStack() as stack:
-        for patch in (
+        patches: list[Any] = [
             mock.patch.object(uuid, "uuid4", uuid4),
             mock.patch.object(secrets, "randbits", names.getrandbits),
             mock.patch.object(time, "time_ns", clock.nanoseconds),
             mock.patch.object(time, "time", clock.seconds),
             *(mock.patch.object(module, "ThreadPoolExecutor", Inline) for module in _threaded()),
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
-            mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_files.metadata_from_json)),
+            mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_json.metadata_from_json)),
             mock.patch.object(run_keys, "LEDGER_SIZE", ledger or run_keys.LEDGER_SIZE),
             mock.patch.dict(load._STORES, {impl: lambda _: store()}),
             calls_out(),
-        ):
+        ]
+        for patch in patches:
             stack.enter_context(patch)
         yield
 

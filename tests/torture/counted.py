@@ -6,19 +6,22 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from tests.torture import evolution, naming
 from tests.torture.drawing import ALL_NAMES
 from tests.torture.faults import EXCEPTIONS, KILLED, LOST_ANSWER
 from tests.torture.writers import KINDS
 
 Counts = Mapping[str, Mapping[str, int]]
+MOVES_NO_BRANCH = frozenset(
+    {"orphans", "expire", "expire as called", "statistics", *evolution.KINDS, *naming.KINDS},
+)
 WANTED: dict[str, frozenset[str]] = {
     "worlds": ALL_NAMES,
     "writers": frozenset({*KINDS, "the same again"}),
-    "commits": frozenset(KINDS) - {"orphans", "expire", "statistics", "columns", "upgrade", "properties", "sort order", "swap names",
-                                   "rename and back", "partitioning", "kind comes or goes"},
+    "commits": frozenset(KINDS) - MOVES_NO_BRANCH,
     "faults": frozenset({*EXCEPTIONS, LOST_ANSWER, KILLED}),
     "events": frozenset({"deletes carried over", "time past all leases"}),
-}  # fmt: skip
+}
 """Topic -> what a long run has to draw. ``commits`` counts those that move a branch."""
 ENOUGH = 2_000
 """Seeds after which nothing may be missing."""

@@ -17,8 +17,8 @@ LAYOUTS = ("region", "none", "bucket", "kind", "truncate", "region and bucket")
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """One world. ``store`` memory or disk; ``spelled`` its data path, ``aliases`` further spellings of the warehouse that some writers
-    are configured with (file-system catalog on disk)."""
+    """One world. ``store`` memory or disk; ``spelled`` its data path, ``aliases`` further spellings of the warehouse that some
+    writers are configured with (file-system catalog on disk)."""
 
     version: int = 2
     catalog: str = "pointer"

@@ -1,5 +1,5 @@
-"""Writers that change what a table is: columns, partition spec, sort order, format version, properties. None changes a row, but that
-a column which is dropped takes its values along."""
+"""Writers that change what a table is: columns, partition spec, sort order, format version, properties. None changes a row, but
+that a column which is dropped takes its values along."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def partitioning(world: World, w: Writer) -> None:
     metadata = table.metadata
     evolution = SpecEvolution.of_table(metadata)
     there = [f for f in metadata.spec.fields if not f.transform.is_void]
-    absent = [(c, t) for c, t in FIELDS if metadata.schema.find(c) and not any(is_field(metadata, f.source_id, f, c, t) for f in there)]
+    absent = [
+        (c, t) for c, t in FIELDS if metadata.schema.find(c) and not any(is_field(metadata, f.source_id, f, c, t) for f in there)
+    ]
     dice = world.random.random()
     if there and dice < 0.6:
         evolution.remove_field(world.random.choice(there).name)
@@ -62,7 +64,8 @@ def is_field(metadata: TableMetadata, source_id: int, found: object, column: str
 
 
 def kind_comes_or_goes(world: World, w: Writer) -> None:
-    """``kind`` is dropped, once no partition field comes from it, or added again under its name: another column with the same name."""
+    """``kind`` is dropped, once no partition field comes from it, or added again under its name: another column with the same
+    name."""
     table = world.load(w)
     found = table.schema.find(KIND)
     key = world.name("kind")
@@ -75,7 +78,10 @@ def kind_comes_or_goes(world: World, w: Writer) -> None:
         evolution = SpecEvolution.of_table(table.metadata)
         for name in by_it:
             evolution.remove_field(name)
-        if world.commit(w, table, UpdateSpec(spec=evolution.apply(), run_key=f"{key}/spec"), Act("partitioning", f"{key}/spec")) is None:
+        if (
+            world.commit(w, table, UpdateSpec(spec=evolution.apply(), run_key=f"{key}/spec"), Act("partitioning", f"{key}/spec"))
+            is None
+        ):
             return
         table = world.load(w)
         if table.schema.find(KIND) is None:

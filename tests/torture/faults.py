@@ -1,9 +1,8 @@
 """What may happen to a writer at a boundary, and the boundaries of the committer that are no I/O.
 
 An exception is raised where a call is about to take effect or has taken it, and the process goes on: its handlers run, its caller
-tries again or turns to something else. ``lost answer`` is the unavailable store whose call took effect. Beside I/O, a committer calls
-out to its operation, its catalog, its clock and its sleep: an exception there comes from code that it does not know.
-"""
+tries again or turns to something else. ``lost answer`` is the unavailable store whose call took effect. Beside I/O, a committer
+calls out to its operation, its catalog, its clock and its sleep: an exception there comes from code that it does not know."""
 
 from __future__ import annotations
 
@@ -68,7 +67,8 @@ class Exceptions:
 
 
 def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exceptions:
-    """Early boundaries and late ones are met alike often: what is near a swap is rarely far from the start. One seldom comes alone."""
+    """Early boundaries and late ones are met alike often: what is near a swap is rarely far from the start. One seldom comes
+    alone."""
     then = Exceptions(rng.choice(list(EXCEPTIONS)), rng.randint(0, 8), told) if rng.random() < 0.4 else None
     return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 7.5)), told, then)
 
@@ -88,11 +88,14 @@ def comes_from(error: BaseException | None, raised: list[BaseException]) -> bool
     return False
 
 
+_TIMED: tuple[Any, ...] = (commit, evaluate_until_committed, wait_for_a_quiet_moment)
+
+
 @contextmanager
 def calls_out() -> Iterator[None]:
     """Within: calls to operations, clock and sleep of the committer are boundaries."""
     replaced = [(kind, name, kind.__dict__[name]) for kind in _operations() for name in CALLS if name in kind.__dict__]
-    defaults = [(f.__kwdefaults__, dict(f.__kwdefaults__)) for f in (commit, evaluate_until_committed, wait_for_a_quiet_moment)]
+    defaults = [(f.__kwdefaults__ or {}, dict(f.__kwdefaults__ or {})) for f in _TIMED]
     try:
         for kind, name, method in replaced:
             setattr(kind, name, _called_out(name, method))

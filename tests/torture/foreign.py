@@ -1,5 +1,5 @@
-"""A writer of another engine: it validates nothing, and goes on in the partition spec and schema it began with, as a streaming upsert does
-that nobody restarted after the table was evolved.
+"""A writer of another engine: it validates nothing, and goes on in the partition spec and schema it began with, as a streaming
+upsert does that nobody restarted after the table was evolved.
 
 It writes manifests and lists with the table floor's encoders, takes over the parent's manifests as they are, and swaps; refused, it
 does so again on the new head. What its equality deletes reach is the spec's to say: files of their spec and partition.
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
-from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotRef
@@ -22,7 +21,7 @@ from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
 from tests.torture.making import new_data, new_keys, some_rows
 from tests.torture.rows import KIND, Row
-from tests.torture.stepping import Writer, boundary
+from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import quote
 
-from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.table import Table
 from tests.torture.making import SCHEMA, parquet_of, some_rows
 from tests.torture.rows import KIND, Model, Row, holds
 from tests.torture.running import job
@@ -24,7 +24,7 @@ def import_files(world: World, w: Writer) -> None:
     else:
         inside = world.random.random() < 0.4
         folder = f"{table.location if inside else world.storage.warehouse}/{world.name('import')}"
-        rows = make_folder(world, table.metadata, folder)
+        rows = make_folder(world, table, folder)
         world.imported.append((folder, rows))
     checks = world.random.random() < 0.6
 
@@ -37,12 +37,12 @@ def import_files(world: World, w: Writer) -> None:
     job(world, w, "add_files", options, family="append")
 
 
-def make_folder(world: World, metadata: TableMetadata, folder: str) -> list[Row]:
+def make_folder(world: World, table: Table, folder: str) -> list[Row]:
     """A folder of the layout that the table has now, and its rows."""
     made = []
-    by = [SCHEMA.fields_by_id[f.source_id].name for f in metadata.spec.fields if f.transform.is_identity and f.source_id < 5]
+    by = [SCHEMA.fields_by_id[f.source_id].name for f in table.metadata.spec.fields if f.transform.is_identity and f.source_id < 5]
     for number in range(2):
-        row = some_rows(world, _Holder(metadata), 1)[0]
+        row = some_rows(world, table, 1)[0]
         row = row if KIND in by and row.kind is not None and row.kind[0] == 4 else row._replace(kind=None)
         values = {"region": row.region, KIND: row.text}
         parts = [f"{name}={HIVE_NULL if values[name] is None else quote(values[name] or '', safe='')}" for name in by]
@@ -52,13 +52,6 @@ def make_folder(world: World, metadata: TableMetadata, folder: str) -> list[Row]
         world.storage.age(path, world.clock.ms - LONG_AGO_MS)
         made.append(row)
     return made
-
-
-class _Holder:
-    """A table that need not be loaded."""
-
-    def __init__(self, metadata: TableMetadata) -> None:
-        self.metadata, self.schema = metadata, metadata.schema
 
 
 KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"import": (4, import_files)}

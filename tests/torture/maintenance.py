@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import expire as expire_snapshots
@@ -75,8 +76,10 @@ def expire_as_called(world: World, w: Writer) -> None:
     w.branch = "main"
     table = world.load(w)
     act = act_of(world, w, "expire_snapshots", most=100, in_parts=True)
-    operation = ExpireSnapshots(older_than_ms=world.clock.ms, retain_last=world.random.randint(1, 3), run_key=act.key, now_ms=world.clock.ms)
-    clean = world.random.choice(["all", "metadata-only", "none"])
+    operation = ExpireSnapshots(
+        older_than_ms=world.clock.ms, retain_last=world.random.randint(1, 3), run_key=act.key, now_ms=world.clock.ms
+    )
+    clean: Any = world.random.choice(["all", "metadata-only", "none"])
     world.attempt(w, act, lambda: expire_snapshots(w.catalog, table, operation, clean=clean).committed, planned=table)
 
 

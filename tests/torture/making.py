@@ -1,7 +1,7 @@
 """The world's tables and files: a schema of (id, data, region, kind) in some layout, and files as engines write them.
 
-Everything is a real file, written by the package's writers; that what is in them is right is not asked of these (``reading`` judges).
-"""
+Everything is a real file, written by the package's writers; that what is in them is right is not asked of these (``reading``
+judges)."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ def new_data(world: World, table: Table, rows: Sequence[Row], spec_id: int | Non
 
 @dataclass(frozen=True)
 class Keys:
-    """Equality deletes, and which rows they reach: those of their keys in files of their spec and partition, or everywhere where the
-    spec has no partition field."""
+    """Equality deletes, and which rows they reach: those of their keys in files of their spec and partition, or everywhere where
+    the spec has no partition field."""
 
     files: tuple[DataFile, ...]
     field_ids: tuple[int, ...]

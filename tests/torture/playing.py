@@ -23,7 +23,10 @@ from tests.torture.writers import begin, begin_again
 
 FOUR_DAYS_MS = 4 * 24 * 3_600_000
 PAST_LEASES_MS = 3 * 3_600_000
-LAST_JOBS = (("expire_snapshots", {"older-than": "1h", "retain-last": "1"}), ("remove_orphan_files", {}))
+LAST_JOBS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("expire_snapshots", {"older-than": "1h", "retain-last": "1"}),
+    ("remove_orphan_files", {}),
+)
 FIRST = ("append", "append", "upsert", "delete", "branch or tag")
 
 
@@ -81,8 +84,8 @@ def run(world: World) -> None:
 
 
 def check_all(world: World, *, from_storage: bool = True) -> None:
-    """Every retained snapshot of every table shows its rows, and all files that readers need are there. Not ``from_storage``: what is
-    known of files that never change is believed."""
+    """Every retained snapshot of every table shows its rows, and all files that readers need are there. Not ``from_storage``:
+    what is known of files that never change is believed."""
     if from_storage:
         world.files.forget()
     for table in world.tables.values():
@@ -110,7 +113,9 @@ def _read_by_package(loaded: Table, table: Watched) -> None:
             kinds = [None] * len(found["id"]) if kind is None else [None if t is None else (kind.field_id, t) for t in found[KIND]]
             rows = [Row(*r) for r in zip(found["region"], found["id"], map(int, found["data"]), kinds, strict=True)]
             assert not (wrong := difference(model, rows)), f"{branch} as the package scans it: {wrong}"
-    broken = [f for f in IntegrityCheck(loaded).findings() if f.severity == "error" and not (table.doubled and f.rule == "live-once")]
+    broken = [
+        f for f in IntegrityCheck(loaded).findings() if f.severity == "error" and not (table.doubled and f.rule == "live-once")
+    ]
     assert not broken, f"the package's own check: {broken}"
 
 

@@ -1,11 +1,10 @@
 """What a reader of a snapshot sees, worked out from the bytes in storage and the Iceberg spec, without the package's readers.
 
-Metadata is plain JSON, manifests are read with fastavro, data and deletes with pyarrow; sequence numbers and row ids are inherited
-here, and deletes are matched here: a vector or a position delete by path, partition and sequence number (equal or later), an
-equality delete by spec, partition and sequence number (later), or everywhere if its spec has no partition field. So a fault of the
-package's planner or of its caches can not hide in the judge. Files never change, so each is read once; that none is written a second
-time is the world's to check.
-"""
+Metadata is plain JSON, manifests are read with fastavro, data and deletes with pyarrow; sequence numbers and row ids are
+inherited here, and deletes are matched here: a vector or a position delete by path, partition and sequence number (equal or
+later), an equality delete by spec, partition and sequence number (later), or everywhere if its spec has no partition field. So a
+fault of the package's planner or of its caches can not hide in the judge. Files never change, so each is read once; that none is
+written a second time is the world's to check."""
 
 from __future__ import annotations
 
@@ -145,7 +144,7 @@ class Files:
     def avro(self, path: str) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
         if path not in self._avro:
             reader = fastavro.reader(io.BytesIO(self.read(path)))
-            self._avro[path] = (reader.writer_schema, list(reader))  # type: ignore[assignment]
+            self._avro[path] = (reader.writer_schema, list(reader))  # type: ignore[assignment, arg-type]
         return self._avro[path]
 
 

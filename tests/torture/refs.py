@@ -21,7 +21,7 @@ def roll_back(world: World, w: Writer) -> None:
     if ancestors:
         target = world.random.choice(ancestors)
         w.effect = to_rows_of(world, w, target)
-        kind = world.random.choice([RollBack, SetCurrentSnapshot])
+        kind: Any = world.random.choice([RollBack, SetCurrentSnapshot])
         act = act_of(world, w, kind.name)
         world.commit(w, table, kind(snapshot_id=target, branch=w.branch, run_key=act.key), act)
 

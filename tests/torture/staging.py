@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from tests.torture import refs, writers
 from tests.torture.drawing import Shape
@@ -17,7 +18,7 @@ from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
 
-EVERYTHING = {"evolves": True, "columns_come_back": True, "foreign": True, "imports": True}
+EVERYTHING: dict[str, Any] = {"evolves": True, "columns_come_back": True, "foreign": True, "imports": True}
 SHAPES = {
     "v2 in folders": Shape(version=2, catalog="filesystem", **EVERYTHING),
     "v3 by pointer": Shape(version=3, tables=2, **EVERYTHING),
@@ -25,13 +26,25 @@ SHAPES = {
     "v2 by pointer, short log": Shape(version=2, short_log=True, layout="region and bucket", **EVERYTHING),
     "v1 by pointer": Shape(version=1, layout="kind", imports=True),
 }
-SET_UP = ("append", "append", "append", "upsert", "delete", "update", "partitioning", "foreign upsert", "append", "statistics", "several")
+SET_UP = (
+    "append",
+    "append",
+    "append",
+    "upsert",
+    "delete",
+    "update",
+    "partitioning",
+    "foreign upsert",
+    "append",
+    "statistics",
+    "several",
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """``at``: steps of I/O that the writer takes before ``between`` works from its start to its end (None: nobody does), and boundaries
-    that it passes from then on before ``raises`` is raised (None: nothing is)."""
+    """``at``: steps of I/O that the writer takes before ``between`` works from its start to its end (None: nobody does), and
+    boundaries that it passes from then on before ``raises`` is raised (None: nothing is)."""
 
     shape: str
     kind: str

@@ -1,9 +1,8 @@
 """One writer is interrupted at every step of I/O, and another does all its work before it goes on.
 
 Most faults of concurrency need no more than that: one switch at the wrong moment, now and then an exception after it. So it is
-looked at systematically, where ``test_interleaved_steps`` draws. The suite takes a few cases, ``make torture`` every step of every kind of
-writer with some others, and every step with an exception of some kind.
-"""
+looked at systematically, where ``test_interleaved_steps`` draws. The suite takes a few cases, ``make torture`` every step of
+every kind of writer with some others, and every step with an exception of some kind."""
 
 from __future__ import annotations
 
@@ -31,9 +30,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize("kind", sorted(writers.KINDS))
-def test_another_may_do_all_its_work_at_any_step(
-    stage: Stage, kind: str, record_property: Callable[[str, object], None]
-) -> None:
+def test_another_may_do_all_its_work_at_any_step(stage: Stage, kind: str, record_property: Callable[[str, object], None]) -> None:
     if kind not in writers.kinds_in(stage.world):
         return
     wrong, cases = [], list(cases_of(stage, kind))

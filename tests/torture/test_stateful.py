@@ -21,7 +21,9 @@ class Writers(RuleBasedStateMachine):
         seed=st.integers(0, 2**32),
         version=st.sampled_from([1, 2, 3]),
         catalog=st.sampled_from(["pointer", "filesystem"]),
-        oddities=st.lists(st.sampled_from(["evolves", "columns_come_back", "foreign", "rolled", "short_log", "imports", "zombies"])),
+        oddities=st.lists(
+            st.sampled_from(["evolves", "columns_come_back", "foreign", "rolled", "short_log", "imports", "zombies"])
+        ),
     )
     def set_up(self, seed: int, version: int, catalog: str, oddities: list[str]) -> None:
         shape = Shape(version=version, catalog=catalog, **dict.fromkeys(oddities, True))  # type: ignore[arg-type]

@@ -1,9 +1,8 @@
 """One table, and a plain model of the rows that each branch should have.
 
 A writer's ``effect`` is applied to its branch's model at the very step at which the table's pointer moves, and from then on every
-reader has to see it; a snapshot keeps the rows it was first seen with. What readers see is worked out by ``reading``. A snapshot that
-is leased while it is in the table keeps its files until the lease is given back or runs out, as if it were retained.
-"""
+reader has to see it; a snapshot keeps the rows it was first seen with. What readers see is worked out by ``reading``. A snapshot
+that is leased while it is in the table keeps its files until the lease is given back or runs out, as if it were retained."""
 
 from __future__ import annotations
 
@@ -124,12 +123,10 @@ class Watched:
 
     def _rows_it_began_with(self, head: Mapping[str, Any]) -> Model:
         """A branch that a commit made builds on what was known then."""
-        snapshots, at = self.snapshots, head
-        while at is not None:
-            if at["snapshot-id"] in self.seen:
-                return self.seen[at["snapshot-id"]].rows
-            at = snapshots.get(at.get("parent-snapshot-id"))  # type: ignore[assignment]
-        return ()
+        at: Mapping[str, Any] | None = head
+        while at is not None and at["snapshot-id"] not in self.seen:
+            at = self.parent_of(at)
+        return () if at is None else self.seen[at["snapshot-id"]].rows
 
     def _first_seen(self, snapshot: Mapping[str, Any], writer: Writer | None) -> None:
         """A new snapshot is the head of the writer's branch, or one that no branch leads to yet."""
@@ -154,11 +151,14 @@ class Watched:
 
     def _compare(self, snapshot: Mapping[str, Any]) -> None:
         """With its parent, for what effects ask."""
-        parent = self.snapshots.get(snapshot.get("parent-snapshot-id"))
+        parent = self.parent_of(snapshot)
         self.before = self.places(parent)
         known = set() if parent is None else {f.path for f in self.world.files.layout_of(self.metadata, parent).live}
         live = self.world.files.layout_of(self.metadata, snapshot).live
         self.coming = [f for f in live if f.content == reading.DATA and f.path not in known]
+
+    def parent_of(self, snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.snapshots.get(snapshot.get("parent-snapshot-id") or 0)
 
     def in_partitions(self, partitions: Iterable[tuple[int, tuple[Any, ...]]]) -> list[Row]:
         """Rows of the parent in those partitions (spec id, tuple): all of them where a spec has no partition field."""

@@ -1,9 +1,8 @@
 """Tables, a catalog and a store, writers that take turns on them, and the look of every reader after each step.
 
-What a world is made of is drawn (``drawing``); what rows each branch should have is each table's to say (``watched``), what was reported
-and whether it is so, the acts' (``acts``). What writers do is in ``writers``, ``statements``, ``maintenance``, ``evolution``, ``foreign``
-and ``naming``.
-"""
+What a world is made of is drawn (``drawing``); what rows each branch should have is each table's to say (``watched``), what was
+reported and whether it is so, the acts' (``acts``). What writers do is in ``writers``, ``statements``, ``maintenance``,
+``evolution``, ``foreign`` and ``naming``."""
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.deletion.leases import FOLDER as LEASES
 from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, NoSuchTableError
 from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.deletion.leases import FOLDER as LEASES
 from iceberg_ops.table.table import Table
 from tests.torture.acts import Act, Acts
 from tests.torture.clock import STEP_MS, Clock, forget_files, laws
@@ -40,7 +39,21 @@ from tests.torture.storage import InMemory, OnDisk, Storage
 from tests.torture.watched import Watched
 
 MOST_ATTEMPTS = 3
-_RESTORED = ("acts", "leased", "pointers", "versions", "active", "violations", "story", "again", "imported", "foreign", "made", "tick", "expiries")
+_RESTORED = (
+    "acts",
+    "leased",
+    "pointers",
+    "versions",
+    "active",
+    "violations",
+    "story",
+    "again",
+    "imported",
+    "foreign",
+    "made",
+    "tick",
+    "expiries",
+)
 _VERSION = re.compile(r"(.*)/metadata/v(\d+)\.metadata\.json")
 
 
@@ -128,7 +141,12 @@ class World:
         files = dict(self.storage.io._store.files)
         pointers = dict(getattr(self.catalogs[0], "_pointers", {}))
         plain = {n: copy(getattr(self, n)) for n in _RESTORED}
-        tables, read, moment, dice = {u: t.copy() for u, t in self.tables.items()}, self.files.copy(), self.clock.ms, self.random.getstate()
+        tables, read, moment, dice = (
+            {u: t.copy() for u, t in self.tables.items()},
+            self.files.copy(),
+            self.clock.ms,
+            self.random.getstate(),
+        )
 
         def restore() -> None:
             self.storage.io._store.files = dict(files)
@@ -264,8 +282,8 @@ class World:
     def attempt(
         self, w: Writer, act: Act, work: Callable[[], Any], files: Iterable[DataFile] = (), *, planned: Table | None = None
     ) -> Any:
-        """What ``work`` gives; None where it was refused, or its outcome is not known. One that ended without an answer is tried again
-        under its key, as hosts do; who is refused deletes the files that it wrote."""
+        """What ``work`` gives; None where it was refused, or its outcome is not known. One that ended without an answer is tried
+        again under its key, as hosts do; who is refused deletes the files that it wrote."""
         for attempt in range(1, MOST_ATTEMPTS + 1):
             w.act, w.loads, w.committing_since = act, [] if planned is None else [planned], None
             begun, raised = len(act.changes), len(w.raised)

@@ -1,5 +1,5 @@
-"""Writers that change rows through operations of the commit package, and the table of all kinds. Each works through to its commit, one
-I/O step at a time."""
+"""Writers that change rows through operations of the commit package, and the table of all kinds. Each works through to its
+commit, one I/O step at a time."""
 
 from __future__ import annotations
 
@@ -116,7 +116,11 @@ def replace_partition(world: World, w: Writer) -> None:
     operation = OverwriteFiles(overwrite_filter=eq("region", region), **common) if by_filter else ReplacePartitions(**common)
 
     def effect(model: Model) -> Model:
-        gone = [r for r in model if r.region == region] if by_filter else watched.in_partitions((f.spec_id, f.partition) for f in files)
+        gone = (
+            [r for r in model if r.region == region]
+            if by_filter
+            else watched.in_partitions((f.spec_id, f.partition) for f in files)
+        )
         assert holds(seen, gone), "rows that came or changed meanwhile were overwritten"
         return (*without(model, gone), *rows)
 
@@ -177,7 +181,7 @@ def pick_that(world: World, w: Writer, snapshot_id: int) -> None:
     picked = watched.snapshots.get(snapshot_id)
     if picked is None:
         return
-    parent = watched.snapshots.get(picked.get("parent-snapshot-id"))
+    parent = watched.parent_of(picked)
     before = [] if parent is None else [p.row for p in watched.places(parent)]
     after = [p.row for p in watched.places(picked)]
     came, gone = without(after, before), without(before, after)
