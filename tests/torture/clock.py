@@ -29,7 +29,7 @@ from iceberg_ops.serde import metadata_json
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out
-from tests.torture.stepping import boundary
+from tests.torture.stepping import WAITING, boundary
 
 BEGIN_MS = 1_900_000_000_000
 STEP_MS = 1_000
@@ -133,7 +133,7 @@ class SteppedLock:
 
     def acquire(self) -> None:
         while self.held:
-            boundary("lock")
+            boundary(WAITING)
         self.held = True
 
     def release(self) -> None:

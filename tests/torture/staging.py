@@ -14,7 +14,7 @@ from tests.torture import refs, writers
 from tests.torture.drawing import Shape
 from tests.torture.faults import Exceptions
 from tests.torture.playing import check_all, clean_up
-from tests.torture.stepping import Writer
+from tests.torture.stepping import WAITING, Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
 
@@ -24,6 +24,8 @@ SHAPES = {
     "v3 by pointer": Shape(version=3, tables=2, **EVERYTHING),
     "v3 in folders, short log": Shape(version=3, catalog="filesystem", rolled=True, short_log=True, imports=True),
     "v2 by pointer, short log": Shape(version=2, short_log=True, layout="region and bucket", **EVERYTHING),
+    "v2 in folders, no keys": Shape(version=2, catalog="filesystem", keyless=True, rolled=True, imports=True),
+    "v3 by pointer, no keys": Shape(version=3, keyless=True, tables=2, rolled=True, imports=True),
     "v1 by pointer": Shape(version=1, layout="kind", imports=True),
 }
 SET_UP = (
@@ -87,11 +89,12 @@ class Stage:
             if not writer.ended:
                 world.step(writer)
         for kind in case.between:
-            world.finish(self._begin(kind))
+            other = self._begin(kind)
+            while not other.ended:
+                world.step(writer if other.at == WAITING and not writer.ended else other)
         if case.raises is not None:
             then = None if case.again is None else Exceptions(case.again[0], case.again[1])
             writer.meets = Exceptions(case.raises, case.after, lambda found, _: world.count("faults", found), then)
-        world.finish(writer) if not writer.ended else None
         while world.active:
             world.step(world.active[0])
         return writer
@@ -111,6 +114,7 @@ class Stage:
             clean_up(self.world)
             check_all(self.world, from_storage=False)
         except Exception as e:
+            self.world.end()
             raise AssertionError(f"{case}: {e}") from e
         return writer
 

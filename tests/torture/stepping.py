@@ -28,6 +28,8 @@ STORE = "torture"
 """``io-impl`` of the world's storage in memory; a disk stays what it is, because the package follows its links."""
 UNANSWERED = 0.06
 """How many swaps get no answer; half of these happen."""
+WAITING = "lock"
+"""Where a writer waits for one that shares its process."""
 AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
 """Boundaries at which a call has taken effect that is not answered yet."""
 _WRITERS: dict[greenlet.greenlet, Writer] = {}

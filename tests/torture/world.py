@@ -132,7 +132,13 @@ class World:
             try:
                 yield
             finally:
+                self.end()
                 self.storage.close()
+
+    def end(self) -> None:
+        """Nobody works on: a writer that is forgotten half way would go on by itself when it is collected."""
+        while self.active:
+            self.active.pop().kill()
 
     def saved(self) -> Callable[[], None]:
         """What brings everything back to as it is now (in memory, and nobody at work)."""
