@@ -25,7 +25,7 @@ from iceberg_ops.commit import run_keys
 from iceberg_ops.data import delete_keys
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.serde import metadata_json
+from iceberg_ops.serde import manifest_encoding, metadata_json
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out
@@ -54,10 +54,11 @@ class Clock:
 
 @contextmanager
 def laws(
-    names: random.Random, clock: Clock, store: Callable[[], FileIO], *, impl: str, ledger: int | None = None
+    names: random.Random, clock: Clock, store: Callable[[], FileIO], *, impl: str, ledger: int | None = None, rolled: bool = False
 ) -> Iterator[None]:
     """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by
-    ``impl``. ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever."""
+    ``impl``. ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever. ``rolled``: a manifest
+    that has reached its target size is closed at once, not with its next block."""
 
     def uuid4() -> uuid.UUID:
         return uuid.UUID(int=names.getrandbits(128), version=4)
@@ -72,6 +73,7 @@ def laws(
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
             mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_json.metadata_from_json)),
             mock.patch.object(run_keys, "LEDGER_SIZE", ledger or run_keys.LEDGER_SIZE),
+            *([mock.patch.object(manifest_encoding, "_BLOCK_BYTES", 1)] if rolled else []),
             mock.patch.dict(load._STORES, {impl: lambda _: store()}),
             calls_out(),
         ]

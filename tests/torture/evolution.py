@@ -58,6 +58,13 @@ def partitioning(world: World, w: Writer) -> None:
     world.commit(w, table, UpdateSpec(spec=spec, run_key=key), Act("partitioning", key))
 
 
+def bucket_too(world: World, w: Writer) -> None:
+    """A bucket of the id beside whatever there is: the keys of an upsert by region and id still say where its rows lie."""
+    table, key = world.load(w), world.name("partitioning")
+    spec = SpecEvolution.of_table(table.metadata).add_field("id", BUCKET).apply()
+    world.commit(w, table, UpdateSpec(spec=spec, run_key=key), Act("partitioning", key))
+
+
 def is_field(metadata: TableMetadata, source_id: int, found: object, column: str, transform: Transform) -> bool:
     field = metadata.schema.find(column)
     return field is not None and field.field_id == source_id and getattr(found, "transform", None) == transform

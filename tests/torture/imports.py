@@ -16,30 +16,35 @@ LONG_AGO_MS = 30 * 24 * 3_600_000
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def import_files(world: World, w: Writer) -> None:
+def import_files(
+    world: World, w: Writer, *, again: bool | None = None, checks: bool | None = None, inside: bool | None = None
+) -> None:
     """Files without field ids, in folders by partition; old ones where they lie below the table, so that they pass for orphans."""
     table = world.load(w)
-    if world.imported and world.random.random() < 0.5:
+    if world.imported and (world.random.random() < 0.5 if again is None else again):
         folder, rows = world.random.choice(world.imported)
     else:
-        inside = world.random.random() < 0.4
+        inside = world.random.random() < 0.4 if inside is None else inside
         folder = f"{table.location if inside else world.storage.warehouse}/{world.name('import')}"
         rows = make_folder(world, table, folder)
         world.imported.append((folder, rows))
-    checks = world.random.random() < 0.6
+    checks = world.random.random() < 0.6 if checks is None else checks
 
     def effect(model: Model) -> Model:
-        assert not checks or not any(holds(model, [row]) for row in rows), "a folder that is in the table was imported again"
-        return (*model, *rows)
+        """What was there when the folder was listed: an orphan job may have taken old files before."""
+        came = [rows[f.path] for f in world.of(table).coming]
+        assert came, "nothing was imported"
+        assert not checks or not any(holds(model, [row]) for row in came), "a file that is in the table was imported again"
+        return (*model, *came)
 
     w.effect = effect
     options = {"source-path": folder, "check-duplicate-files": str(checks).lower()}
     job(world, w, "add_files", options, family="append")
 
 
-def make_folder(world: World, table: Table, folder: str) -> list[Row]:
-    """A folder of the layout that the table has now, and its rows."""
-    made = []
+def make_folder(world: World, table: Table, folder: str) -> dict[str, Row]:
+    """A folder of the layout that the table has now: its files, of a row each."""
+    made = {}
     by = [SCHEMA.fields_by_id[f.source_id].name for f in table.metadata.spec.fields if f.transform.is_identity and f.source_id < 5]
     for number in range(2):
         row = some_rows(world, table, 1)[0]
@@ -50,7 +55,7 @@ def make_folder(world: World, table: Table, folder: str) -> list[Row]:
         path = "/".join([folder, *parts, f"{number}.parquet"])
         world.storage.io.write(path, parquet_of([row], columns=columns))
         world.storage.age(path, world.clock.ms - LONG_AGO_MS)
-        made.append(row)
+        made[path] = row
     return made
 
 

@@ -127,12 +127,12 @@ def load(world: World, table: Watched) -> Table:
 
 def clean_up(world: World) -> None:
     """One expiry and one run for orphans of each table, long after all writers ended: what is left is needed, or was reported."""
-    world.clock.ms += FOUR_DAYS_MS
     world.leased.clear()
     for table in list(world.tables.values()):
         name = load(world, table).identifier[-1]
         reports: list[ActionReport] = []
         for job, options in LAST_JOBS:
+            world.clock.ms += FOUR_DAYS_MS
             act = Act(job, most=2, in_parts=True)
             last = world.begin(f"the last {job}", partial(_last, act=act, options=options, reports=reports))
             last.name = name

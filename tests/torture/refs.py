@@ -14,12 +14,13 @@ from tests.torture.watched import MAIN
 from tests.torture.world import World
 
 
-def roll_back(world: World, w: Writer) -> None:
+def roll_back(world: World, w: Writer, *, by: int | None = None) -> None:
+    """To an ancestor: ``by`` so many commits, or a few."""
     table = world.load(w)
     head = table.metadata.branch_head(w.branch)
     ancestors = [s.snapshot_id for s in table.metadata.ancestors(None if head is None else head.snapshot_id)][1:3]
     if ancestors:
-        target = world.random.choice(ancestors)
+        target = world.random.choice(ancestors) if by is None else ancestors[by - 1]
         w.effect = to_rows_of(world, w, target)
         kind: Any = world.random.choice([RollBack, SetCurrentSnapshot])
         act = act_of(world, w, kind.name)

@@ -9,15 +9,21 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 
+from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.scan.tasks import FileScanTask
 from tests.torture import foreign, refs, writers
 from tests.torture.acts import Act
-from tests.torture.drawing import Shape
-from tests.torture.evolution import kind_comes_or_goes
+from tests.torture.drawing import SPELLINGS, Shape
+from tests.torture.evolution import bucket_too, kind_comes_or_goes
 from tests.torture.faults import Exceptions
+from tests.torture.imports import import_files
 from tests.torture.maintenance import expire
 from tests.torture.playing import check_all, check_as_package, clean_up
+from tests.torture.rows import Row, without
+from tests.torture.statements import change, source
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
@@ -50,6 +56,53 @@ def after_the_swap(world: World, writer: Writer) -> None:
     (before,) = (t.location for t in world.tables.values())
     while not writer.ended and world.tables[next(iter(world.tables))].location == before:
         world.step(writer)
+
+
+def do(world: World, what: str, work: Callable[[World, Writer], None]) -> None:
+    world.finish(world.begin(what, work))
+
+
+def keep_one(world: World) -> None:
+    """All but the heads of branches expire, at once."""
+    do(world, "expire", partial(expire, keep=1))
+    check_all(world)
+
+
+def delete_from(world: World, *number: int) -> None:
+    """Delete by position in those of the table's files, in the order in which they were written."""
+
+    def pick(tasks: list[FileScanTask]) -> list[FileScanTask]:
+        written = sorted(tasks, key=lambda t: (t.sequence_number, t.file_path))
+        return [written[n] for n in number]
+
+    do(world, "delete", partial(change, update=False, pick=pick))
+
+
+def vectors_of_two_specs_in_one_file() -> None:
+    """A delete over files of two partition specs writes one Puffin file; a later one replaces the vectors of one spec."""
+    with a_world(Shape(version=3, evolves=True), "append") as world:
+        do(world, "evolve", bucket_too)
+        finish(world, "append")
+        delete_from(world, 0, -1)
+        delete_from(world, -1)
+        keep_one(world)
+
+
+def vectors_in_rolled_manifests() -> None:
+    """One Puffin file holds the vectors of two data files, whose entries stand in two manifests; one of them is replaced."""
+    with a_world(Shape(version=3, layout="none", rolled=True), "append", "append") as world:
+        delete_from(world, 0, 1)
+        delete_from(world, 1)
+        keep_one(world)
+
+
+def a_folder_that_was_imported_twice() -> None:
+    """The second import is rolled back and expires; the first still needs its files."""
+    with a_world(Shape(version=2, imports=True)) as world:
+        do(world, "import", partial(import_files, again=False, checks=False))
+        do(world, "import again", partial(import_files, again=True, checks=False))
+        do(world, "roll back", partial(refs.roll_back, by=1))
+        keep_one(world)
 
 
 def a_lost_version_is_an_error() -> None:
@@ -138,10 +191,128 @@ def a_dropped_key_column_keeps_its_schema() -> None:
         check_as_package(world)
 
 
+def a_delete_under_an_appends_key_is_done() -> None:
+    """Two jobs of different kinds were given one key."""
+    with a_world(Shape(version=2), "append") as world:
+        do(world, "append", partial(job_under, key="k", name="append"))
+        do(world, "delete", partial(job_under, key="k", name="delete"))
+        check_all(world)
+
+
+def an_append_to_another_branch_is_done() -> None:
+    with a_world(Shape(version=2), "append") as world:
+        do(world, "branch", partial(refs.make_branch, name="audit"))
+        do(world, "append", partial(job_under, key="k", name="append"))
+        do(world, "append to audit", partial(job_under, key="k", name="append", branch="audit"))
+        check_all(world)
+
+
+def publishing_under_the_staging_jobs_key_publishes() -> None:
+    with a_world(Shape(version=2), "append") as world:
+        do(world, "stage", partial(job_under, key="k", name="append", staged=True))
+        (table,) = world.tables.values()
+        (staged,) = table.snapshots.keys() - {table.heads[MAIN], *(s.get("parent-snapshot-id") for s in table.snapshots.values())}
+        do(world, "publish", partial(writers.pick_that, snapshot_id=staged, key="k"))
+        check_all(world)
+
+
+def what_was_staged_and_expired_unpublished_is_not_done() -> None:
+    with a_world(Shape(version=2), "append") as world:
+        do(world, "stage", partial(job_under, key="k", name="append", staged=True))
+        finish(world, "append")
+        keep_one(world)
+        do(world, "stage again", partial(job_under, key="k", name="append", staged=True))
+
+
+def job_under(world: World, w: Writer, *, key: str, name: str, branch: str = MAIN, staged: bool = False) -> None:
+    """A delete of some row, or an append, under a given key."""
+    w.branch = branch
+    act = Act(name, key, branch, staged, is_job=True)
+    table = world.table(w)
+    assert table is not None
+    more: dict[str, Any] = {"branch": branch, "run_key": key}
+    options: dict[str, str] = {}
+    if name == "delete":
+        gone = table.rows(branch)[:1]
+        w.effect = lambda model: without(model, gone)
+        more |= {"where": f"id = {gone[0].id}", "change": RowChange(mode="copy-on-write")}
+    else:
+        rows = [Row("eu", 7_000, 0)]
+        w.effect = w.beside = lambda model: (*model, *rows)
+        options = {"wap-id": world.name("wap")} if staged else {}
+        more["source"] = source(world, rows)
+    before = dict(table.heads)
+    done = world.attempt(w, act, lambda: world.run(w, name, options, **more))
+    assert done is None or staged or table.heads != before, f"{name} is reported as {done.status}, and nothing changed"
+
+
+def a_zombies_lease_outlives_its_retry() -> None:
+    """A job that hangs is started again under its key; the second run fails, and orphans are removed while the first goes on."""
+    with a_world(Shape(version=2), "append") as world:
+        zombie = world.begin("zombie", partial(job_under, key="k", name="append"))
+        while not any("/data/" in line and zombie.label in line for line in world.story):
+            world.step(zombie)
+        retry = world.begin("retry", partial(job_under, key="k", name="append"))
+        while not retry.leases:
+            world.step(retry)
+        retry.meets = Exceptions("bug", 0)
+        world.finish(retry)
+        finish(world, "orphans")
+        world.finish(zombie)
+        check_all(world)
+
+
+def an_import_keeps_its_files_from_an_orphan_job() -> None:
+    """Old files below the table are listed as orphans before their import commits, and deleted after."""
+    for steps in range(0, 60, 4):
+        with a_world(Shape(version=2, imports=True), "append") as world:
+            folder_of = partial(import_files, again=False, checks=True, inside=True)
+            first = world.begin("import", folder_of)
+            while not world.imported:
+                world.step(first)
+            orphans = begin(world, "orphans")
+            for _ in range(steps):
+                if not orphans.ended:
+                    world.step(orphans)
+            world.finish(first)
+            world.finish(orphans) if not orphans.ended else None
+            check_all(world)
+
+
+def files_under_another_spelling_are_no_orphans() -> None:
+    """``write.data.path`` spells the table's folder in another way."""
+    for how in SPELLINGS:
+        for catalog in ("filesystem", "pointer"):
+            with a_world(Shape(version=2, catalog=catalog, store="disk", spelled=how), "append", "delete") as world:
+                clean_up(world)
+                check_all(world)
+
+
+def a_warehouse_of_another_spelling_is_the_same() -> None:
+    """The jobs that clean up reach the warehouse under an alias or a link."""
+    for how in SPELLINGS[1:]:
+        with a_world(Shape(version=2, catalog="filesystem", store="disk", aliases=(how,)), "append", "delete") as world:
+            world.catalogs = world.catalogs[1:]
+            clean_up(world)
+            check_all(world)
+            check_as_package(world)
+
+
 SCENES: dict[str, Callable[[], None]] = {
     scene.__name__: scene
     for scene in (
+        vectors_of_two_specs_in_one_file,
+        vectors_in_rolled_manifests,
+        a_folder_that_was_imported_twice,
         a_lost_version_is_an_error,
+        a_delete_under_an_appends_key_is_done,
+        an_append_to_another_branch_is_done,
+        publishing_under_the_staging_jobs_key_publishes,
+        what_was_staged_and_expired_unpublished_is_not_done,
+        a_zombies_lease_outlives_its_retry,
+        an_import_keeps_its_files_from_an_orphan_job,
+        files_under_another_spelling_are_no_orphans,
+        a_warehouse_of_another_spelling_is_the_same,
         a_commit_is_found_again_under_two_others,
         a_lost_answer_under_another_commit_is_looked_up_or_in_doubt,
         a_cherry_pick_without_a_key_that_did_happen_stays,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,11 @@ class Found:
         return [row for row in rows if self.region in (None, row.region)]
 
 
-def find(world: World, w: Writer) -> Found | None:
-    """One or two rows each of up to four files. Files come from the package's planner, rows from the world's own reading."""
+Pick = Callable[[list[FileScanTask]], list[FileScanTask]]
+
+
+def find(world: World, w: Writer, pick: Pick) -> Found | None:
+    """One or two rows each of the picked files. Files come from the package's planner, rows from the world's own reading."""
     table = world.load(w)
     watched = world.of(table)
     head = table.metadata.current_snapshot if table.metadata.ref(w.branch) is None else table.metadata.branch_head(w.branch)
@@ -83,7 +87,7 @@ def find(world: World, w: Writer) -> Found | None:
     by_file: dict[str, list[Place]] = {}
     for p in watched.places(watched.snapshots[head.snapshot_id]):
         by_file.setdefault(p.file.path, []).append(p)
-    for task in world.random.sample(tasks, min(len(tasks), world.random.randint(1, 4))):
+    for task in pick(tasks):
         rows = {p.position: p.row for p in by_file.get(task.file_path, ())}
         if rows:
             hit = world.random.sample(sorted(rows), min(len(rows), world.random.randint(1, 2)))
@@ -94,16 +98,23 @@ def find(world: World, w: Writer) -> Found | None:
     return Found(table, head, changed, kept, watched.seen[head.snapshot_id].rows)
 
 
-def change(world: World, w: Writer, *, update: bool, merge: bool = False) -> None:
+def some_files(world: World, tasks: list[FileScanTask]) -> list[FileScanTask]:
+    """Up to four files, often of those that deletes apply to already."""
+    known = [task for task in tasks if task.deletes]
+    tasks = known if known and world.random.random() < 0.4 else tasks
+    return world.random.sample(tasks, min(len(tasks), world.random.randint(1, 4)))
+
+
+def change(world: World, w: Writer, *, update: bool, merge: bool = False, pick: Pick | None = None) -> None:
     """``merge``: rows come besides, and under ``serializable`` none may have come that it should have seen."""
-    if (found := find(world, w)) is None:
+    if (found := find(world, w, pick or partial(some_files, world))) is None:
         return
     new = [r._replace(version=r.version + 1) for r in found.rows] if update else []
     if merge:
         world.made += 1
         new.append(Row(found.region or "eu", world.made * 10, 0))
     isolation = world.random.choice(ISOLATIONS)
-    copies = found.table.metadata.format_version < 2 or world.random.random() < 0.3
+    copies = found.table.metadata.format_version < 2 or (pick is None and world.random.random() < 0.3)
     act = act_of(world, w, "overwrite" if copies else "delta")
     common: dict[str, Any] = {
         "isolation": isolation,

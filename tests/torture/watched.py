@@ -6,6 +6,7 @@ that is leased while it is in the table keeps its files until the lease is given
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ class Watched:
         self.before: list[Place] = []
         """Rows, and where they lie, of the parent of the snapshot that is about to be looked at."""
         self.coming: list[LiveFile] = []
-        """Data files of that snapshot that its parent has not."""
+        """Data files of that snapshot that its parent has not, or not as often."""
         self.doubled = False
         """A file is live twice somewhere, as an import was told not to mind."""
 
@@ -153,9 +154,12 @@ class Watched:
         """With its parent, for what effects ask."""
         parent = self.parent_of(snapshot)
         self.before = self.places(parent)
-        known = set() if parent is None else {f.path for f in self.world.files.layout_of(self.metadata, parent).live}
-        live = self.world.files.layout_of(self.metadata, snapshot).live
-        self.coming = [f for f in live if f.content == reading.DATA and f.path not in known]
+        known = Counter(() if parent is None else (f.path for f in self.world.files.layout_of(self.metadata, parent).live))
+        self.coming = []
+        for f in self.world.files.layout_of(self.metadata, snapshot).live:
+            known[f.path] -= 1
+            if f.content == reading.DATA and known[f.path] < 0:
+                self.coming.append(f)
 
     def parent_of(self, snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return self.snapshots.get(snapshot.get("parent-snapshot-id") or 0)

@@ -34,6 +34,7 @@ from tests.torture.drawing import Shape
 from tests.torture.faults import KILLED, comes_from
 from tests.torture.making import make_world_table
 from tests.torture.reading import Files
+from tests.torture.rows import Row
 from tests.torture.stepping import Died, SteppedCatalog, SteppedFolders, SteppedIO, Writer, running
 from tests.torture.storage import InMemory, OnDisk, Storage
 from tests.torture.watched import Watched
@@ -102,8 +103,8 @@ class World:
         """A caller tries again whenever it may, and submits what is done once more."""
         self.sources = Path()
         """A folder of this machine for what row jobs read."""
-        self.imported: list[tuple[str, list[Any]]] = []
-        """Folders that were imported, with their rows."""
+        self.imported: list[tuple[str, dict[str, Row]]] = []
+        """Folders that were imported, with the row of each of their files."""
         self.foreign: dict[str, Table] = {}
         """The tables as the writer of another engine once loaded them, by uuid."""
         self.catalogs = self._open_catalogs()
@@ -126,7 +127,14 @@ class World:
     @contextmanager
     def laws(self) -> Iterator[None]:
         """To be entered for all that happens in this world."""
-        within = laws(self.names, self.clock, lambda: self.stepped, impl=self.stepped.properties[IO_IMPL], ledger=self.shape.ledger)
+        within = laws(
+            self.names,
+            self.clock,
+            lambda: self.stepped,
+            impl=self.stepped.properties[IO_IMPL],
+            ledger=self.shape.ledger,
+            rolled=self.shape.rolled,
+        )
         with tempfile.TemporaryDirectory() as folder, within:
             self.sources = Path(folder)
             try:

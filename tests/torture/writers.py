@@ -175,7 +175,7 @@ def pick(world: World, w: Writer) -> None:
         pick_that(world, w, world.random.choice(list(snapshots)))
 
 
-def pick_that(world: World, w: Writer, snapshot_id: int) -> None:
+def pick_that(world: World, w: Writer, snapshot_id: int, key: str | None = None) -> None:
     table = world.load(w)
     watched = world.of(table)
     picked = watched.snapshots.get(snapshot_id)
@@ -193,6 +193,7 @@ def pick_that(world: World, w: Writer, snapshot_id: int) -> None:
 
     w.effect = effect
     act = act_of(world, w, "cherrypick_snapshot")
+    act.key = key or act.key
     operation = CherryPick(snapshot_id=snapshot_id, run_key=act.key, branch=w.branch)
     world.commit(w, table, operation, act)
 
