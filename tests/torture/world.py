@@ -108,10 +108,6 @@ class World:
         self.foreign: dict[str, Table] = {}
         """The tables as the writer of another engine once loaded them, by uuid."""
         self.catalogs = self._open_catalogs()
-        self.catalogs[0].create_namespace(("ns",))
-        for number in range(shape.tables):
-            make_world_table(self, "tu"[number])
-        self.look(None)
         for name in shape.names:
             self.count("worlds", name)
 
@@ -126,7 +122,7 @@ class World:
 
     @contextmanager
     def laws(self) -> Iterator[None]:
-        """To be entered for all that happens in this world."""
+        """To be entered for all that happens in this world, once; its tables are made then."""
         within = laws(
             self.names,
             self.clock,
@@ -137,6 +133,10 @@ class World:
         )
         with tempfile.TemporaryDirectory() as folder, within:
             self.sources = Path(folder)
+            self.catalogs[0].create_namespace(("ns",))
+            for number in range(self.shape.tables):
+                make_world_table(self, "tu"[number])
+            self.look(None)
             try:
                 yield
             finally:
