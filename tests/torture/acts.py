@@ -15,6 +15,7 @@ from iceberg_ops.commit.operation import Committed
 from iceberg_ops.config.report import ActionReport
 
 if TYPE_CHECKING:
+    from tests.torture.watched import Watched
     from tests.torture.world import World
 
 Identity = tuple[str, str, str, str, bool]
@@ -66,12 +67,14 @@ class Acts:
         found.done, found.keys = {identity: list(snapshots) for identity, snapshots in self.done.items()}, list(self.keys)
         return found
 
-    def landed(self, act: Act, uuid: str, snapshots: tuple[int, ...]) -> None:
-        """A change of ``act`` is in the table."""
+    def landed(self, act: Act, table: Watched, snapshots: tuple[int, ...]) -> None:
+        """A change of ``act`` is in the table. What was staged and expired unpublished may be done again."""
         assert act.key is not None or len(act.changes) < act.most, f"{act.family} on {act.branch} is in the table twice"
-        act.changes.append((uuid, snapshots))
-        if (identity := act.identity(uuid)) is not None:
+        act.changes.append((table.uuid, snapshots))
+        if (identity := act.identity(table.uuid)) is not None:
             known = self.done.setdefault(identity, [])
+            if act.staged:
+                known[:] = [i for i in known if i in table.snapshots or i in table.published]
             assert len(known) < act.most, f"{act.family} under run key {act.key} on {act.branch} is in the table twice"
             known += snapshots or (0,)
 

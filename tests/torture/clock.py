@@ -21,7 +21,7 @@ from typing import Any
 from unittest import mock
 
 import iceberg_ops
-from iceberg_ops.commit import run_keys
+from iceberg_ops.commit import ledger as commit_ledger
 from iceberg_ops.data import delete_keys
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
@@ -72,7 +72,7 @@ def laws(
             *(mock.patch.object(module, "ThreadPoolExecutor", Inline) for module in _threaded()),
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
             mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_json.metadata_from_json)),
-            mock.patch.object(run_keys, "LEDGER_SIZE", ledger or run_keys.LEDGER_SIZE),
+            mock.patch.object(commit_ledger, "LEDGER_SIZE", ledger or commit_ledger.LEDGER_SIZE),
             *([mock.patch.object(manifest_encoding, "_BLOCK_BYTES", 1)] if rolled else []),
             mock.patch.dict(load._STORES, {impl: lambda _: store()}),
             calls_out(),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from tests.torture import evolution, naming
 from tests.torture.drawing import ALL_NAMES
 from tests.torture.faults import EXCEPTIONS, KILLED, LOST_ANSWER
+from tests.torture.sights import SIGHTS
 from tests.torture.writers import KINDS
 
 Counts = Mapping[str, Mapping[str, int]]
@@ -20,7 +21,8 @@ WANTED: dict[str, frozenset[str]] = {
     "writers": frozenset({*KINDS, "the same again"}),
     "commits": frozenset(KINDS) - MOVES_NO_BRANCH,
     "faults": frozenset({*EXCEPTIONS, LOST_ANSWER, KILLED}),
-    "events": frozenset({"deletes carried over", "time past all leases"}),
+    "sights": SIGHTS,
+    "events": frozenset({"deletes carried over", "imported again", "time past all leases"}),
 }
 """Topic -> what a long run has to draw. ``commits`` counts those that move a branch."""
 ENOUGH = 2_000
@@ -43,6 +45,7 @@ def missing(total: str) -> list[str]:
 
 
 def lines(total: str) -> list[str]:
-    """For people to read: topic by topic, each name with its count."""
+    """For people to read: topic by topic, each name with its count; 0 for what was never drawn."""
     found: Counts = json.loads(total)
-    return [f"{topic}: {', '.join(f'{name} {n}' for name, n in sorted(seen.items()))}" for topic, seen in sorted(found.items())]
+    shown = {topic: {**dict.fromkeys(WANTED.get(topic, ()), 0), **found.get(topic, {})} for topic in {*found, *WANTED}}
+    return [f"{topic}: {', '.join(f'{name} {n}' for name, n in sorted(seen.items()))}" for topic, seen in sorted(shown.items())]

@@ -23,6 +23,7 @@ def import_files(
     table = world.load(w)
     if world.imported and (world.random.random() < 0.5 if again is None else again):
         folder, rows = world.random.choice(world.imported)
+        world.count("events", "imported again")
     else:
         inside = world.random.random() < 0.4 if inside is None else inside
         folder = f"{table.location if inside else world.storage.warehouse}/{world.name('import')}"
@@ -32,14 +33,14 @@ def import_files(
 
     def effect(model: Model) -> Model:
         """What was there when the folder was listed: an orphan job may have taken old files before."""
-        came = [rows[f.path] for f in world.of(table).coming]
+        came = [rows[f.path] for f in world.looking.coming]
         assert came, "nothing was imported"
         assert not checks or not any(holds(model, [row]) for row in came), "a file that is in the table was imported again"
         return (*model, *came)
 
     w.effect = effect
     options = {"source-path": folder, "check-duplicate-files": str(checks).lower()}
-    job(world, w, "add_files", options, family="append")
+    job(world, w, "add_files", options)
 
 
 def make_folder(world: World, table: Table, folder: str) -> dict[str, Row]:

@@ -19,7 +19,7 @@ from tests.torture.rows import KIND, Row, difference
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN, Watched
 from tests.torture.world import World
-from tests.torture.writers import begin, begin_again
+from tests.torture.writers import NEEDS, begin, begin_again
 
 FOUR_DAYS_MS = 4 * 24 * 3_600_000
 PAST_LEASES_MS = 3 * 3_600_000
@@ -50,9 +50,12 @@ def play(seed: int, shape: Shape | None = None, *, tells: bool = False) -> World
 
 
 def set_up(world: World) -> None:
-    """Some rows in each table, before anything happens at once."""
+    """Some rows in each table, and some of what its world is about, before anything happens at once."""
     for number in range(world.shape.tables):
-        for kind in ("append", "append", *world.random.choices(FIRST, k=3)):
+        odd = [kind for kind, is_here in NEEDS.items() if is_here(world) and world.random.random() < 0.4]
+        later = [*world.random.choices(FIRST, k=3), *odd]
+        world.random.shuffle(later)
+        for kind in ("append", "append", *later):
             first = begin(world, kind, MAIN, "tu"[number])
             first.meets = None
             world.finish(first)

@@ -21,14 +21,14 @@ def roll_back(world: World, w: Writer, *, by: int | None = None) -> None:
     ancestors = [s.snapshot_id for s in table.metadata.ancestors(None if head is None else head.snapshot_id)][1:3]
     if ancestors:
         target = world.random.choice(ancestors) if by is None else ancestors[by - 1]
-        w.effect = to_rows_of(world, w, target)
+        w.effect = to_rows_of(world, target)
         kind: Any = world.random.choice([RollBack, SetCurrentSnapshot])
         act = act_of(world, w, kind.name)
         world.commit(w, table, kind(snapshot_id=target, branch=w.branch, run_key=act.key), act)
 
 
-def to_rows_of(world: World, w: Writer, target: int) -> Callable[[Model], Model]:
-    return lambda model: world.of(w.loads[0]).seen[target].rows
+def to_rows_of(world: World, target: int) -> Callable[[Model], Model]:
+    return lambda model: world.looking.seen[target].rows
 
 
 def branch_or_tag(world: World, w: Writer) -> None:
@@ -41,7 +41,7 @@ def branch_or_tag(world: World, w: Writer) -> None:
     key = world.name("ref") if world.random.random() < 0.5 else None
     operation: Any
     if dice < 0.4:
-        w.effect = to_rows_of(world, w, target)
+        w.effect = to_rows_of(world, target)
         operation = SetRef(ref="audit", snapshot_id=target, replace_existing=True, run_key=key)
     elif dice < 0.7:
         ref = world.random.choice(["noon", "night"])
@@ -60,7 +60,7 @@ def fast_forward(world: World, w: Writer) -> None:
     """main catches up with the branch, where it may."""
     w.branch = MAIN
     table = world.load(w)
-    w.effect = lambda model: world.of(table).models["audit"]
+    w.effect = lambda model: world.looking.models["audit"]
     act = act_of(world, w, "fast_forward")
     world.commit(w, table, FastForward(to="audit", run_key=act.key), act)
 
@@ -71,7 +71,7 @@ def make_branch(world: World, w: Writer, name: str) -> None:
     head = table.metadata.branch_head()
     assert head is not None
     target = head.parent_snapshot_id or head.snapshot_id
-    w.effect = to_rows_of(world, w, target)
+    w.effect = to_rows_of(world, target)
     world.commit(w, table, SetRef(ref=name, snapshot_id=target), Act("ref"))
     world.commit(w, table, SetRef(ref="noon", snapshot_id=head.snapshot_id, type="tag"), Act("ref"))
 

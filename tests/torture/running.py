@@ -29,7 +29,8 @@ def act_of(
     whoever."""
     act = Act(family, None if world.shape.keyless else world.name(family), w.branch, staged, most, in_parts, is_job)
     if world.shape.shared_keys and (dice := world.random.random()) < 0.6:
-        others = [a for a in world.acts.keys[-RECENT:] if act.is_other_work(a)]
+        known = world.acts.keys
+        others = [a for a in known[-RECENT:] if all(act.is_other_work(b) for b in known if b.key == a.key)]
         if dice < 0.15:
             act.key = None
         elif of is not None:

@@ -32,7 +32,7 @@ from tests.torture.world import World
 
 ISOLATIONS: tuple[Isolation, ...] = ("serializable", "snapshot")
 EVERY_ROW = {"isolation-level": "serializable"}
-"""With ``snapshot`` rows may come that an update does not see, and two merges may insert one key."""
+"""With ``snapshot`` rows may come that a statement does not see, and two merges may insert one key."""
 
 
 @dataclass
@@ -203,7 +203,7 @@ def delete_kind(world: World, w: Writer) -> None:
     text = world.random.choice([r.text for r in known] or [None])
     where = f"{KIND} IS NULL" if text is None else f"""{KIND} = '{text.replace("'", "''")}'"""
     w.effect, w.keeps_ids = lambda model: tuple(r for r in model if r.text != text), True
-    job(world, w, "delete", some_isolation(world), where=where, change=some_mode(world))
+    job(world, w, "delete", EVERY_ROW, where=where, change=some_mode(world))
 
 
 def update_job(world: World, w: Writer) -> None:
@@ -292,7 +292,7 @@ def overwrite_job(world: World, w: Writer) -> None:
     def effect(model: Model) -> Model:
         if where is not None:
             return (*(r for r in model if r.region != region), *rows)
-        table = world.of(w.loads[0])
+        table = world.looking
         return (*without(model, table.in_partitions((f.spec_id, f.partition) for f in table.coming)), *rows)
 
     w.effect = effect

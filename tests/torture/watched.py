@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.torture import reading
+from tests.torture import reading, sights
 from tests.torture.reading import Layout, LiveFile, Metadata, Place
 from tests.torture.rows import Model, Row, difference, normal
 from tests.torture.stepping import Writer
@@ -74,7 +74,11 @@ class Watched:
     def moved(self, location: str, metadata: Metadata, writer: Writer | None) -> None:
         """The pointer is at other metadata: the models move with it, and the table has to show the models."""
         known = set(self.snapshots)
+        self.world.looking = self
+        if metadata["format-version"] > self.metadata.get("format-version", 3) and len(self.world.active) > 1:
+            self.world.seen("upgraded with others at work")
         self.location, self.metadata = location, metadata
+        self.world.seen(*sights.of_metadata(metadata))
         self.models = {name: normal(model, self.kind_id) for name, model in self.models.items()}
         moved = self._heads_moved(writer)
         new = tuple(i for i in self.snapshots if i not in known)
@@ -88,7 +92,7 @@ class Watched:
         statistics = [*metadata.get("statistics", ()), *metadata.get("partition-statistics", ())]
         self.needed = frozenset().union(*retained) | {identity(location), *(identity(s["statistics-path"]) for s in statistics)}
         if writer is not None and writer.act is not None:
-            self.world.acts.landed(writer.act, self.uuid, new)
+            self.world.acts.landed(writer.act, self, new)
         if moved:
             self.world.count("commits", "setup" if writer is None else writer.kind)
 
@@ -147,6 +151,8 @@ class Watched:
         missing = [f for f in files if not self.world.storage.io.exists(f)]
         assert not missing, f"{writer and writer.kind} committed a snapshot whose files are gone: {missing}"
         self.seen[snapshot["snapshot-id"]] = Seen(rows, self.kind_id, layout, files)
+        manifests = self.world.files.avro(layout.manifest_list)[1]
+        self.world.seen(*sights.of_snapshot(self.metadata, snapshot, layout, manifests))
         paths = [f.path for f in layout.live if f.content == reading.DATA]
         self.doubled = self.doubled or len(paths) > len(set(paths))
 

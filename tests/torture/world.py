@@ -81,6 +81,8 @@ class World:
         self.files = Files(self.storage.io.read, self.storage.identity)
         self.tables: dict[str, Watched] = {}
         """By uuid."""
+        self.looking: Watched
+        """The table that is being looked at: effects ask it."""
         self.acts = Acts()
         self.leased: dict[str, Leased] = {}
         """By the lease's identity."""
@@ -178,6 +180,11 @@ class World:
 
     def count(self, topic: str, what: str) -> None:
         self.counts.setdefault(topic, Counter())[what] += 1
+
+    def seen(self, *sights: str) -> None:
+        """Each is counted once in a world."""
+        known = self.counts.setdefault("sights", Counter())
+        known.update(what for what in set(sights) if what not in known)
 
     def name(self, what: str) -> str:
         self.made += 1

@@ -44,11 +44,11 @@ def several(world: World, w: Writer) -> None:
     table = world.load(w)
     first, second = some_rows(world, table), some_rows(world, table)
     files = [new_data(world, table, first), new_data(world, table, second)]
-    act = act_of(world, w, "append")
+    act = act_of(world, w, "transaction")
     operations = (
         AppendFiles(added=files[0], branch=w.branch),
         UpdateProperties(updates={"last": world.name("several")}),
-        AppendFiles(added=files[1], branch=w.branch, run_key=act.key),
+        AppendFiles(added=files[1], branch=w.branch),
     )
     w.effect = lambda model: (*model, *first, *second)
     w.beside = lambda model: (*model, *first)
@@ -227,8 +227,9 @@ NEEDS: dict[str, Callable[[World], bool]] = {
 
 
 def kinds_in(world: World) -> dict[str, float]:
-    """The kinds of writers in this world, with their weights."""
-    return {kind: weight for kind, (weight, _) in KINDS.items() if kind not in NEEDS or NEEDS[kind](world)}
+    """The kinds of writers in this world, with their weights; what the world is about comes more often."""
+    weights = {kind: weight for kind, (weight, _) in KINDS.items()}
+    return {kind: 2 * weights[kind] if kind in NEEDS else weights[kind] for kind in KINDS if kind not in NEEDS or NEEDS[kind](world)}
 
 
 def begin(world: World, kind: str | None = None, branch: str | None = None, name: str | None = None) -> Writer:
