@@ -156,6 +156,8 @@ def stage_and_publish(world: World, w: Writer) -> None:
         return (*without(model, seen), *rows)
 
     def effect(model: Model) -> Model:
+        if (head := branch_heads(watched.metadata).get(w.branch)) in watched.seen:  # The branch is moved to the staged snapshot.
+            return watched.seen[head].rows
         gone = watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else []
         assert holds(seen, gone), "rows that came meanwhile were overwritten by a pick"
         return (*without(model, gone), *rows)
