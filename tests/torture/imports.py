@@ -21,7 +21,7 @@ def import_files(
 ) -> None:
     """Files without field ids, in folders by partition; old ones where they lie below the table, so that they pass for orphans."""
     table = world.load(w)
-    if world.imported and (world.random.random() < 0.5 if again is None else again):
+    if world.imported and (world.random.random() < 0.7 if again is None else again):
         folder, rows = world.random.choice(world.imported)
         world.count("events", "imported again")
     else:
@@ -29,7 +29,7 @@ def import_files(
         folder = f"{table.location if inside else world.storage.warehouse}/{world.name('import')}"
         rows = make_folder(world, table, folder)
         world.imported.append((folder, rows))
-    checks = world.random.random() < 0.6 if checks is None else checks
+    checks = world.random.random() < 0.5 if checks is None else checks
 
     def effect(model: Model) -> Model:
         """What was there when the folder was listed: an orphan job may have taken old files before."""

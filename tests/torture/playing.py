@@ -53,8 +53,8 @@ def play(seed: int, shape: Shape | None = None, *, tells: bool = False) -> World
 def set_up(world: World) -> None:
     """Some rows in each table, and some of what its world is about, before anything happens at once."""
     for number in range(world.shape.tables):
-        odd = [k for k, is_here in NEEDS.items() if k not in naming.KINDS and is_here(world) and world.random.random() < 0.4]
-        later = [*world.random.choices(FIRST, k=3), *odd]
+        odd = [k for k, is_here in NEEDS.items() if k not in naming.KINDS and is_here(world)]
+        later = [*world.random.choices(FIRST, k=3), *world.random.choices(odd, k=world.random.choice([0, 1, 2, 3]) if odd else 0)]
         world.random.shuffle(later)
         for kind in ("append", "append", *later):
             first = begin(world, kind, MAIN, "tu"[number])

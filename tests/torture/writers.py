@@ -230,8 +230,9 @@ NEEDS: dict[str, Callable[[World], bool]] = {
 
 def kinds_in(world: World) -> dict[str, float]:
     """The kinds of writers in this world, with their weights; what the world is about comes more often."""
-    weights = {kind: weight for kind, (weight, _) in KINDS.items()}
-    return {kind: 2 * weights[kind] if kind in NEEDS else weights[kind] for kind in KINDS if kind not in NEEDS or NEEDS[kind](world)}
+    return {
+        kind: 2 * weight if kind in NEEDS else weight for kind, (weight, _) in KINDS.items() if kind not in NEEDS or NEEDS[kind](world)
+    }
 
 
 def begin(world: World, kind: str | None = None, branch: str | None = None, name: str | None = None) -> Writer:
