@@ -21,7 +21,7 @@ def import_files(
 ) -> None:
     """Files without field ids, in folders by partition; old ones where they lie below the table, so that they pass for orphans."""
     table = world.load(w)
-    if world.imported and (world.random.random() < 0.7 if again is None else again):
+    if world.imported and world.shape.tables == 1 and (world.random.random() < 0.7 if again is None else again):
         folder, rows = world.random.choice(world.imported)
         world.count("events", "imported again")
     else:

@@ -43,6 +43,26 @@ def without(model: Iterable[Row], gone: Iterable[Row]) -> Model:
     return tuple(row for row in model if row[:3] not in taken)
 
 
+def minus(model: Iterable[Row], gone: Iterable[Row]) -> Model:
+    """All but those very rows, each as often as it is given: of rows that are there twice, one stays if one goes. A row may have lost
+    its kind meanwhile."""
+    exactly = Counter(gone)
+    rest: list[Row] = []
+    for row in model:
+        if exactly[row]:
+            exactly[row] -= 1
+        else:
+            rest.append(row)
+    changed = Counter(row[:3] for row in exactly.elements())
+    found: list[Row] = []
+    for row in rest:
+        if changed[row[:3]]:
+            changed[row[:3]] -= 1
+        else:
+            found.append(row)
+    return tuple(found)
+
+
 def holds(model: Iterable[Row], rows: Iterable[Row]) -> bool:
     """Whether each row is there, whatever its kind has become."""
     return {row[:3] for row in rows} <= {row[:3] for row in model}

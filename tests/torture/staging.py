@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.torture import evolution, refs, writers
+from tests.torture.counted import added_up
 from tests.torture.drawing import Shape
 from tests.torture.faults import Exceptions
-from tests.torture.playing import check_all, clean_up
+from tests.torture.playing import check_all, check_as_package, clean_up
 from tests.torture.stepping import WAITING, Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
@@ -63,6 +64,8 @@ class Stage:
         for work in (branch, writers.stage_and_publish):
             self.world.finish(self.world.begin("set up", work))
         self.restore = self.world.saved()
+        self._looked_at: set[int] = set()
+        """States of storage and catalog in which everything was right."""
 
     def close(self) -> None:
         self.laws.__exit__(None, None, None)
@@ -72,7 +75,7 @@ class Stage:
         self.restore()
         world = self.world
         world.random.seed(f"{case.kind} {case.dice}")
-        world.names.seed(repr(case))
+        world.names.seed(f"{case.kind} {case.dice}")
         world.persistent = True
         writer = self._begin(case.kind)
         for _ in range(case.at):
@@ -97,16 +100,32 @@ class Stage:
         return self.world.tick - before
 
     def check(self, case: Case) -> Writer:
-        """Play it, clean up, and look at everything. Raises AssertionError."""
+        """Play it, clean up, and look at everything; a state that was looked at is not looked at again. Raises AssertionError."""
         try:
             writer = self.play(case)
-            check_all(self.world, from_storage=False)
-            clean_up(self.world)
-            check_all(self.world, from_storage=False)
+            if (state := self._state()) not in self._looked_at:
+                self._look()
+                self._looked_at.add(state)
         except Exception as e:
             self.world.end()
             raise AssertionError(f"{case}: {e}") from e
         return writer
+
+    def counted(self) -> str:
+        """What was drawn since this was asked last."""
+        found, self.world.counts = self.world.counts, {}
+        return added_up([found])
+
+    def _state(self) -> int:
+        files = frozenset((location, data) for location, (data, _) in self.world.storage.io._store.files.items())
+        return hash((files, frozenset(self.world.where().items())))
+
+    def _look(self) -> None:
+        self.world.count("events", "cleaned up")
+        check_all(self.world, from_storage=False)
+        clean_up(self.world)
+        check_all(self.world, from_storage=False)
+        check_as_package(self.world)
 
     def _all(self, kinds: tuple[str, ...]) -> None:
         for kind in kinds:

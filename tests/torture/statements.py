@@ -25,7 +25,7 @@ from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
 from tests.torture.making import new_data, parquet_of
 from tests.torture.reading import Place
-from tests.torture.rows import KIND, REGIONS, Model, Row, holds, without
+from tests.torture.rows import KIND, REGIONS, Model, Row, holds, minus, without
 from tests.torture.running import act_of, job
 from tests.torture.stepping import Writer
 from tests.torture.world import World
@@ -131,7 +131,7 @@ def change(world: World, w: Writer, *, update: bool, merge: bool = False, pick: 
             assert holds(model, found.kept), "a row that was deleted meanwhile came back"
         if isolation == "serializable":
             assert holds(found.before, found.looked_at(model)), "rows were there that the statement did not see"
-        return (*without(model, found.rows), *new)
+        return (*minus(model, found.rows), *new)
 
     w.effect = effect
     (by_copying if copies else by_position)(world, w, found, new, common, act)
@@ -293,7 +293,7 @@ def overwrite_job(world: World, w: Writer) -> None:
         if where is not None:
             return (*(r for r in model if r.region != region), *rows)
         table = world.looking
-        return (*without(model, table.in_partitions((f.spec_id, f.partition) for f in table.coming)), *rows)
+        return (*minus(model, table.in_partitions((f.spec_id, f.partition) for f in table.coming)), *rows)
 
     w.effect = effect
     job(world, w, "overwrite", some_isolation(world), where=where, source=source(world, rows))

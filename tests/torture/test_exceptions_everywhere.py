@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.torture import writers
-from tests.torture.counted import added_up
 from tests.torture.faults import EXCEPTIONS
 from tests.torture.staging import SHAPES, Case, Stage
 
@@ -44,5 +43,5 @@ def test_whatever_is_raised_wherever_what_is_reported_is_true_and_a_retry_finish
             stage.check(case)
         except AssertionError as e:
             wrong.append(str(e))
-    record_property("torture", added_up([stage.world.counts]))
+    record_property("torture", stage.counted())
     assert not wrong, f"{len(wrong)} of {len(every)}:\n" + "\n".join(wrong[:20])

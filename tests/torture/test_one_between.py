@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.torture import writers
-from tests.torture.counted import added_up
 from tests.torture.faults import EXCEPTIONS
 from tests.torture.staging import SHAPES, Case, Stage
 
@@ -39,7 +38,7 @@ def test_another_may_do_all_its_work_at_any_step(stage: Stage, kind: str, record
             stage.check(case)
         except AssertionError as e:
             wrong.append(str(e))
-    record_property("torture", added_up([stage.world.counts]))
+    record_property("torture", stage.counted())
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:20])
 
 

@@ -20,7 +20,7 @@ from iceberg_ops.table.table import Table
 from tests.torture import evolution, foreign, imports, maintenance, naming, refs, statements
 from tests.torture.faults import some_exception
 from tests.torture.making import new_data, new_keys, some_rows
-from tests.torture.rows import KIND, REGIONS, Model, Row, holds, without
+from tests.torture.rows import KIND, REGIONS, Model, Row, holds, minus, normal
 from tests.torture.running import act_of
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN, branch_heads
@@ -122,7 +122,7 @@ def replace_partition(world: World, w: Writer) -> None:
             else watched.in_partitions((f.spec_id, f.partition) for f in files)
         )
         assert holds(seen, gone), "rows that came or changed meanwhile were overwritten"
-        return (*without(model, gone), *rows)
+        return (*minus(model, gone), *rows)
 
     w.effect = effect
     world.commit(w, table, operation, act, files)
@@ -153,14 +153,14 @@ def stage_and_publish(world: World, w: Writer) -> None:
 
     def beside(model: Model) -> Model:
         seen.extend(watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else [])
-        return (*without(model, seen), *rows)
+        return (*minus(model, seen), *rows)
 
     def effect(model: Model) -> Model:
         if (head := branch_heads(watched.metadata).get(w.branch)) in watched.seen:  # The branch is moved to the staged snapshot.
             return watched.seen[head].rows
         gone = watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else []
         assert holds(seen, gone), "rows that came meanwhile were overwritten by a pick"
-        return (*without(model, gone), *rows)
+        return (*minus(model, gone), *rows)
 
     w.beside = beside
     if world.commit(w, table, staged, act, files) is None or world.random.random() < 0.3:
@@ -183,15 +183,15 @@ def pick_that(world: World, w: Writer, snapshot_id: int, key: str | None = None)
     picked = watched.snapshots.get(snapshot_id)
     if picked is None:
         return
-    parent = watched.parent_of(picked)
-    before = [] if parent is None else [p.row for p in watched.places(parent)]
+    parent = watched.seen.get(picked.get("parent-snapshot-id") or 0)
+    before = () if parent is None else normal(parent.rows, watched.kind_id)
     after = [p.row for p in watched.places(picked)]
-    came, gone = without(after, before), without(before, after)
+    came, gone = minus(after, before), minus(before, after)
 
     def effect(model: Model) -> Model:
         if branch_heads(watched.metadata).get(w.branch) == snapshot_id:
             return watched.seen[snapshot_id].rows
-        return (*without(model, gone), *came)
+        return (*minus(model, gone), *came)
 
     w.effect = effect
     act = act_of(world, w, "cherrypick_snapshot")
