@@ -122,15 +122,20 @@ def created_or_refused(_: Any, catalog: Any, location: str, data: bytes) -> None
 
 
 def as_far_as_it_is_logged(_: Any, catalog: Any, later: str, location: str, current: Any, metadata: Any) -> bool:
-    """A version that has fallen out of the metadata log was taken for one that never was."""
-    log = catalog.io.read(later).decode()
-    return location.rpartition("/")[2] in log
+    """A version that has fallen out of the current metadata log was taken for one that never was."""
+    newest = the_highest_version(None, catalog, later.rpartition("/")[0])
+    return location.rpartition("/")[2] in catalog.io.read(newest).decode()
 
 
 def the_highest_version(_: Any, catalog: Any, folder: str) -> str | None:
     """A version whose file is lost was never missed."""
     versions = catalog._versions(folder)
     return f"{folder}/{versions[max(versions)][0]}" if versions else None
+
+
+def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
+    """A branch that was not there yet had no rows."""
+    return original(table, None, keys)
 
 
 # run keys

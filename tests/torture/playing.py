@@ -93,9 +93,9 @@ def check_all(world: World, *, from_storage: bool = True) -> None:
     if from_storage:
         world.files.forget()
     for table in world.tables.values():
-        table.reread()
         missing = [f for f in table.needed if not world.storage.io.exists(f)]
         assert not missing, f"files that readers of retained snapshots need are gone: {missing}"
+        table.reread()
 
 
 def check_as_package(world: World) -> None:

@@ -89,6 +89,12 @@ class Files:
     _layouts: dict[str, Layout] = field(default_factory=dict)
     _places: dict[tuple[str, int | None], list[Place]] = field(default_factory=dict)
 
+    def _bytes(self, path: str) -> bytes:
+        try:
+            return self.read(path)
+        except FileNotFoundError as e:
+            raise AssertionError(f"{path} is gone, and a reader needs it") from e
+
     def forget(self) -> None:
         for known in self._known():
             known.clear()
@@ -118,7 +124,7 @@ class Files:
     def columns(self, path: str) -> dict[int | str, list[Any]]:
         """Columns of a Parquet file by field id; by name where the file has no ids."""
         if path not in self._columns:
-            table = pq.ParquetFile(pa.BufferReader(self.read(path))).read(use_threads=False)
+            table = pq.ParquetFile(pa.BufferReader(self._bytes(path))).read(use_threads=False)
             found: dict[int | str, list[Any]] = {}
             for f, column in zip(table.schema, table.columns, strict=True):
                 known = (f.metadata or {}).get(b"PARQUET:field_id")
@@ -133,7 +139,7 @@ class Files:
             found: dict[str, set[int]] = {}
             if f.is_vector:
                 assert f.referenced is not None, f"the vector in {f.path} names no data file"
-                found[self.identity(f.referenced)] = set(_vector(self.read(f.path)[f.offset : (f.offset or 0) + (f.size or 0)]))
+                found[self.identity(f.referenced)] = set(_vector(self._bytes(f.path)[f.offset : (f.offset or 0) + (f.size or 0)]))
             else:
                 paths, positions = self.columns(f.path).values()
                 for path, position in zip(paths, positions, strict=True):
@@ -143,7 +149,7 @@ class Files:
 
     def avro(self, path: str) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
         if path not in self._avro:
-            reader = fastavro.reader(io.BytesIO(self.read(path)))
+            reader = fastavro.reader(io.BytesIO(self._bytes(path)))
             self._avro[path] = (reader.writer_schema, list(reader))  # type: ignore[assignment, arg-type]
         return self._avro[path]
 

@@ -21,9 +21,11 @@ from tests.torture.evolution import bucket_too, kind_comes_or_goes
 from tests.torture.faults import Exceptions
 from tests.torture.imports import import_files
 from tests.torture.maintenance import expire
+from tests.torture.naming import swap_names
 from tests.torture.playing import check_all, check_as_package, clean_up
 from tests.torture.rows import Row, without
-from tests.torture.statements import change, source
+from tests.torture.running import job
+from tests.torture.statements import change, source, upsert_job
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
@@ -178,6 +180,102 @@ def a_rollback_is_not_done_again_after_its_key_left_the_ledger() -> None:
         check_all(world)
 
 
+def an_interrupt_right_after_a_swap_deletes_nothing() -> None:
+    """A rewrite in parts has swapped, and is interrupted before it knows."""
+    for kind in ("interrupt", "out of memory"):
+        for later in range(3):
+            with a_world(Shape(version=2, layout="none", keyless=True), "append", "append", "append") as world:
+                writer = begin(world, "compact in parts")
+                after_the_swap(world, writer)
+                writer.meets = Exceptions(kind, later)
+                world.finish(writer)
+                check_all(world)
+
+
+def an_error_after_the_versions_file_is_no_refusal() -> None:
+    """In a file-system catalog the store fails once the new version's file is there."""
+    for kind in ("I/O error", "time-out", "unavailable"):
+        with a_world(Shape(version=2, catalog="filesystem", keyless=True), "append") as world:
+            writer = begin(world, "append")
+            after_the_swap(world, writer)
+            writer.meets = Exceptions(kind, 0)
+            world.finish(writer)
+            clean_up(world)
+            check_all(world)
+
+
+def names_swapped_during_an_expiry_cost_no_table_its_files() -> None:
+    for steps in range(2, 40, 2):
+        with a_world(Shape(version=2, tables=2), "append", "append") as world:
+            for _ in range(2):
+                world.finish(writers.begin(world, "append", MAIN, "u"))
+            expiry = world.begin("expire", partial(expire, keep=1))
+            for _ in range(steps):
+                if not expiry.ended:
+                    world.step(expiry)
+            do(world, "swap names", swap_names)
+            world.finish(expiry)
+            check_all(world)
+
+
+def a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile() -> None:
+    """Another engine upserts in the spec it began with, while a compaction moves the rows into the new one."""
+    for steps in range(10, 60, 10):
+        with a_world(Shape(version=2, evolves=True, foreign=True), "append") as world:
+            do(world, "foreign upsert", partial(foreign.foreign_upsert, columns=["region", "id"]))
+            do(world, "evolve", bucket_too)
+            compaction = world.begin("compact", compact_all)
+            for _ in range(steps):
+                if not compaction.ended:
+                    world.step(compaction)
+            do(world, "foreign upsert", partial(foreign.foreign_upsert, columns=["region", "id"]))
+            world.finish(compaction)
+            check_all(world)
+
+
+def an_upsert_finds_rows_that_were_moved_meanwhile() -> None:
+    """The table gets another spec, and its rows are compacted into it, while an upsert is under way."""
+    for dice in range(6):
+        with a_world(Shape(version=2, evolves=True), "append") as world:
+            world.random.seed(dice)
+            upsert = world.begin("upsert", partial(upsert_job, columns="region,id"))
+            while not upsert.leases:
+                world.step(upsert)
+            for _ in range(12):
+                world.step(upsert)
+            do(world, "evolve", bucket_too)
+            do(world, "compact", compact_all)
+            world.finish(upsert)
+            check_all(world)
+
+
+def an_upsert_to_a_branch_that_it_makes_finds_mains_rows() -> None:
+    with a_world(Shape(version=2, evolves=True), "append", "append") as world:
+        do(world, "evolve", bucket_too)
+        upsert = world.begin("upsert", partial(upsert_job, columns="region,id", hits=2))
+        upsert.branch = "made on the fly"
+        world.finish(upsert)
+        check_all(world)
+
+
+def compact_all(world: World, w: Writer) -> None:
+    job(world, w, "rewrite_data_files", {"rewrite-all": "true"})
+
+
+def a_folder_is_imported_once_by_two_at_once() -> None:
+    for steps in range(0, 30, 3):
+        with a_world(Shape(version=2, imports=True), "append") as world:
+            first = world.begin("import", partial(import_files, again=False, checks=True))
+            while not world.imported:
+                world.step(first)
+            for _ in range(steps):
+                if not first.ended:
+                    world.step(first)
+            do(world, "import again", partial(import_files, again=True, checks=True))
+            world.finish(first)
+            check_all(world)
+
+
 def a_dropped_key_column_keeps_its_schema() -> None:
     """Metadata is cleaned while an equality delete on a column that was dropped is live."""
     with a_world(Shape(version=2, columns_come_back=True, foreign=True, layout="none"), "append", "append") as world:
@@ -318,5 +416,12 @@ SCENES: dict[str, Callable[[], None]] = {
         a_cherry_pick_without_a_key_that_did_happen_stays,
         a_rollback_is_not_done_again_after_its_key_left_the_ledger,
         a_dropped_key_column_keeps_its_schema,
+        an_interrupt_right_after_a_swap_deletes_nothing,
+        an_error_after_the_versions_file_is_no_refusal,
+        names_swapped_during_an_expiry_cost_no_table_its_files,
+        a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile,
+        an_upsert_finds_rows_that_were_moved_meanwhile,
+        an_upsert_to_a_branch_that_it_makes_finds_mains_rows,
+        a_folder_is_imported_once_by_two_at_once,
     )
 }

@@ -245,13 +245,13 @@ def merge_job(world: World, w: Writer) -> None:
     job(world, w, "merge", EVERY_ROW, source=source(world, rows), change=change)
 
 
-def upsert_job(world: World, w: Writer) -> None:
+def upsert_job(world: World, w: Writer, *, columns: str | None = None, hits: int | None = None) -> None:
     """Rows take the place of those of the same key that are older than the commit, unseen; wherever these lie."""
     known = rows_known(world, w)
     world.made += 1
-    hit = {r.key for r in world.random.sample(known, min(len(known), world.random.randint(0, 2)))}
+    hit = {r.key for r in world.random.sample(known, min(len(known), world.random.randint(0, 2) if hits is None else hits))}
     rows = [*(Row(*key, 1000 * world.made) for key in sorted(hit, key=str)), Row(world.random.choice(REGIONS), world.made * 10, 0)]
-    columns = world.random.choice(["region,id", "id"])
+    columns = columns or world.random.choice(["region,id", "id"])
     keys = {r.key if columns == "region,id" else r.id for r in rows}
     if columns == "id" and len(keys) < len(rows):
         return
