@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from tests.torture import evolution, naming
 from tests.torture.drawing import ALL_NAMES
-from tests.torture.faults import EXCEPTIONS, KILLED, LOST_ANSWER
+from tests.torture.faults import BOUNDARIES, EXCEPTIONS, KILLED, LOST_ANSWER
 from tests.torture.sights import SIGHTS
 from tests.torture.writers import KINDS
 
@@ -21,6 +21,7 @@ WANTED: dict[str, frozenset[str]] = {
     "writers": frozenset({*KINDS, "the same again"}),
     "commits": frozenset(KINDS) - MOVES_NO_BRANCH,
     "faults": frozenset({*EXCEPTIONS, LOST_ANSWER, KILLED}),
+    "boundaries": BOUNDARIES,
     "sights": SIGHTS,
     "events": frozenset({"deletes carried over", "imported again", "time past all leases"}),
 }

@@ -75,7 +75,7 @@ _ODDITIES: dict[str, float] = {
     "short_ledger": 0.1,
     "zombies": 0.15,
     "imports": 0.2,
-    "raises": 0.35,
+    "raises": 0.5,
 }
 
 

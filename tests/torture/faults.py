@@ -38,6 +38,10 @@ LOST_ANSWER = "lost answer"
 KILLED = "killed"
 CALLS = {"prepare": "prepared", "validate": "validated", "stage": "staged"}
 """Calls out to an operation, and the boundaries after them."""
+BOUNDARIES = frozenset(
+    {"read", "write", "delete", "pointer", "swap", "sleep", "clock", *CALLS, *AFTER_EFFECT},
+)
+"""Where something may happen: before an I/O step or a call out of the committer, and after what has an effect."""
 
 
 def _nobody(kind: str, boundary: str) -> None:
@@ -46,15 +50,18 @@ def _nobody(kind: str, boundary: str) -> None:
 
 @dataclass
 class Exceptions:
-    """Raises ``kind`` at the ``at``-th boundary from now on; ``told`` hears of it."""
+    """Raises ``kind`` at the ``at``-th boundary from now on, or of those named ``where``; ``told`` hears of it."""
 
     kind: str
     at: int
     told: Callable[[str, str], None] = _nobody
     then: Exceptions | None = None
     """What comes after it."""
+    where: str | None = None
 
     def __call__(self, writer: Writer, boundary: str) -> None:
+        if self.where not in (None, boundary):
+            return
         self.at -= 1
         if self.at >= 0:
             return
@@ -67,9 +74,11 @@ class Exceptions:
 
 
 def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exceptions:
-    """Early boundaries and late ones are met alike often: what is near a swap is rarely far from the start. One seldom comes
-    alone."""
+    """Early boundaries and late ones are met alike often, and so are rare ones and frequent ones: most are reads, and what counts
+    is near a swap. One seldom comes alone."""
     then = Exceptions(rng.choice(list(EXCEPTIONS)), rng.randint(0, 8), told) if rng.random() < 0.4 else None
+    if rng.random() < 0.6:
+        return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 2.5)) - 1, told, then, rng.choice(sorted(BOUNDARIES)))
     return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 7.5)), told, then)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.torture.reading import DATA, EQUALITY, Layout, Metadata
+from tests.torture.rows import KIND
 
 SIGHTS = frozenset(
     {
@@ -37,9 +38,9 @@ def of_metadata(metadata: Metadata) -> Iterator[str]:
         yield "a void partition field"
     if any(f["source-id"] not in current for f in fields if f["transform"] != "void"):
         yield "a partition field whose source is dropped"
-    if _means_two_things((f["name"], (f["source-id"], f["transform"])) for f in fields if f["transform"] != "void"):
+    if _comes_again([{f["name"] for f in spec["fields"] if f["transform"] != "void"} for spec in metadata["partition-specs"]]):
         yield "a partition field name again"
-    if _means_two_things((f["name"], f["id"]) for f in columns):
+    if len({f["id"] for f in columns if f["name"] == KIND}) > 1:
         yield "a column name again"
     kinds = {ref["type"] for name, ref in metadata.get("refs", {}).items() if name != "main"}
     yield from (name for kind, name in (("tag", "a tag"), ("branch", "another branch than main")) if kind in kinds)
@@ -65,6 +66,13 @@ def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout,
         yield "a snapshot of no branch"
 
 
-def _means_two_things(pairs: Iterator[tuple[str, Any]]) -> bool:
-    known: dict[str, Any] = {}
-    return any(known.setdefault(name, meaning) != meaning for name, meaning in pairs)
+def _comes_again(names: list[set[str]]) -> bool:
+    """Whether a name was there, was gone, and is there again."""
+    gone: set[str] = set()
+    known: set[str] = set()
+    for now in names:
+        if gone & now:
+            return True
+        known |= now
+        gone = known - now
+    return False

@@ -86,8 +86,8 @@ class Stage:
             while not other.ended:
                 world.step(writer if other.at == WAITING and not writer.ended else other)
         if case.raises is not None:
-            then = None if case.again is None else Exceptions(case.again[0], case.again[1])
-            writer.meets = Exceptions(case.raises, case.after, lambda found, _: world.count("faults", found), then)
+            then = None if case.again is None else Exceptions(case.again[0], case.again[1], world.met)
+            writer.meets = Exceptions(case.raises, case.after, world.met, then)
         while world.active:
             world.step(world.active[0])
         return writer

@@ -181,6 +181,11 @@ class World:
     def count(self, topic: str, what: str) -> None:
         self.counts.setdefault(topic, Counter())[what] += 1
 
+    def met(self, fault: str, boundary: str) -> None:
+        """A writer was met by a fault at a boundary."""
+        self.count("faults", fault)
+        self.count("boundaries", boundary)
+
     def seen(self, *sights: str) -> None:
         """Each is counted once in a world."""
         known = self.counts.setdefault("sights", Counter())

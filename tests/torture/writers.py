@@ -245,7 +245,7 @@ def begin(world: World, kind: str | None = None, branch: str | None = None, name
     chosen = branch or world.random.choice(BRANCHES)
     writer.branch = chosen if table is None or chosen in table.models or world.random.random() < 0.5 else MAIN
     if world.shape.raises and world.random.random() < 0.4:
-        writer.meets = some_exception(world.random, lambda found, _: world.count("faults", found))
+        writer.meets = some_exception(world.random, world.met)
     return writer
 
 
