@@ -78,7 +78,9 @@ def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exce
     is near a swap. One seldom comes alone."""
     then = Exceptions(rng.choice(list(EXCEPTIONS)), rng.randint(0, 8), told) if rng.random() < 0.4 else None
     if rng.random() < 0.6:
-        return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 2.5)) - 1, told, then, rng.choice(sorted(BOUNDARIES)))
+        return Exceptions(
+            rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 2.5)) - 1, told, then, rng.choice(sorted(BOUNDARIES))
+        )
     return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 7.5)), told, then)
 
 

@@ -44,8 +44,8 @@ def without(model: Iterable[Row], gone: Iterable[Row]) -> Model:
 
 
 def minus(model: Iterable[Row], gone: Iterable[Row]) -> Model:
-    """All but those very rows, each as often as it is given: of rows that are there twice, one stays if one goes. A row may have lost
-    its kind meanwhile."""
+    """All but those very rows, each as often as it is given: of rows that are there twice, one stays if one goes. A row may have
+    lost its kind meanwhile."""
     exactly = Counter(gone)
     rest: list[Row] = []
     for row in model:

@@ -231,7 +231,9 @@ NEEDS: dict[str, Callable[[World], bool]] = {
 def kinds_in(world: World) -> dict[str, float]:
     """The kinds of writers in this world, with their weights; what the world is about comes more often."""
     return {
-        kind: 2 * weight if kind in NEEDS else weight for kind, (weight, _) in KINDS.items() if kind not in NEEDS or NEEDS[kind](world)
+        kind: 2 * weight if kind in NEEDS else weight
+        for kind, (weight, _) in KINDS.items()
+        if kind not in NEEDS or NEEDS[kind](world)
     }
 
 
