@@ -12,6 +12,7 @@ from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.errors import IcebergOpsError
@@ -40,7 +41,8 @@ def append(world: World, w: Writer) -> None:
 
 
 def several(world: World, w: Writer) -> None:
-    """Two appends and a property in one transaction; the first append's snapshot is never a branch's head."""
+    """Two appends and a property in one transaction, at times with the first append's manifest rewritten in between; the first
+    append's snapshot is never a branch's head."""
     table = world.load(w)
     first, second = some_rows(world, table), some_rows(world, table)
     files = [new_data(world, table, first), new_data(world, table, second)]
@@ -48,10 +50,11 @@ def several(world: World, w: Writer) -> None:
     operations = (
         AppendFiles(added=files[0], branch=w.branch),
         UpdateProperties(updates={"last": world.name("several")}),
+        *((RewriteManifests(branch=w.branch),) if world.random.random() < 0.5 else ()),
         AppendFiles(added=files[1], branch=w.branch),
     )
     w.effect = lambda model: (*model, *first, *second)
-    w.beside = lambda model: (*model, *first)
+    w.beside = lambda model: model if holds(model, first) else (*model, *first)
     world.commit(w, table, Transaction(operations=operations, run_key=act.key, branch=w.branch), act, [*files[0], *files[1]])
 
 
