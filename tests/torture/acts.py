@@ -8,11 +8,13 @@ done is in the table (now, or since an earlier attempt at the same work), and on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.table.table import Table
 
 if TYPE_CHECKING:
     from tests.torture.watched import Watched
@@ -78,16 +80,16 @@ class Acts:
             assert len(known) < act.most, f"{act.family} under run key {act.key} on {act.branch} is in the table twice"
             known += snapshots or (0,)
 
-    def check_done(self, world: World, act: Act, uuid: str, result: Any) -> None:
-        """What is reported as done is."""
+    def check_done(self, world: World, act: Act, loads: Sequence[Table], result: Any) -> None:
+        """What is reported as done is. ``loads``: the tables that the attempt looked at."""
         if isinstance(result, Committed):
-            self._check(
-                world, act, uuid, result.already_committed, [] if result.snapshot is None else [result.snapshot.snapshot_id]
-            )
+            ids = [] if result.snapshot is None else [result.snapshot.snapshot_id]
+            self._check(world, act, loads, result.already_committed, ids)
         elif isinstance(result, ActionReport) and result.status in ("committed", "partially-committed", "already-committed"):
-            self._check(world, act, uuid, result.status == "already-committed", result.snapshot_ids)
+            self._check(world, act, loads, result.status == "already-committed", result.snapshot_ids)
 
-    def _check(self, world: World, act: Act, uuid: str, already: bool, snapshot_ids: list[int]) -> None:
+    def _check(self, world: World, act: Act, loads: Sequence[Table], already: bool, snapshot_ids: list[int]) -> None:
+        uuid = loads[0].metadata.table_uuid
         table = world.tables[uuid]
         unseen = [i for i in snapshot_ids if i not in table.seen]
         assert not unseen, f"{act.family} is reported as committed, and never was: {unseen}"
@@ -97,5 +99,5 @@ class Acts:
         what = f"{act.family} on {act.branch}{' (staged)' if act.staged else ''} under run key {act.key}"
         assert identity in self.done, f"{what} is reported as committed already, and never was"
         if act.staged:
-            there = [i for i in self.done[identity] if i in table.snapshots or i in table.published]
-            assert there, f"{what} is reported as committed already, and its snapshot is expired, unpublished"
+            known = {*table.snapshots, *table.published, *(i for t in loads for i in t.metadata.snapshots_by_id)}
+            assert known & {*self.done[identity]}, f"{what} is reported as committed already, and its snapshot expired unpublished"

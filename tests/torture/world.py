@@ -325,7 +325,7 @@ class World:
                     raise AssertionError(f"{w.kind} failed: {e!r}") from e
                 error = e
             else:
-                self.acts.check_done(self, act, w.loads[0].metadata.table_uuid, found)
+                self.acts.check_done(self, act, w.loads, found)
                 return found
             finally:
                 w.committing_since = None
