@@ -1,30 +1,39 @@
 """Time and chance of the torture world: each I/O step takes a second, names come from the seed, and nobody sleeps.
 
 So leases, ages and rhythms of writers mean in the world what they mean outside, and a seed is a schedule. Product code is not told:
-it asks ``time`` and ``uuid`` as ever.
+it asks ``time``, ``uuid`` and ``secrets`` as ever.
 """
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import random
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from iceberg_ops.actions import delete_runs
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
+import iceberg_ops
+from iceberg_ops.commit import ledger as commit_ledger
 from iceberg_ops.data import delete_keys
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
-from tests.torture.stepping import STORE, boundary
+from iceberg_ops.serde import manifest_encoding, metadata_json
+from iceberg_ops.table import metadata_files
+from iceberg_ops.table.manifests import CACHE
+from tests.torture.faults import calls_out
+from tests.torture.stepping import WAITING, boundary
 
 BEGIN_MS = 1_900_000_000_000
 STEP_MS = 1_000
+_FLOORS = ("actions", "catalog", "commit", "data", "deletion", "planning", "scan")
 
 
 class Clock:
@@ -44,31 +53,65 @@ class Clock:
 
 
 @contextmanager
-def laws(rng: random.Random, clock: Clock, store: Callable[[], FileIO]) -> Iterator[None]:
-    """Within: times from ``clock``, made-up names and jitter from ``rng``; works that are shipped find ``store``'s storage."""
+def laws(
+    names: random.Random, clock: Clock, store: Callable[[], FileIO], *, impl: str, ledger: int | None = None, rolled: bool = False
+) -> Iterator[None]:
+    """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by
+    ``impl``. ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever. ``rolled``: a manifest
+    that has reached its target size is closed at once, not with its next block."""
 
     def uuid4() -> uuid.UUID:
-        return uuid.UUID(int=rng.getrandbits(128), version=4)
+        return uuid.UUID(int=names.getrandbits(128), version=4)
 
-    unhurried: dict[str, Any] = {"sleep": no_sleep}
     with ExitStack() as stack:
-        for patch in (
+        patches: list[Any] = [
             mock.patch.object(uuid, "uuid4", uuid4),
+            mock.patch.object(secrets, "randbits", names.getrandbits),
             mock.patch.object(time, "time_ns", clock.nanoseconds),
             mock.patch.object(time, "time", clock.seconds),
-            mock.patch.object(delete_runs, "ThreadPoolExecutor", Inline),
+            *(mock.patch.object(module, "ThreadPoolExecutor", Inline) for module in _threaded()),
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
-            mock.patch.dict(load._STORES, {STORE: lambda _: store()}),
-            mock.patch.dict(commit.__kwdefaults__, unhurried),
-            mock.patch.dict(wait_for_a_quiet_moment.__kwdefaults__, unhurried),
-        ):
+            mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_json.metadata_from_json)),
+            mock.patch.object(commit_ledger, "LEDGER_SIZE", ledger or commit_ledger.LEDGER_SIZE),
+            *([mock.patch.object(manifest_encoding, "_BLOCK_BYTES", 1)] if rolled else []),
+            mock.patch.dict(load._STORES, {impl: lambda _: store()}),
+            calls_out(),
+        ]
+        for patch in patches:
             stack.enter_context(patch)
         yield
+
+
+def forget_files() -> None:
+    """What the package keeps of files' contents, which never change outside of this world: here a file's name may be used again."""
+    CACHE.clear()
+    delete_keys._KEPT = _kept_keys()
+
+
+@lru_cache(maxsize=1)
+def _threaded() -> list[ModuleType]:
+    """Modules that share work out to threads."""
+    floors = [importlib.import_module(f"{iceberg_ops.__name__}.{floor}") for floor in _FLOORS]
+    names = [f"{floor.__name__}.{module.name}" for floor in floors for module in pkgutil.iter_modules(floor.__path__)]
+    return [module for module in map(importlib.import_module, names) if hasattr(module, "ThreadPoolExecutor")]
 
 
 def _kept_keys() -> delete_keys._Kept:
     """Keys of this world's deletes only, and locks over reading that are waited for in steps: writers share one thread."""
     return delete_keys._Kept(SteppedLock)  # type: ignore[arg-type]
+
+
+def _parsed_once(parse: Callable[[bytes, str], Any]) -> Callable[[bytes, str], Any]:
+    """The same bytes are the same metadata: parsing them again at every look would be half of all work here."""
+    known: dict[tuple[bytes, str], Any] = {}
+
+    def parsed(data: bytes, location: str) -> Any:
+        key = (data, location)
+        if key not in known:
+            known[key] = parse(data, location)
+        return known[key]
+
+    return parsed
 
 
 class Inline(Executor):
@@ -92,7 +135,7 @@ class SteppedLock:
 
     def acquire(self) -> None:
         while self.held:
-            boundary("lock")
+            boundary(WAITING)
         self.held = True
 
     def release(self) -> None:
@@ -103,7 +146,3 @@ class SteppedLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def no_sleep(_: float) -> None:
-    return None

@@ -1,7 +1,9 @@
 """Writers that move one I/O step at a time, in an order that one seed decides.
 
 Each writer is a greenlet: at every call of storage and at every look at or swap of the catalog's pointer it hands over to the
-scheduler, which says who goes on. So a seed is a schedule, and a failure can be played again.
+scheduler, which says who goes on. So a seed is a schedule, and a failure can be played again. At each such boundary, before and
+after the call takes effect, a writer may die or be met by an exception (``faults``); at calls that are no I/O it may be met too,
+but hands over to nobody.
 """
 
 from __future__ import annotations
@@ -15,16 +17,21 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import greenlet
 
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.load import IO_IMPL
-from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.table.table import Table
 
 STORE = "torture"
-"""``io-impl`` of the world's storage."""
+"""``io-impl`` of the world's storage in memory; a disk stays what it is, because the package follows its links."""
 UNANSWERED = 0.06
 """How many swaps get no answer; half of these happen."""
+WAITING = "lock"
+"""Where a writer waits for one that shares its process."""
+AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
+"""Boundaries at which a call has taken effect that is not answered yet."""
 _WRITERS: dict[greenlet.greenlet, Writer] = {}
 
 
@@ -32,12 +39,24 @@ class Died(BaseException):
     """A writer's process ended here: no handler of errors may see it."""
 
 
+class Meets(Protocol):
+    """What a writer may meet at a boundary: raises, or does nothing."""
+
+    def __call__(self, writer: Writer, boundary: str) -> None: ...
+
+
 class Writer:
     """``work`` as a coroutine of its own; ``step`` lets it go on to its next I/O boundary."""
 
-    def __init__(self, kind: str, work: Callable[[Writer], None], started: int) -> None:
-        self.kind, self.work, self.started = kind, work, started
+    def __init__(self, kind: str, work: Callable[[Writer], None], now: Callable[[], int]) -> None:
+        self.kind, self.work, self.now, self.started = kind, work, now, now()
+        self.label = kind
+        """Its kind and a number, to tell writers apart in a story."""
         self.branch = "main"
+        self.name = "t"
+        """The table it works on, by the name that it has when it is loaded."""
+        self.catalog: Any = None
+        """The catalog as this writer is configured with it."""
         self.effect: Callable[[Any], Any] | None = None
         """What its commit does to the model of its branch."""
         self.beside: Callable[[Any], Any] | None = None
@@ -46,6 +65,19 @@ class Writer:
         """Rows that it leaves keep their row ids, as they do where it has no effect."""
         self.becomes: Callable[[Any], Any] = lambda row: row
         """What a row that keeps its row id looks like afterwards."""
+        self.act: Any = None
+        """What it is about to get committed (``acts``)."""
+        self.loads: list[Table] = []
+        """The tables it loaded in this attempt."""
+        self.leases: dict[str, int] = {}
+        """The leases it took and has not given back, and until when they last, whatever others did to them."""
+        self.committing_since: int | None = None
+        """When it began to write what its commit is made of, which no lease protects."""
+        self.meets: Meets | None = None
+        self.raised: list[BaseException] = []
+        """What it has been met by so far."""
+        self.points = 0
+        """Boundaries passed, those without I/O among them."""
         self.at = "start"
         self.ended = False
         self.error: BaseException | None = None
@@ -61,6 +93,7 @@ class Writer:
 
     def kill(self) -> None:
         """It goes no further, whatever it has to tidy up."""
+        self.meets = None
         while self._thread and not self._thread.dead:
             self._thread.parent = greenlet.getcurrent()
             self._thread.throw(Died)
@@ -70,6 +103,13 @@ class Writer:
         self.at = boundary
         assert self._thread.parent is not None
         self._thread.parent.switch()
+
+    def pass_by(self, boundary: str) -> None:
+        self.points += 1
+        if boundary == "prepare" and self.committing_since is None:
+            self.committing_since = self.now()
+        if self.meets is not None:
+            self.meets(self, boundary)
 
     def _run(self) -> None:
         try:
@@ -83,10 +123,22 @@ class Writer:
             self.ended = True
 
 
+def running() -> Writer | None:
+    """The writer whose step this is."""
+    return _WRITERS.get(greenlet.getcurrent())
+
+
 def boundary(name: str) -> None:
-    """Hand over, if a writer is running."""
-    if (writer := _WRITERS.get(greenlet.getcurrent())) is not None:
+    """Hand over, if a writer is running; then it may be met by something."""
+    if (writer := running()) is not None:
         writer.reach(name)
+        writer.pass_by(name)
+
+
+def call_out(name: str) -> None:
+    """A call that is no I/O: nobody else goes on, but something may happen here."""
+    if (writer := running()) is not None:
+        writer.pass_by(name)
 
 
 class Watcher(Protocol):
@@ -97,22 +149,23 @@ class Watcher(Protocol):
 
 
 class SteppedIO:
-    """Memory storage where every call is a step; a write is followed by another, in which its writer may die."""
+    """Storage where every call is a step; a write or a deletion is followed by another, in which its writer may die."""
 
-    def __init__(self, inner: MemoryFileIO, watcher: Watcher) -> None:
+    def __init__(self, inner: Any, watcher: Watcher) -> None:
         self.inner, self.watcher = inner, watcher
 
     @property
     def properties(self) -> Mapping[str, str]:
-        return {**self.inner.properties, IO_IMPL: STORE}
+        known = self.inner.properties
+        return known if known[IO_IMPL] == "local" else {**known, IO_IMPL: STORE}
 
     def read(self, location: str) -> bytes:
         boundary("read")
-        return self.inner.read(location)
+        return self.inner.read(location)  # type: ignore[no-any-return]
 
     def open_input(self, location: str) -> BinaryIO:
         boundary("read")
-        return self.inner.open_input(location)
+        return self.inner.open_input(location)  # type: ignore[no-any-return]
 
     def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
         boundary("write")
@@ -130,21 +183,26 @@ class SteppedIO:
 
     def exists(self, location: str) -> bool:
         boundary("read")
-        return self.inner.exists(location)
+        return self.inner.exists(location)  # type: ignore[no-any-return]
 
     def length(self, location: str) -> int:
         boundary("read")
-        return self.inner.length(location)
+        return self.inner.length(location)  # type: ignore[no-any-return]
 
     def delete(self, location: str) -> None:
         boundary("delete")
         self.watcher.changing(location)
         self.inner.delete(location)
+        boundary("deleted")
 
     def delete_many(self, locations: Iterable[str]) -> list[DeleteFailure]:
+        failures = []
         for location in locations:
-            self.delete(location)
-        return []
+            try:
+                self.delete(location)
+            except (OSError, CatalogUnavailableError) as e:
+                failures.append(DeleteFailure(location, str(e)))
+        return failures
 
     def list_prefix(self, prefix: str) -> Iterator[FileInfo]:
         boundary("read")
@@ -183,6 +241,16 @@ class SteppedCatalog(MemoryCatalog):
     def __init__(self, name: str, io: Any, rng: random.Random, **options: Any) -> None:
         super().__init__(name, io, **options)
         self.random = rng
+        self.unanswered = UNANSWERED
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        return _noted(super().load_table(identifier))
+
+    def commit_table(self, *args: Any, **more: Any) -> Table:
+        call_out("swap")
+        done = super().commit_table(*args, **more)
+        call_out("swapped")
+        return done
 
     def _current_location(self, identifier: tuple[str, ...]) -> str | None:
         boundary("pointer")
@@ -190,10 +258,35 @@ class SteppedCatalog(MemoryCatalog):
 
     def _swap_pointer(self, identifier: tuple[str, ...], expected: str, new: str) -> bool:
         boundary("write")
-        if (dice := self.random.random()) < UNANSWERED / 2:
+        if (dice := self.random.random()) < self.unanswered / 2:
             raise CatalogUnavailableError("nobody answers; nothing happened")
         found = super()._swap_pointer(identifier, expected, new)
         boundary("wrote")
-        if dice < UNANSWERED:
+        if dice < self.unanswered:
             raise CatalogUnavailableError("the answer is lost")
         return found
+
+    def _rename_pointer(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+        boundary("write")
+        super()._rename_pointer(old, new)
+        boundary("wrote")
+
+
+class SteppedFolders(FileSystemCatalog):
+    """Its steps are those of its storage."""
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        return _noted(super().load_table(identifier))
+
+    def commit_table(self, *args: Any, **more: Any) -> Table:
+        call_out("swap")
+        done = super().commit_table(*args, **more)
+        call_out("swapped")
+        return done
+
+
+def _noted(table: Table) -> Table:
+    if (writer := running()) is not None:
+        writer.loads.append(table)
+        writer.pass_by("loaded")
+    return table

@@ -1,305 +1,370 @@
-"""A table and a plain model of the rows each branch should have.
+"""Tables, a catalog and a store, writers that take turns on them, and the look of every reader after each step.
 
-What is in files is in ``contents``. A writer's ``effect`` is applied to its branch's model at the very step at which the table's
-pointer moves, and from then on every reader has to see it. A snapshot that is leased while it is in the table keeps its files until
-the lease is given back, as if it were retained. What writers do is not said here (``writers``, ``statements``, ``maintenance``).
-"""
+What a world is made of is drawn (``drawing``); what rows each branch should have is each table's to say (``watched``), what was
+reported and whether it is so, the acts' (``acts``). What writers do is in ``writers``, ``statements``, ``maintenance``,
+``evolution``, ``foreign`` and ``naming``."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.operation import Committed
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
 from iceberg_ops.deletion.leases import FOLDER as LEASES
-from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError
-from iceberg_ops.io.memory import MemoryFileIO
-from iceberg_ops.scan.planning import Scan
-from iceberg_ops.spec.content_files import DataFile, FileContent
-from iceberg_ops.spec.manifests import ManifestEntry
-from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
-from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.manifests import CACHE, entries_of, manifests_of
-from iceberg_ops.table.reachable import reachable_files
+from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, NoSuchTableError
+from iceberg_ops.io.load import IO_IMPL
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, make_table
-from tests.torture.clock import STEP_MS, Clock, laws, no_sleep
-from tests.torture.contents import Contents, Row, write_data, write_keys
-from tests.torture.stepping import SteppedCatalog, SteppedIO, Writer
+from tests.torture.acts import Act, Acts
+from tests.torture.clock import STEP_MS, Clock, forget_files, laws
+from tests.torture.drawing import Shape
+from tests.torture.faults import KILLED, comes_from
+from tests.torture.making import make_world_table
+from tests.torture.reading import Files
+from tests.torture.rows import Row
+from tests.torture.stepping import Died, SteppedCatalog, SteppedFolders, SteppedIO, Writer, running
+from tests.torture.storage import InMemory, OnDisk, Storage
+from tests.torture.watched import Watched
 
-Model = frozenset[Row]
-REGIONS = ("eu", "us")
-FOUR_DAYS_MS = 4 * 24 * 3_600_000
-_STORES = iter(range(10**9))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A snapshot when it was made: its rows, and every file its readers need."""
-
-    rows: Model
-    manifest_list: str | None
-    files: frozenset[str]
+MOST_ATTEMPTS = 3
+_RESTORED = (
+    "acts",
+    "leased",
+    "pointers",
+    "versions",
+    "active",
+    "violations",
+    "story",
+    "again",
+    "imported",
+    "foreign",
+    "made",
+    "tick",
+    "expiries",
+)
+_VERSION = re.compile(r"(.*)/metadata/v(\d+)\.metadata\.json")
 
 
 @dataclass(frozen=True)
 class Leased:
-    """A snapshot that a job works on since ``taken_ms``, and its files."""
+    """A snapshot that a job works on since ``taken_ms``, and its files (by identity)."""
 
+    uuid: str
     snapshot_id: int
     files: frozenset[str]
     taken_ms: int
+    expires_ms: int
 
 
 class World:
-    def __init__(self, rng: random.Random, *, version: int, catalog: str, granularity: str = "partition") -> None:
-        self.random = rng
+    def __init__(self, rng: random.Random, shape: Shape) -> None:
+        self.random, self.shape = rng, shape
+        self.names = random.Random(rng.random())
+        """Made-up names come from here: how many are made up must not decide on the schedule."""
         self.tick = 0
         self.clock = Clock()
-        self.store = MemoryFileIO(f"torture-{next(_STORES)}", clock=self.clock.seconds)
-        self.stepped = SteppedIO(self.store, self)
-        self.contents = Contents(self.store)
-        self.models: dict[str, Model] = {MAIN_BRANCH: frozenset()}
-        self.heads: dict[str, int | None] = {MAIN_BRANCH: None}
-        self.ids: dict[str, dict[Row, int | None]] = {}
-        """Row ids by branch, which maintenance leaves as they are."""
-        self.seen: dict[int, Seen] = {}
-        self.needed: frozenset[str] = frozenset()
+        self.storage: Storage = OnDisk(self.clock) if shape.store == "disk" else InMemory(self.clock)
+        self.stepped = SteppedIO(self.storage.io, self)
+        self.files = Files(self.storage.io.read, self.storage.identity)
+        self.tables: dict[str, Watched] = {}
+        """By uuid."""
+        self.looking: Watched
+        """The table that is being looked at: effects ask it."""
+        self.acts = Acts()
         self.leased: dict[str, Leased] = {}
-        """By the lease's location."""
-        self.location: str | None = None
+        """By the lease's identity."""
+        self.pointers: dict[str, str] = {}
+        """Where the metadata of the table of each name was at the last look."""
+        self.versions: dict[str, tuple[int, str]] = {}
+        """The newest version's number and file, by the identity of a table's folder (file-system catalog)."""
         self.active: list[Writer] = []
+        self.violations: list[AssertionError] = []
+        """Found while product code was running, which may catch anything."""
         self.made = 0
-        self.counts: dict[str, int] = {}
-        """Commits by kind of writer."""
-        self.refusals: dict[str, int] = {}
+        self.counts: dict[str, Counter[str]] = {}
+        """How often what was seen, by topic."""
+        self.story: list[str] = []
+        """What writers changed, in order."""
+        self.again: list[tuple[Writer, Callable[[World, Writer], None]]] = []
+        """Works that are to be started once more while their first run (the writer) is still at it."""
+        self.expiries = 0
+        self.persistent = False
+        """A caller tries again whenever it may, and submits what is done once more."""
         self.sources = Path()
         """A folder of this machine for what row jobs read."""
-        self.carried = 0
-        self.expiries = 0
-        self.catalog: Any
-        self.reader: Any
-        """The same tables, without steps."""
-        if catalog == "filesystem":
-            self.catalog = FileSystemCatalog("test", self.stepped, warehouse="memory://wh", sleep=no_sleep)
-            self.reader = FileSystemCatalog("test", self.store, warehouse="memory://wh", sleep=no_sleep)
-        else:
-            self.catalog = SteppedCatalog("test", self.stepped, rng, sleep=no_sleep)
-            self.reader = MemoryCatalog("test", self.store, sleep=no_sleep)
-            self.reader._pointers, self.reader._namespaces = self.catalog._pointers, self.catalog._namespaces
-        self.catalog.create_namespace(("ns",))
-        properties = {
-            "commit.manifest.min-count-to-merge": "3",
-            "commit.status-check.min-wait-ms": "0",
-            "write.delete.granularity": granularity,
-        }
-        make_table(self.catalog, version=version, partitioned=True, properties=properties)
+        self.imported: list[tuple[str, dict[str, Row]]] = []
+        """Folders that were imported, with the row of each of their files."""
+        self.foreign: dict[str, Table] = {}
+        """The tables as the writer of another engine once loaded them, by uuid."""
+        self.catalogs = self._open_catalogs()
+        for name in shape.names:
+            self.count("worlds", name)
+
+    def _open_catalogs(self) -> list[Any]:
+        """The catalog, and the same as others are configured with it."""
+        warehouse = self.storage.warehouse
+        if self.shape.catalog == "pointer":
+            spelled = warehouse if self.shape.spelled == "link" else self.storage.spell(warehouse, self.shape.spelled)
+            return [SteppedCatalog("test", self.stepped, self.random, warehouse=spelled, sleep=no_sleep)]
+        spellings = [warehouse, *(self.storage.spell(warehouse, alias) for alias in self.shape.aliases)]
+        return [SteppedFolders("test", self.stepped, warehouse=spelled, sleep=no_sleep) for spelled in spellings]
 
     @contextmanager
     def laws(self) -> Iterator[None]:
-        """To be entered for all that happens in this world."""
-        with tempfile.TemporaryDirectory() as folder, laws(self.random, self.clock, lambda: self.stepped):
+        """To be entered for all that happens in this world, once; its tables are made then."""
+        within = laws(
+            self.names,
+            self.clock,
+            lambda: self.stepped,
+            impl=self.stepped.properties[IO_IMPL],
+            ledger=self.shape.ledger,
+            rolled=self.shape.rolled,
+        )
+        with tempfile.TemporaryDirectory() as folder, within:
             self.sources = Path(folder)
-            yield
+            self.catalogs[0].create_namespace(("ns",))
+            for number in range(self.shape.tables):
+                make_world_table(self, "tu"[number])
+            self.look(None)
+            try:
+                yield
+            finally:
+                self.end()
+                self.storage.close()
 
-    # files
+    def end(self) -> None:
+        """Nobody works on: a writer that is forgotten half way would go on by itself when it is collected."""
+        while self.active:
+            self.active.pop().kill()
+
+    def saved(self) -> Callable[[], None]:
+        """What brings everything back to as it is now (in memory, and nobody at work)."""
+        assert self.shape.store == "memory"
+        assert not self.active
+        files = dict(self.storage.io._store.files)
+        pointers = dict(getattr(self.catalogs[0], "_pointers", {}))
+        plain = {n: copy(getattr(self, n)) for n in _RESTORED}
+        tables, read, moment, dice = (
+            {u: t.copy() for u, t in self.tables.items()},
+            self.files.copy(),
+            self.clock.ms,
+            self.random.getstate(),
+        )
+
+        def restore() -> None:
+            self.storage.io._store.files = dict(files)
+            if hasattr(self.catalogs[0], "_pointers"):
+                self.catalogs[0]._pointers = dict(pointers)
+            for name, value in plain.items():
+                setattr(self, name, copy(value))
+            self.tables = {u: t.copy() for u, t in tables.items()}
+            self.files = read.copy()
+            self.clock.ms = moment
+            self.random.setstate(dice)
+            forget_files()
+
+        return restore
+
+    def count(self, topic: str, what: str) -> None:
+        self.counts.setdefault(topic, Counter())[what] += 1
+
+    def met(self, fault: str, boundary: str) -> None:
+        """A writer was met by a fault at a boundary."""
+        self.count("faults", fault)
+        self.count("boundaries", boundary)
+
+    def seen(self, *sights: str) -> None:
+        """Each is counted once in a world."""
+        known = self.counts.setdefault("sights", Counter())
+        known.update(what for what in set(sights) if what not in known)
 
     def name(self, what: str) -> str:
         self.made += 1
         return f"{what}{self.made}"
 
-    def new_data(self, table: Table, rows: list[Row]) -> DataFile:
-        return write_data(self.catalog.io, table, rows, self.name("rows"))
+    def tell(self, what: str) -> None:
+        writer = running()
+        self.story.append(f"{self.tick:5} {writer.label if writer else '-':30} {what}")
 
-    def new_keys(self, table: Table, ids: Iterable[int], region: str) -> DataFile:
-        return write_keys(self.catalog.io, table, ids, region, self.name("keys"))
+    # what storage tells
 
     def changing(self, location: str) -> None:
         """A file goes, or is overwritten."""
+        place = self.storage.identity(location)
+        self.tell(f"delete {location}")
         if f"/{LEASES}/" in location:
-            self.leased.pop(location, None)
+            self.leased.pop(place, None)
+            if (writer := running()) is not None:
+                writer.leases.pop(place, None)
             return
-        assert location not in self.needed, f"{location} is deleted or overwritten while a reader of a retained snapshot needs it"
-        holder = next((lease for lease, leased in self.leased.items() if location in leased.files), None)
-        assert holder is None, f"{location} is deleted or overwritten while {holder} protects it"
+        for table in self.tables.values():
+            if place in table.needed:
+                self.violate(f"{location} is deleted or overwritten while a reader of a retained snapshot needs it")
+        for lease, leased in self.leased.items():
+            if place in leased.files and self.clock.ms < leased.expires_ms:
+                self.violate(f"{location} is deleted or overwritten while {lease} protects it")
+
+    def violate(self, what: str) -> None:
+        """Product code may catch what is raised here, so it is on record too."""
+        writer = running()
+        self.violations.append(AssertionError(f"{writer.kind if writer else 'the end'}: {what}"))
+        raise self.violations[-1]
 
     def written(self, location: str, data: bytes) -> None:
+        self.storage.written(location)
+        self.tell(f"write {location}")
+        place = self.storage.identity(location)
         if f"/{LEASES}/" in location:
-            snapshot_id = json.loads(data)["snapshot_id"]
-            if snapshot_id in self.reader.load_table(IDENTIFIER).metadata.snapshots_by_id:
-                self.leased[location] = Leased(snapshot_id, self.seen[snapshot_id].files, self.clock.ms)
+            self._lease(place, json.loads(data))
+        elif (found := _VERSION.fullmatch(place)) and int(found[2]) > self.versions.get(found[1], (0, ""))[0]:
+            self.versions[found[1]] = int(found[2]), location
 
-    # what a reader sees
+    def _lease(self, place: str, lease: Mapping[str, Any]) -> None:
+        if (writer := running()) is not None:
+            writer.leases[place] = lease["expires_at_ms"]
+        snapshot_id = lease["snapshot_id"]
+        for table in self.tables.values():
+            if snapshot_id in table.snapshots:
+                files = table.seen[snapshot_id].files
+                self.leased[place] = Leased(table.uuid, snapshot_id, files, self.clock.ms, lease["expires_at_ms"])
 
-    def live(self, table: Table, snapshot: Snapshot | None) -> list[ManifestEntry]:
-        return [e for m in manifests_of(table, snapshot) for e in entries_of(table, m, live_only=True)]
+    # the look of every reader
 
-    def visible(self, table: Table, snapshot: Snapshot | None) -> Model:
-        return frozenset(self.row_ids(table, snapshot))
-
-    def row_ids(self, table: Table, snapshot: Snapshot | None) -> dict[Row, int | None]:
-        """The rows that a reader sees, each with its id where it has one (v3)."""
-        live = self.live(table, snapshot)
-        found: list[tuple[Row, int | None]] = []
-        for entry in live:
-            assert self.store.exists(entry.data_file.file_path), f"{entry.data_file.file_path} is live and gone"
-            if entry.data_file.content is FileContent.DATA:
-                rows = self.contents.live_rows(entry, live)
-                found += [(row, self.contents.row_id(entry, position)) for position, row in rows.items()]
-        rows_and_ids = dict(found)
-        assert len(found) == len(rows_and_ids), "a row is there twice"
-        ids = [i for _, i in found if i is not None]
-        assert len(ids) == len(set(ids)), "two rows have one row id"
-        return rows_and_ids
-
-    # the checks
+    def where(self) -> dict[str, str]:
+        """Location of the current metadata by table name."""
+        if self.shape.catalog == "pointer":
+            return {name[-1]: location for name, location in self.catalogs[0]._pointers.items()}
+        return {folder.rpartition("/")[2]: location for folder, (_, location) in self.versions.items()}
 
     def look(self, writer: Writer | None) -> None:
-        """After a step of ``writer``: if the pointer moved, the models move with it, and the table has to show the models."""
-        location = self.reader._current_location(IDENTIFIER)
-        if location == self.location:
+        """After a step of ``writer``: where a table changed, its models change with it, and it has to show them."""
+        pointers = self.where()
+        if pointers == self.pointers:
             return
-        self.location = location
-        table = self.reader.load_table(IDENTIFIER)
-        if self._heads_moved(table, writer):
-            kind = "setup" if writer is None else writer.kind
-            self.counts[kind] = self.counts.get(kind, 0) + 1
-        for snapshot in table.metadata.snapshots:
-            if snapshot.snapshot_id not in self.seen:
-                self._first_seen(table, snapshot, writer)
-            assert snapshot.manifest_list == self.seen[snapshot.snapshot_id].manifest_list
-        lost = {lease for lease, leased in self.leased.items() if leased.snapshot_id not in table.metadata.snapshots_by_id}
+        changed = [location for name, location in pointers.items() if self.pointers.get(name) != location]
+        self.pointers = pointers
+        for location in changed:
+            metadata = json.loads(self.storage.io.read(location))
+            table = self.tables.setdefault(metadata["table-uuid"], Watched(self, metadata["table-uuid"]))
+            if table.location != location:
+                planned = writer.loads[0].metadata.table_uuid if writer is not None and writer.loads else table.uuid
+                assert planned == table.uuid, f"{writer and writer.kind} was planned on one table and changed another"
+                self.story.append(f"{self.tick:5} {writer.label if writer else '-':30} COMMIT {location}")
+                table.moved(location, metadata, writer)
+                self._check_leases(table, writer)
+
+    def _check_leases(self, table: Watched, writer: Writer | None) -> None:
+        lost = [
+            lease
+            for lease, leased in self.leased.items()
+            if leased.uuid == table.uuid and leased.snapshot_id not in table.snapshots and self.clock.ms < leased.expires_ms
+        ]
         unseen = [lease for lease in lost if writer is not None and self.leased[lease].taken_ms < writer.started]
         assert not unseen, f"{writer and writer.kind} expired snapshots that were leased before it began: {unseen}"
-        retained = [self.seen[s.snapshot_id].files for s in table.metadata.snapshots]
-        self.needed = frozenset().union(*retained) | {location or ""}
-        missing = [path for path in self.needed if not self.store.exists(path)]
-        assert missing == [], "files that readers of retained snapshots need are gone"
-
-    def _heads_moved(self, table: Table, writer: Writer | None) -> bool:
-        heads = branch_heads(table.metadata)
-        moved = [name for name, head in heads.items() if self.heads.get(name) != head]
-        for name in moved:
-            assert writer is None or writer.branch == name, f"{writer.kind} on {writer.branch} moved {name}"
-            model = self.models[name] if name in self.models else self._rows_it_began_with(table, heads[name])
-            self.models[name] = model if writer is None or writer.effect is None else writer.effect(model)
-            found = self.row_ids(table, table.metadata.branch_head(name))
-            wanted, rows = self.models[name], found.keys()
-            assert rows == wanted, f"after {writer and writer.kind} on {name}: lost {wanted - rows}, came back {rows - wanted}"
-            if writer is not None and (writer.keeps_ids or writer.effect is None) and name in self.ids:
-                changed = [r for r, i in self.ids[name].items() if i is not None and found.get(writer.becomes(r), i) != i]
-                assert not changed, f"{writer.kind} on {name} gave other row ids to {changed}"
-            self.ids[name] = found
-        for name in self.models.keys() - heads.keys():
-            del self.models[name]
-            self.ids.pop(name, None)
-        self.heads = heads
-        return bool(moved)
-
-    def _rows_it_began_with(self, table: Table, head: int | None) -> Model:
-        """A branch that a commit made builds on what was known then."""
-        line = table.metadata.ancestors(head)
-        return next((self.seen[s.snapshot_id].rows for s in line if s.snapshot_id in self.seen), frozenset())
-
-    def _first_seen(self, table: Table, snapshot: Snapshot, writer: Writer | None) -> None:
-        """A new snapshot is the head of the writer's branch, or one that no branch leads to yet."""
-        branch = next((name for name, head in self.heads.items() if head == snapshot.snapshot_id), None)
-        if branch is not None:
-            rows = self.models[branch]
-        else:
-            assert writer is not None
-            assert writer.beside is not None, f"{writer.kind} left a snapshot beside its branch"
-            rows = writer.beside(self.seen[snapshot.parent_snapshot_id or 0].rows)
-            assert self.visible(table, snapshot) == rows
-        self.seen[snapshot.snapshot_id] = Seen(rows, snapshot.manifest_list, frozenset(reachable_files(table, [snapshot])))
-
-    def reread_all(self) -> None:
-        """Every retained snapshot, from storage; and each branch as the package itself reads it."""
-        CACHE.clear()
-        self.contents.forget()
-        table = self.reader.load_table(IDENTIFIER)
-        for branch, model in self.models.items():
-            assert self.visible(table, table.metadata.branch_head(branch)) == model
-            if table.metadata.branch_head(branch) is not None:
-                scan = Scan(ref=None if branch == MAIN_BRANCH else branch)
-                found = scan_table(table, scan, columns=["region", "id", "data"]).to_pydict()
-                rows = zip(found["region"], found["id"], map(int, found["data"]), strict=True)
-                assert sorted(rows) == sorted(model), f"{branch} as it is scanned"
-        for snapshot in table.metadata.snapshots:
-            assert self.visible(table, snapshot) == self.seen[snapshot.snapshot_id].rows
-
-    def leaked(self) -> list[str]:
-        """Files that belong to nothing after one maintenance run, long after all writers ended."""
-        self.clock.ms += FOUR_DAYS_MS
-        self.leased.clear()
-        for job, options in (("expire_snapshots", {"older-than": "1h", "retain-last": "1"}), ("remove_orphan_files", {})):
-            self.run(job, self.reader, options)
-            self.look(None)
-        table = self.reader.load_table(IDENTIFIER)
-        known = {*reachable_files(table), f"{table.location}/metadata/version-hint.text"}
-        return [i.location for i in self.store.list_prefix(table.location) if i.location not in known]
 
     # for writers
 
-    def load(self) -> Table:
-        return self.catalog.load_table(IDENTIFIER)  # type: ignore[no-any-return]
+    def load(self, w: Writer) -> Table:
+        return w.catalog.load_table(("ns", w.name))  # type: ignore[no-any-return]
 
-    def run(self, name: str, catalog: Any, options: Mapping[str, str], **more: Any) -> ActionReport:
+    def table(self, w: Writer) -> Watched | None:
+        """The table that has the writer's name now."""
+        location = self.pointers.get(w.name)
+        return next((t for t in self.tables.values() if t.location == location), None)
+
+    def of(self, table: Table) -> Watched:
+        return self.tables[table.metadata.table_uuid]
+
+    def run(self, w: Writer, name: str, options: Mapping[str, str], **more: Any) -> ActionReport:
         """A job, as every host runs it."""
         config = CatalogConfig(name="test", type="memory")
-        return run_job(
-            JobSpec(job=name, table="test.ns.t", catalog=config, options=dict(options), **more), catalog=catalog, now=self.clock
-        )
+        spec = JobSpec(job=name, table=f"test.ns.{w.name}", catalog=config, options=dict(options), **more)
+        return run_job(spec, catalog=w.catalog, now=self.clock)
 
-    def planned(self, table: Table, snapshot: Snapshot | None) -> list[ManifestEntry] | None:
-        """What a writer plans on; None where that snapshot was expired while it read."""
-        try:
-            return self.live(table, snapshot)
-        except CorruptTableError:
-            known = self.reader.load_table(IDENTIFIER).metadata.snapshots_by_id
-            assert (snapshot and snapshot.snapshot_id) not in known, "a retained snapshot can not be read"
-            return None
+    def commit(self, w: Writer, table: Table, operation: Any, act: Act, files: Iterable[DataFile] = ()) -> Any:
+        """Commit an operation; sometimes the same work is submitted once more under its run key."""
+        done = self.attempt(w, act, lambda: commit(w.catalog, table, operation), files, planned=table)
+        if done is not None and act.key is not None and self.once_more():
+            self.attempt(w, act, lambda: commit(w.catalog, table, operation), planned=table)
+        return done
 
-    def commit(self, table: Table, operation: Any, files: Iterable[DataFile] = ()) -> Committed | None:
-        return self.settle(lambda: commit(self.catalog, table, operation), files)  # type: ignore[no-any-return]
+    def once_more(self) -> bool:
+        """Whether a work that is done is submitted again."""
+        return self.persistent or self.random.random() < 0.2
 
-    def twice(self, table: Table, operation: Any, files: Iterable[DataFile] = ()) -> None:
-        """Sometimes the same work is submitted once more under its run key: it must not be done again."""
-        if self.commit(table, operation, files) is not None and self.random.random() < 0.2:
-            self.commit(table, operation, ())
-
-    def settle(self, work: Callable[[], Any], files: Iterable[DataFile]) -> Any:
-        """Who is refused, or finds the snapshot it works on expired, deletes what it wrote; only an unknown outcome keeps it."""
-        try:
-            return work()
-        except IcebergOpsError as e:
-            self.refusals[type(e).__name__] = self.refusals.get(type(e).__name__, 0) + 1
-            if isinstance(e, CommitStateUnknownError):
-                return None
-            if isinstance(e, CorruptTableError) and not self.expiries:
+    def attempt(
+        self, w: Writer, act: Act, work: Callable[[], Any], files: Iterable[DataFile] = (), *, planned: Table | None = None
+    ) -> Any:
+        """What ``work`` gives; None where it was refused, or its outcome is not known. One that ended without an answer is tried
+        again under its key, as hosts do; who is refused deletes the files that it wrote."""
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            w.act, w.loads, w.committing_since = act, [] if planned is None else [planned], None
+            begun, raised = len(act.changes), len(w.raised)
+            error: BaseException
+            try:
+                found = work()
+            except (Died, AssertionError):
                 raise
-            self.catalog.io.delete_many([f.file_path for f in files])
-            return None
+            except IcebergOpsError as e:
+                error = e
+            except BaseException as e:
+                if not comes_from(e, w.raised):
+                    raise AssertionError(f"{w.kind} failed: {e!r}") from e
+                error = e
+            else:
+                self.acts.check_done(self, act, w.loads, found)
+                return found
+            finally:
+                w.committing_since = None
+            self._ended(act, error, act.changes[begun:], comes_from(error, w.raised[raised:]))
+            again = act.key is not None and (self.persistent or self.random.random() < 0.5)
+            if not (act.in_doubt or comes_from(error, w.raised[raised:])) or attempt == MOST_ATTEMPTS or not again:
+                break
+        w.act = None
+        if not act.in_doubt:
+            self.stepped.delete_many([f.file_path for f in files])
+        return None
+
+    def _ended(self, act: Act, error: BaseException, changes: list[Any], was_met: bool) -> None:
+        """What an error says of the outcome has to be so."""
+        self.count("errors", type(error).__name__)
+        if not isinstance(error, IcebergOpsError) or isinstance(error, CommitStateUnknownError):
+            act.in_doubt = True
+            return
+        assert act.in_parts or not changes, f"{act.family} is reported as refused, and was committed: {error!r}"
+        if isinstance(error, CorruptTableError) and not self.expiries and not was_met:
+            raise error
 
     # the scheduler
 
     def begin(self, kind: str, work: Callable[[World, Writer], None]) -> Writer:
-        writer = Writer(kind, lambda w: work(self, w), self.clock.ms)
+        writer = Writer(kind, partial(self._work, work), self.clock)
+        writer.catalog = self.random.choice(self.catalogs)
         self.active.append(writer)
+        self.count("writers", kind)
+        writer.label = f"{kind} #{self.counts['writers'].total()}"
         return writer
+
+    def _work(self, work: Callable[[World, Writer], None], writer: Writer) -> None:
+        try:
+            work(self, writer)
+        except NoSuchTableError as e:
+            if self.shape.tables < 2:
+                raise
+            self.count("errors", type(e).__name__)
 
     def step(self, writer: Writer) -> None:
         """One I/O step of one writer, and the look of every reader after it."""
@@ -307,10 +372,17 @@ class World:
         done = writer.step()
         if done == "write":
             self.look(writer)
+        if self.violations:
+            raise self.violations[0]
         self._end(writer)
+
+    def finish(self, writer: Writer) -> None:
+        while not writer.ended:
+            self.step(writer)
 
     def kill(self, writer: Writer) -> None:
         self._time_goes_on()
+        self.count("faults", KILLED)
         writer.kill()
         self._end(writer)
 
@@ -321,10 +393,9 @@ class World:
     def _end(self, writer: Writer) -> None:
         if writer.ended:
             self.active.remove(writer)
-            if writer.error is not None:
+            if writer.error is not None and not comes_from(writer.error, writer.raised):
                 raise AssertionError(f"{writer.kind} failed: {writer.error!r}") from writer.error
 
 
-def branch_heads(metadata: TableMetadata) -> dict[str, int | None]:
-    found: dict[str, int | None] = {name: ref.snapshot_id for name, ref in metadata.refs.items() if ref.is_branch}
-    return {MAIN_BRANCH: metadata.current_snapshot_id, **found}
+def no_sleep(_: float) -> None:
+    return None

@@ -1,4 +1,5 @@
-"""Writers that change rows, and the table of all kinds. Each works through to its commit, one I/O step at a time."""
+"""Writers that change rows through operations of the commit package, and the table of all kinds. Each works through to its
+commit, one I/O step at a time."""
 
 from __future__ import annotations
 
@@ -11,140 +12,251 @@ from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import eq
-from iceberg_ops.spec.snapshots import MAIN_BRANCH
-from tests.torture import maintenance, statements
-from tests.torture.contents import Row
+from iceberg_ops.table.table import Table
+from tests.torture import evolution, foreign, imports, maintenance, naming, refs, statements
+from tests.torture.faults import some_exception
+from tests.torture.making import new_data, new_keys, some_rows
+from tests.torture.rows import KIND, REGIONS, Model, Row, holds, minus, normal
+from tests.torture.running import act_of
 from tests.torture.stepping import Writer
-from tests.torture.world import REGIONS, Model, World
+from tests.torture.watched import MAIN, branch_heads
+from tests.torture.world import World
 
 Work = Callable[[World, Writer], None]
 
 
-def some_rows(world: World, region: str) -> list[Row]:
-    world.made += 1
-    return [(region, world.made * 10 + i, 0) for i in range(world.random.randint(1, 3))]
-
-
 def append(world: World, w: Writer) -> None:
-    region, table = world.random.choice(REGIONS), world.load()
-    rows = some_rows(world, region)
-    f = world.new_data(table, rows)
-    w.effect = lambda model: model | set(rows)
-    world.twice(table, AppendFiles(added=(f,), merge=world.random.random() < 0.7, run_key=f.file_path, branch=w.branch), [f])
+    table = world.load(w)
+    rows = some_rows(world, table)
+    files = new_data(world, table, rows)
+    w.effect = lambda model: (*model, *rows)
+    act = act_of(world, w, "append")
+    merge = world.random.random() < 0.7
+    world.commit(w, table, AppendFiles(added=files, merge=merge, run_key=act.key, branch=w.branch), act, files)
 
 
 def several(world: World, w: Writer) -> None:
-    """Two appends and a property in one transaction; the first append's snapshot is never a branch's head."""
-    region, table = world.random.choice(REGIONS), world.load()
-    first, second = some_rows(world, region), some_rows(world, region)
-    files = [world.new_data(table, first), world.new_data(table, second)]
-    key = files[0].file_path
+    """Two appends and a property in one transaction, at times with the first append's manifest rewritten in between; the first
+    append's snapshot is never a branch's head."""
+    table = world.load(w)
+    first, second = some_rows(world, table), some_rows(world, table)
+    files = [new_data(world, table, first), new_data(world, table, second)]
+    act = act_of(world, w, "transaction")
     operations = (
-        AppendFiles(added=(files[0],), branch=w.branch),
-        UpdateProperties(updates={"last": key}),
-        AppendFiles(added=(files[1],), branch=w.branch, run_key=key),
+        AppendFiles(added=files[0], branch=w.branch),
+        UpdateProperties(updates={"last": world.name("several")}),
+        *((RewriteManifests(branch=w.branch),) if world.random.random() < 0.5 else ()),
+        AppendFiles(added=files[1], branch=w.branch),
     )
-    w.effect = lambda model: model | {*first, *second}
-    w.beside = lambda model: model | set(first)
-    world.twice(table, Transaction(operations=operations, run_key=key), files)
+    w.effect = lambda model: (*model, *first, *second)
+    w.beside = lambda model: model if holds(model, first) else (*model, *first)
+    world.commit(w, table, Transaction(operations=operations, run_key=act.key, branch=w.branch), act, [*files[0], *files[1]])
 
 
 def upsert(world: World, w: Writer) -> None:
-    region = world.random.choice(REGIONS)
-    known = world.models.get(w.branch, world.models[MAIN_BRANCH])
-    key = world.random.choice(sorted({i for r, i, _ in known if r == region}) or [7])
-    table = world.load()
-    row = (region, key, 1000 * (1 + world.made))
-    keys = world.settle(lambda: world.new_keys(table, [key], region), [])
-    if keys is None:
+    """Equality deletes in the table's spec, and rows that take the place of those they reach."""
+    table = world.load(w)
+    rows = replacing(world, w, table)
+    columns = world.random.choice([["id"], ["region", "id"], ["id", KIND]])
+    try:
+        keys = new_keys(world, table, rows, columns, table.metadata.default_spec_id)
+    except IcebergOpsError as e:
+        world.count("errors", type(e).__name__)
         return
-    new = world.new_data(table, [row])
-    operation = RowDelta(added_deletes=(keys,), added_data=(new,), isolation=None, run_key=new.file_path, branch=w.branch)
-    w.effect = lambda model: frozenset(r for r in model if r[:2] != (region, key)) | {row}
-    world.twice(table, operation, [keys, new])
+    new = new_data(world, table, rows)
+    act = act_of(world, w, "delta")
+    watched = world.of(table)
+    w.effect = lambda model: keys.replaced(watched, rows)
+    operation = RowDelta(
+        added_deletes=keys.files,
+        added_data=new,
+        isolation=None,
+        run_key=act.key,
+        branch=w.branch,
+        starting_snapshot_id=world.random.choice([None, head_id(table, w.branch)]),
+    )
+    world.commit(w, table, operation, act, [*keys.files, *new])
+
+
+def replacing(world: World, w: Writer, table: Table) -> list[Row]:
+    """New rows, some of them with the region, id and kind of rows that are there."""
+    rows = some_rows(world, table, world.random.randint(1, 2))
+    known = world.of(table).rows(w.branch)
+    version = 1000 * (1 + world.made)
+    taken = world.random.sample(known, min(len(known), len(rows)))
+    kind = table.schema.find(KIND)
+    for i, old in enumerate(taken):
+        held = None if kind is None or old.text is None else (kind.field_id, old.text)
+        rows[i] = Row(old.region, old.id, version + i, held)
+    return rows
+
+
+def head_id(table: Table, branch: str) -> int | None:
+    """The snapshot a commit to the branch builds on, as its caller sees it."""
+    metadata = table.metadata
+    head = metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
+    return None if head is None else head.snapshot_id
 
 
 def replace_partition(world: World, w: Writer) -> None:
     """A dynamic partition overwrite, or the same by filter: nobody's rows that it did not see may go with it."""
-    region, table = world.random.choice(REGIONS), world.load()
-    head = table.metadata.branch_head(w.branch)
-    if head is None:
+    table, region = world.load(w), world.random.choice(REGIONS)
+    head = head_id(table, w.branch)
+    watched = world.of(table)
+    if head not in watched.seen:
         return
-    before = {r for r in world.seen[head.snapshot_id].rows if r[0] == region}
-    rows = some_rows(world, region)
-    f = world.new_data(table, rows)
-    common: dict[str, Any] = {
-        "added": (f,), "starting_snapshot_id": head.snapshot_id, "run_key": f.file_path, "branch": w.branch
-    }  # fmt: skip
+    seen = watched.seen[head].rows
+    rows = some_rows(world, table, region=region)
+    files = new_data(world, table, rows)
+    act = act_of(world, w, "overwrite")
+    common: dict[str, Any] = {"added": files, "starting_snapshot_id": head, "run_key": act.key, "branch": w.branch}
     by_filter = world.random.random() < 0.5
     operation = OverwriteFiles(overwrite_filter=eq("region", region), **common) if by_filter else ReplacePartitions(**common)
 
     def effect(model: Model) -> Model:
-        assert {r for r in model if r[0] == region} == before, "rows that came, went or changed meanwhile were overwritten"
-        return frozenset(r for r in model if r[0] != region) | set(rows)
+        gone = (
+            [r for r in model if r.region == region]
+            if by_filter
+            else watched.in_partitions((f.spec_id, f.partition) for f in files)
+        )
+        assert holds(seen, gone), "rows that came or changed meanwhile were overwritten"
+        return (*minus(model, gone), *rows)
 
     w.effect = effect
-    world.twice(table, operation, [f])
+    world.commit(w, table, operation, act, files)
 
 
 def drop_partition(world: World, w: Writer) -> None:
     region = world.random.choice(REGIONS)
-    w.effect = lambda model: frozenset(r for r in model if r[0] != region)
-    world.twice(world.load(), DeleteFiles(filter=eq("region", region), run_key=world.name("drop"), branch=w.branch))
+    w.effect = lambda model: tuple(r for r in model if r.region != region)
+    act = act_of(world, w, "delete")
+    world.commit(w, world.load(w), DeleteFiles(filter=eq("region", region), run_key=act.key, branch=w.branch), act)
 
 
 def stage_and_publish(world: World, w: Writer) -> None:
-    """Write-audit-publish: a staged append or partition overwrite, which no branch shows until it is picked."""
-    region, table = world.random.choice(REGIONS), world.load()
-    rows = some_rows(world, region)
-    f = world.new_data(table, rows)
-    replaces, head = world.random.random() < 0.3, table.metadata.branch_head(w.branch)
+    """Write-audit-publish: a staged append or partition overwrite, which no branch shows until it is picked; some never are."""
+    table = world.load(w)
+    watched = world.of(table)
+    rows = some_rows(world, table)
+    files = new_data(world, table, rows)
+    head = head_id(table, w.branch)
+    replaces = world.random.random() < 0.3 and head is not None
+    act = act_of(world, w, "overwrite" if replaces else "append", staged=True)
+    wap_id = world.name("wap")
     common: dict[str, Any] = {
-        "added": (f,), "staged": True, "summary": {"wap.id": f.file_path}, "run_key": f.file_path, "branch": w.branch
+        "added": files, "staged": True, "summary": {"wap.id": wap_id}, "run_key": act.key, "branch": w.branch
     }  # fmt: skip
-    replaces = replaces and head is not None
-    if replaces and head is not None:
-        staged: Any = ReplacePartitions(starting_snapshot_id=head.snapshot_id, **common)
-    else:
-        staged = AppendFiles(**common)
-    before: set[Row] = set()
+    staged = ReplacePartitions(starting_snapshot_id=head, **common) if replaces else AppendFiles(**common)
+    seen: list[Row] = []
 
     def beside(model: Model) -> Model:
-        before.update(r for r in model if replaces and r[0] == region)
-        return (model - before) | set(rows)
+        seen.extend(watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else [])
+        return (*minus(model, seen), *rows)
 
     def effect(model: Model) -> Model:
-        gone = {r for r in model if replaces and r[0] == region}
-        assert gone <= before, "rows that came meanwhile were overwritten by a pick"
-        return (model - gone) | set(rows)
+        if (head := branch_heads(watched.metadata).get(w.branch)) in watched.seen:  # The branch is moved to the staged snapshot.
+            return watched.seen[head].rows
+        gone = watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else []
+        assert holds(seen, gone), "rows that came meanwhile were overwritten by a pick"
+        return (*minus(model, gone), *rows)
 
     w.beside = beside
-    if world.commit(table, staged, [f]) is None:
+    if world.commit(w, table, staged, act, files) is None or world.random.random() < 0.3:
         return
     w.effect = effect
-    world.twice(world.load(), CherryPick(wap_id=f.file_path, run_key=f"{f.file_path}/published", branch=w.branch))
+    publishing = act_of(world, w, "cherrypick_snapshot", of=act)
+    world.commit(w, world.load(w), CherryPick(wap_id=wap_id, run_key=publishing.key, branch=w.branch), publishing)
 
 
-KINDS: dict[str, tuple[int, Work]] = {
+def pick(world: World, w: Writer) -> None:
+    """Whatever snapshot there is, applied to the branch by its id: an append or a dynamic overwrite again, or a fast-forward."""
+    snapshots = world.of(world.load(w)).snapshots
+    if snapshots:
+        pick_that(world, w, world.random.choice(list(snapshots)))
+
+
+def pick_that(world: World, w: Writer, snapshot_id: int, key: str | None = None) -> None:
+    table = world.load(w)
+    watched = world.of(table)
+    picked = watched.snapshots.get(snapshot_id)
+    if picked is None:
+        return
+    parent = watched.seen.get(picked.get("parent-snapshot-id") or 0)
+    before = () if parent is None else normal(parent.rows, watched.kind_id)
+    after = [p.row for p in watched.places(picked)]
+    came, gone = minus(after, before), minus(before, after)
+
+    def effect(model: Model) -> Model:
+        if branch_heads(watched.metadata).get(w.branch) == snapshot_id:
+            return watched.seen[snapshot_id].rows
+        return (*minus(model, gone), *came)
+
+    w.effect = effect
+    act = act_of(world, w, "cherrypick_snapshot")
+    act.key = key or act.key
+    operation = CherryPick(snapshot_id=snapshot_id, run_key=act.key, branch=w.branch)
+    world.commit(w, table, operation, act)
+
+
+KINDS: dict[str, tuple[float, Work]] = {
     "append": (3, append),
     "several": (1, several),
-    "upsert": (4, upsert),
+    "upsert": (3, upsert),
     "replace partition": (1, replace_partition),
     "drop partition": (1, drop_partition),
     "stage and publish": (2, stage_and_publish),
+    "pick": (1, pick),
     **statements.KINDS,
     **maintenance.KINDS,
+    **refs.KINDS,
+    **evolution.KINDS,
+    **foreign.KINDS,
+    **imports.KINDS,
+    **naming.KINDS,
 }
 """Name -> (weight, work)."""
-BRANCHES = (MAIN_BRANCH, MAIN_BRANCH, MAIN_BRANCH, "audit")
+BRANCHES = (MAIN, MAIN, MAIN, "audit", "made on the fly")
+NEEDS: dict[str, Callable[[World], bool]] = {
+    **dict.fromkeys(evolution.OF_SPECS, lambda world: world.shape.evolves),
+    **dict.fromkeys(evolution.OF_COLUMNS, lambda world: world.shape.columns_come_back),
+    **dict.fromkeys(foreign.KINDS, lambda world: world.shape.foreign),
+    **dict.fromkeys(imports.KINDS, lambda world: world.shape.imports),
+    **dict.fromkeys(naming.KINDS, lambda world: world.shape.tables > 1),
+}
+"""Kinds that only some worlds have."""
 
 
-def begin(world: World, kind: str | None = None, branch: str | None = None) -> Writer:
-    kind = kind or world.random.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
+def kinds_in(world: World) -> dict[str, float]:
+    """The kinds of writers in this world, with their weights; what the world is about comes more often."""
+    return {
+        kind: 2 * weight if kind in NEEDS else weight
+        for kind, (weight, _) in KINDS.items()
+        if kind not in NEEDS or NEEDS[kind](world)
+    }
+
+
+def begin(world: World, kind: str | None = None, branch: str | None = None, name: str | None = None) -> Writer:
+    if kind is None:
+        weights = kinds_in(world)
+        kind = world.random.choices(list(weights), list(weights.values()))[0]
     writer = world.begin(kind, KINDS[kind][1])
+    writer.name = name or world.random.choice("ttt" + "tu"[: world.shape.tables])
+    table = world.table(writer)
     chosen = branch or world.random.choice(BRANCHES)
-    writer.branch = chosen if chosen in world.models or world.random.random() < 0.5 else MAIN_BRANCH
+    writer.branch = chosen if table is None or chosen in table.models or world.random.random() < 0.5 else MAIN
+    if world.shape.raises and world.random.random() < 0.4:
+        writer.meets = some_exception(world.random, world.met)
+    return writer
+
+
+def begin_again(world: World, first: Writer, work: Work) -> Writer:
+    """The same work once more, while its first run is still at it."""
+    writer = world.begin("the same again", work)
+    for name in ("name", "branch", "catalog", "effect", "beside", "keeps_ids", "becomes"):
+        setattr(writer, name, getattr(first, name))
     return writer

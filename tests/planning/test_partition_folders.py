@@ -1,0 +1,16 @@
+"""What folders say of a file's partition."""
+
+from __future__ import annotations
+
+from iceberg_ops.planning.partition_folders import check_spec, partition_of
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY, VOID
+from iceberg_ops.spec.types import STRING, NestedField
+
+
+def test_a_void_field_of_a_dropped_column_is_in_no_folder() -> None:
+    schema = Schema.of(NestedField(3, "region", STRING))
+    spec = PartitionSpec(1, (PartitionField((9,), 1000, VOID, "gone"), PartitionField((3,), 1001, IDENTITY, "region")))
+    check_spec(schema, spec)
+    assert partition_of("s3://lake/region=eu/a.parquet", (("region", "eu"),), schema, spec) == (None, "eu")

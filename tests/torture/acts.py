@@ -1,0 +1,103 @@
+"""What a writer is about to get committed, and whether what it is told about that is true.
+
+An act is one piece of work: its family (what kind of change it is), branch, stage and run key. Whoever does it again with the
+same key means the same work; work of another family, branch or stage under that key is other work, however it came by the key.
+From the outside three things must hold of each attempt: one that is reported as refused changed nothing, one that is reported as
+done is in the table (now, or since an earlier attempt at the same work), and one piece of work with a key is in the table once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from iceberg_ops.commit.operation import Committed
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.table.table import Table
+
+if TYPE_CHECKING:
+    from tests.torture.watched import Watched
+    from tests.torture.world import World
+
+Identity = tuple[str, str, str, str, bool]
+"""(table uuid, run key, family, branch, staged)."""
+ANY = 10**9
+
+
+@dataclass
+class Act:
+    """``family``: the operation's name, or the job's. ``most``: how many commits it may make. ``in_parts``: what is done of it
+    when it fails stays, by design."""
+
+    family: str
+    key: str | None = None
+    branch: str = "main"
+    staged: bool = False
+    most: int = 1
+    in_parts: bool = False
+    is_job: bool = False
+    changes: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    """Table and new snapshots of each change of a table's metadata that it made."""
+    in_doubt: bool = False
+    """An attempt ended without an answer."""
+
+    def is_other_work(self, than: Act) -> bool:
+        """Whether nobody may take it for ``than``, had they the same key. A job and an operation that it might consist of are too
+        much alike to tell."""
+        if (self.branch, self.staged) != (than.branch, than.staged):
+            return True
+        if self.family == than.family:
+            return False
+        return self.is_job == than.is_job or "append" in (self.family, than.family)
+
+    def identity(self, uuid: str) -> Identity | None:
+        return None if self.key is None else (uuid, self.key, self.family, self.branch, self.staged)
+
+
+class Acts:
+    """What was done under which key, as it was seen in the tables."""
+
+    def __init__(self) -> None:
+        self.done: dict[Identity, list[int]] = {}
+        """Snapshots, if any, by work."""
+        self.keys: list[Act] = []
+        """Acts that have a key, in the order in which they began."""
+
+    def __copy__(self) -> Acts:
+        found = Acts()
+        found.done, found.keys = {identity: list(snapshots) for identity, snapshots in self.done.items()}, list(self.keys)
+        return found
+
+    def landed(self, act: Act, table: Watched, snapshots: tuple[int, ...]) -> None:
+        """A change of ``act`` is in the table. What was staged and expired unpublished may be done again."""
+        assert act.key is not None or len(act.changes) < act.most, f"{act.family} on {act.branch} is in the table twice"
+        act.changes.append((table.uuid, snapshots))
+        if (identity := act.identity(table.uuid)) is not None:
+            known = self.done.setdefault(identity, [])
+            if act.staged:
+                known[:] = [i for i in known if i in table.snapshots or i in table.published]
+            assert len(known) < act.most, f"{act.family} under run key {act.key} on {act.branch} is in the table twice"
+            known += snapshots or (0,)
+
+    def check_done(self, world: World, act: Act, loads: Sequence[Table], result: Any) -> None:
+        """What is reported as done is. ``loads``: the tables that the attempt looked at."""
+        if isinstance(result, Committed):
+            ids = [] if result.snapshot is None else [result.snapshot.snapshot_id]
+            self._check(world, act, loads, result.already_committed, ids)
+        elif isinstance(result, ActionReport) and result.status in ("committed", "partially-committed", "already-committed"):
+            self._check(world, act, loads, result.status == "already-committed", result.snapshot_ids)
+
+    def _check(self, world: World, act: Act, loads: Sequence[Table], already: bool, snapshot_ids: list[int]) -> None:
+        uuid = loads[0].metadata.table_uuid
+        table = world.tables[uuid]
+        unseen = [i for i in snapshot_ids if i not in table.seen]
+        assert not unseen, f"{act.family} is reported as committed, and never was: {unseen}"
+        if not already:
+            return
+        identity = act.identity(uuid)
+        what = f"{act.family} on {act.branch}{' (staged)' if act.staged else ''} under run key {act.key}"
+        assert identity in self.done, f"{what} is reported as committed already, and never was"
+        if act.staged:
+            known = {*table.snapshots, *table.published, *(i for t in loads for i in t.metadata.snapshots_by_id)}
+            assert known & {*self.done[identity]}, f"{what} is reported as committed already, and its snapshot expired unpublished"

@@ -1,0 +1,184 @@
+"""The rules of this package as they were when they lost data: what a fix is switched off with (``switching``).
+
+Most faults had to get past two rules: the one that was mended, and the gate that now proves every deletion. So most switches take
+away both. Nothing here is used but to show that the torture finds the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from iceberg_ops.commit import ledger
+from iceberg_ops.commit.run_keys import RUN_KEY, entry_text, identity_of, publication_names
+from iceberg_ops.config.properties import LEDGER_PREFIX
+from iceberg_ops.deletion.expired import UnreachedFiles
+from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CorruptTableError
+from iceberg_ops.spec.content_files import FileContent
+from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.updates import RemoveProperties, SetProperties
+from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.table import Table
+
+Switch = Mapping[str, Callable[..., Any]]
+
+
+def nothing(_: Any, *args: Any, **more: Any) -> None:
+    """A check that finds nothing wrong."""
+
+
+# deletion
+
+
+def unproven(_: Any, candidates: Sequence[str], found: Any, identity: Any) -> tuple[list[str], list[Any]]:
+    """Callers are believed."""
+    return list(candidates), []
+
+
+def once_in_a_snapshot(_: Any, after: Table, gone: Sequence[Any], statistics: Iterable[str]) -> UnreachedFiles:
+    """A path was taken to be live at most once in a snapshot: of retained manifests only those were read that had not stood beside
+    the expired one."""
+    reader = ManifestLists(after.io)
+    retained = {m.manifest_path: m for s in after.metadata.snapshots for m in reader.of(s)}
+    listings = [{m.manifest_path: m for m in reader.still_there(s)} for s in gone]
+    candidates = {path: m for listed in listings for path, m in listed.items() if path not in retained}
+    content: dict[str, FileContent] = {}
+    for manifest in candidates.values():
+        try:
+            content |= dict(live_paths(after, manifest))
+        except CorruptTableError:
+            continue
+    for path, manifest in retained.items():
+        apart = {key for key, m in candidates.items() if m.content is manifest.content}
+        for listed in listings:
+            apart -= listed.keys() if path in listed else set()
+        for path_, _kind in live_paths(after, manifest) if apart else ():
+            content.pop(path_, None)
+    lists = {s.manifest_list for s in gone} - {s.manifest_list for s in after.metadata.snapshots}
+
+    def of(kind: FileContent) -> tuple[str, ...]:
+        return tuple(sorted(path for path, found in content.items() if found == kind))
+
+    return UnreachedFiles(
+        data=of(FileContent.DATA),
+        position_deletes=of(FileContent.POSITION_DELETES),
+        equality_deletes=of(FileContent.EQUALITY_DELETES),
+        manifests=tuple(sorted(candidates)),
+        manifest_lists=tuple(sorted(lists)),
+    )
+
+
+def whatever_has_the_name(original: Any, table: Table, reload: Callable[[], Table], *args: Any, **more: Any) -> Any:
+    """The table that has the name now was taken for the one that had it."""
+    now = reload()
+    return original(replace(table, metadata=now.metadata), reload, *args, **more)
+
+
+def as_it_is_spelled(_: Any, io: Any) -> Callable[[str], str]:
+    return lambda location: location
+
+
+def no_folders(_: Any, lease: Any, location: str, io: Any) -> bool:
+    """A lease covered files of marked names only."""
+    return any(mark in location for mark in lease.marks)
+
+
+def by_holder(original: Any, metadata: Any, lease: Any) -> str:
+    """A zombie and its retry had one lease file."""
+    return original(metadata, replace(lease, instance=""))  # type: ignore[no-any-return]
+
+
+# commits
+
+
+def the_error_itself(_: Any, loop: Any, error: BaseException) -> BaseException:
+    """An interrupt right after a swap was reported as an interrupt before it."""
+    return error
+
+
+def by_key_only(original: Any, loop: Any, table: Table) -> Any:
+    """A refusal was believed: no attempt looked whether an earlier swap of its own did happen after all."""
+    swapped, loop.swapped = loop.swapped, []
+    try:
+        return original(loop, table)
+    finally:
+        loop.swapped = swapped
+
+
+def refused_where_unknown(original: Any, *args: Any) -> bool:
+    """What could not be told was taken for a refusal."""
+    return bool(original(*args))
+
+
+def created_or_refused(_: Any, catalog: Any, location: str, data: bytes) -> None:
+    """An error of the store was a refusal, whether the version's file was there or not."""
+    try:
+        catalog.io.write(location, data, overwrite=False)
+    except FileExistsError:
+        raise CommitFailedError(f"{location} already exists") from None
+    except OSError as e:
+        raise CatalogUnavailableError(f"{location}: {e}") from e
+
+
+def as_far_as_it_is_logged(_: Any, catalog: Any, later: str, location: str, current: Any, metadata: Any) -> bool:
+    """A version that has fallen out of the current metadata log was taken for one that never was."""
+    newest = the_highest_version(None, catalog, later.rpartition("/")[0])
+    return location.rpartition("/")[2] in catalog.io.read(newest).decode()
+
+
+def the_highest_version(_: Any, catalog: Any, folder: str) -> str | None:
+    """A version whose file is lost was never missed."""
+    versions = catalog._versions(folder)
+    return f"{folder}/{versions[max(versions)][0]}" if versions else None
+
+
+def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
+    """A branch that was not there yet had no rows."""
+    return original(table, None, keys)
+
+
+# run keys
+
+
+def whoever_had_the_key(_: Any, snapshot: Any, run: Any) -> bool:
+    return snapshot.summary.get(RUN_KEY) == run.key  # type: ignore[no-any-return]
+
+
+def in_the_ledger_by_key(_: Any, run: Any) -> str:
+    return f"{LEDGER_PREFIX}{run.key}"
+
+
+def staged_counts_for_ever(_: Any, metadata: Any, gone: Iterable[int]) -> dict[str, str]:
+    """A staged snapshot that expired unpublished was work that is done."""
+    found: dict[str, str] = {}
+    for snapshot in (metadata.snapshots_by_id[i] for i in gone):
+        run = identity_of(snapshot)
+        if run is not None and not run.is_made_up:
+            found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
+        for name in publication_names(snapshot.summary, snapshot.summary.get("iceberg-ops.branch", "")):
+            found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
+    return found
+
+
+def the_latest_few(_: Any, self: Any, table: Table, entries: Mapping[str, str]) -> tuple[list[Any], str | None]:
+    """The ledger was a list of so many: keys of old snapshots, entered now, drove out what was entered a moment ago."""
+    known = {k: v for k, v in table.properties.items() if k.startswith(LEDGER_PREFIX)}
+    if not entries:
+        return [], None
+    latest = [*(k for k in known if k not in entries), *entries][-ledger.LEDGER_SIZE :]
+    gone = tuple(k for k in known if k not in latest)
+    updates: list[Any] = [SetProperties({k: v for k, v in entries.items() if k in latest})]
+    return [*updates, RemoveProperties(gone)] if gone else updates, None
+
+
+# metadata
+
+
+def only_what_snapshots_name(_: Any, table: Table, spec_ids: set[int], manifests: Iterable[ManifestFile]) -> set[int]:
+    """Equality deletes on dropped columns were forgotten when schemas were cleaned up."""
+    return set()
+
+
+UNPROVEN: Switch = {"deletion.references:without_referenced": unproven}
+BELIEVED: Switch = {**UNPROVEN, "commit.committer:_Loop._earlier_success": by_key_only}

@@ -1,0 +1,111 @@
+"""Which world a seed draws: format, catalog, storage, layout, properties, what may go wrong. Each part has a name that is counted.
+
+Most worlds have few oddities, so that what one of them breaks is not hidden by another that refuses the work first; every pair of
+oddities is drawn somewhere.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+SPELLINGS = ("plain", "//", "/./", "/../", "file:", "file:///", "file://localhost", "link")
+"""How a table's files, or its warehouse, are spelled. ``link``: through a symbolic link."""
+LAYOUTS = ("region", "none", "bucket", "kind", "truncate", "region and bucket")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """One world. ``store`` memory or disk; ``spelled`` its data path, ``aliases`` further spellings of the warehouse that some
+    writers are configured with (file-system catalog on disk)."""
+
+    version: int = 2
+    catalog: str = "pointer"
+    store: str = "memory"
+    layout: str = "region"
+    granularity: str = "partition"
+    spelled: str = "plain"
+    aliases: tuple[str, ...] = ()
+    tables: int = 1
+    evolves: bool = False
+    """Partition specs change."""
+    columns_come_back: bool = False
+    """``kind`` is dropped and added again."""
+    foreign: bool = False
+    """A writer of another engine, which validates nothing and works on the spec it began with."""
+    rolled: bool = False
+    """Manifests of hardly more than one entry."""
+    short_log: bool = False
+    """The metadata log holds one previous version, and older files are deleted."""
+    shared_keys: bool = False
+    """Run keys are used for more than one piece of work, or there is none."""
+    keyless: bool = False
+    """No work has a run key."""
+    short_ledger: bool = False
+    zombies: bool = False
+    """Jobs are started again while their first run is still at work, and time jumps past leases."""
+    imports: bool = False
+    raises: bool = False
+    """Exceptions at every kind of boundary."""
+
+    @property
+    def names(self) -> list[str]:
+        """What is drawn, for the count of it."""
+        found = [f"v{self.version}", f"catalog {self.catalog}", f"store {self.store}", f"layout {self.layout}"]
+        found.append(f"granularity {self.granularity}")
+        found += [f"data path {self.spelled}"] if self.store == "disk" else []
+        found += [f"warehouse {alias}" for alias in self.aliases]
+        found += ["two tables"] if self.tables > 1 else []
+        return found + [name.replace("_", " ") for name in _ODDITIES if getattr(self, name)]
+
+    @property
+    def ledger(self) -> int | None:
+        return 8 if self.short_ledger else None
+
+
+_ODDITIES: dict[str, float] = {
+    "evolves": 0.4,
+    "columns_come_back": 0.15,
+    "foreign": 0.3,
+    "rolled": 0.25,
+    "short_log": 0.2,
+    "shared_keys": 0.25,
+    "keyless": 0.1,
+    "short_ledger": 0.1,
+    "zombies": 0.15,
+    "imports": 0.2,
+    "raises": 0.5,
+}
+
+
+def draw(rng: random.Random) -> Shape:
+    more: dict[str, Any] = {name: rng.random() < share for name, share in _ODDITIES.items()}
+    catalog = rng.choice(["pointer", "filesystem"])
+    store = "disk" if rng.random() < 0.12 else "memory"
+    return Shape(
+        version=rng.choice([1, 2, 2, 3, 3, 3]),
+        catalog=catalog,
+        store=store,
+        layout=rng.choice(["region", "region", *LAYOUTS]),
+        granularity=rng.choice(["file", "partition"]),
+        spelled=rng.choice(SPELLINGS) if store == "disk" else "plain",
+        aliases=tuple(rng.sample(SPELLINGS[1:], 2)) if (store, catalog) == ("disk", "filesystem") else (),
+        tables=2 if catalog == "pointer" and rng.random() < 0.25 else 1,
+        **more,
+    )
+
+
+ALL_NAMES = frozenset(
+    [
+        *(f"v{v}" for v in (1, 2, 3)),
+        *(f"catalog {c}" for c in ("pointer", "filesystem")),
+        *(f"store {s}" for s in ("memory", "disk")),
+        *(f"layout {x}" for x in LAYOUTS),
+        *(f"granularity {g}" for g in ("file", "partition")),
+        *(f"data path {s}" for s in SPELLINGS),
+        *(f"warehouse {s}" for s in SPELLINGS[1:]),
+        "two tables",
+        *(name.replace("_", " ") for name in _ODDITIES),
+    ]
+)

@@ -1,0 +1,153 @@
+"""What may happen to a writer at a boundary, and the boundaries of the committer that are no I/O.
+
+An exception is raised where a call is about to take effect or has taken it, and the process goes on: its handlers run, its caller
+tries again or turns to something else. ``lost answer`` is the unavailable store whose call took effect. Beside I/O, a committer
+calls out to its operation, its catalog, its clock and its sleep: an exception there comes from code that it does not know."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import pkgutil
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import iceberg_ops.commit
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
+from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.errors import CatalogUnavailableError
+from tests.torture.stepping import AFTER_EFFECT, Writer, call_out, running
+
+EXCEPTIONS: dict[str, Callable[[], BaseException]] = {
+    "interrupt": lambda: KeyboardInterrupt("injected"),
+    "out of memory": lambda: MemoryError("injected"),
+    "I/O error": lambda: OSError(errno.EIO, os.strerror(errno.EIO), "injected"),
+    "time-out": lambda: TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), "injected"),
+    "unavailable": lambda: CatalogUnavailableError("injected"),
+    "too deep": lambda: RecursionError("injected"),
+    "bug": lambda: RuntimeError("injected"),
+}
+LOST_ANSWER = "lost answer"
+"""``unavailable`` after the call took effect, as it is counted."""
+KILLED = "killed"
+CALLS = {"prepare": "prepared", "validate": "validated", "stage": "staged"}
+"""Calls out to an operation, and the boundaries after them."""
+BOUNDARIES = frozenset(
+    {"read", "write", "delete", "pointer", "swap", "sleep", "clock", *CALLS, *AFTER_EFFECT},
+)
+"""Where something may happen: before an I/O step or a call out of the committer, and after what has an effect."""
+
+
+def _nobody(kind: str, boundary: str) -> None:
+    return None
+
+
+@dataclass
+class Exceptions:
+    """Raises ``kind`` at the ``at``-th boundary from now on, or of those named ``where``; ``told`` hears of it."""
+
+    kind: str
+    at: int
+    told: Callable[[str, str], None] = _nobody
+    then: Exceptions | None = None
+    """What comes after it."""
+    where: str | None = None
+
+    def __call__(self, writer: Writer, boundary: str) -> None:
+        if self.where not in (None, boundary):
+            return
+        self.at -= 1
+        if self.at >= 0:
+            return
+        writer.meets = self.then
+        error = EXCEPTIONS[self.kind]()
+        writer.raised.append(error)
+        lost = self.kind == "unavailable" and boundary in AFTER_EFFECT
+        self.told(LOST_ANSWER if lost else self.kind, boundary)
+        raise error
+
+
+def some_exception(rng: random.Random, told: Callable[[str, str], None]) -> Exceptions:
+    """Early boundaries and late ones are met alike often, and so are rare ones and frequent ones: most are reads, and what counts
+    is near a swap. One seldom comes alone."""
+    then = Exceptions(rng.choice(list(EXCEPTIONS)), rng.randint(0, 8), told) if rng.random() < 0.4 else None
+    if rng.random() < 0.6:
+        return Exceptions(
+            rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 2.5)) - 1, told, then, rng.choice(sorted(BOUNDARIES))
+        )
+    return Exceptions(rng.choice(list(EXCEPTIONS)), int(2 ** rng.uniform(0, 7.5)), told, then)
+
+
+def comes_from(error: BaseException | None, raised: list[BaseException]) -> bool:
+    """Whether what ended a work is, or says that it was caused by, something that was raised on purpose."""
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        found = waiting.pop()
+        if found is None or id(found) in seen:
+            continue
+        if any(found is e for e in raised):
+            return True
+        seen.add(id(found))
+        waiting += [found.__cause__, found.__context__]
+    return False
+
+
+_TIMED: tuple[Any, ...] = (commit, evaluate_until_committed, wait_for_a_quiet_moment)
+
+
+@contextmanager
+def calls_out() -> Iterator[None]:
+    """Within: calls to operations, clock and sleep of the committer are boundaries."""
+    replaced = [(kind, name, kind.__dict__[name]) for kind in _operations() for name in CALLS if name in kind.__dict__]
+    defaults = [(f.__kwdefaults__ or {}, dict(f.__kwdefaults__ or {})) for f in _TIMED]
+    try:
+        for kind, name, method in replaced:
+            setattr(kind, name, _called_out(name, method))
+        for known, _ in defaults:
+            known.update({k: v for k, v in (("sleep", _sleep), ("clock", _clock)) if k in known})
+        yield
+    finally:
+        for kind, name, method in replaced:
+            setattr(kind, name, method)
+        for known, before in defaults:
+            known.clear()
+            known.update(before)
+
+
+def _operations() -> list[type]:
+    if not _OPERATIONS:
+        for module in pkgutil.iter_modules(iceberg_ops.commit.__path__):
+            for found in vars(importlib.import_module(f"{iceberg_ops.commit.__name__}.{module.name}")).values():
+                if isinstance(found, type) and not getattr(found, "_is_protocol", False) and hasattr(found, "branch"):
+                    _OPERATIONS[found] = None
+    return list(_OPERATIONS)
+
+
+_OPERATIONS: dict[type, None] = {}
+
+
+def _called_out(name: str, method: Any) -> Any:
+    def call(self: Any, *args: Any, **more: Any) -> Any:
+        call_out(name)
+        found = method(self, *args, **more)
+        call_out(CALLS[name])
+        return found
+
+    return call
+
+
+def _sleep(_: float) -> None:
+    call_out("sleep")
+
+
+def _clock() -> float:
+    call_out("clock")
+    writer = running()
+    return time.monotonic() if writer is None else writer.now() / 1000

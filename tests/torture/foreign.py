@@ -1,0 +1,123 @@
+"""A writer of another engine: it validates nothing, and goes on in the partition spec and schema it began with, as a streaming
+upsert does that nobody restarted after the table was evolved.
+
+It writes manifests and lists with the table floor's encoders, takes over the parent's manifests as they are, and swaps; refused, it
+does so again on the new head. What its equality deletes reach is the spec's to say: files of their spec and partition.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+
+from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
+from iceberg_ops.spec.snapshots import Snapshot, SnapshotRef
+from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef
+from iceberg_ops.table.manifests import ManifestWriter, manifests_of, write_manifest_list
+from iceberg_ops.table.table import Table
+from tests.torture.acts import Act
+from tests.torture.making import new_data, new_keys, some_rows
+from tests.torture.rows import KIND, Row
+from tests.torture.stepping import Writer
+from tests.torture.watched import MAIN
+from tests.torture.world import World
+
+MOST_SWAPS = 6
+
+
+def begun_with(world: World, w: Writer) -> Table:
+    """The table as the other engine's job loaded it, which now and then is started anew."""
+    table = world.load(w)
+    uuid = table.metadata.table_uuid
+    if uuid not in world.foreign or world.random.random() < 0.15:
+        world.foreign[uuid] = table
+    return world.foreign[uuid]
+
+
+def foreign_append(world: World, w: Writer) -> None:
+    w.branch = MAIN
+    old = begun_with(world, w)
+    rows = some_rows(world, old)
+    w.effect = lambda model: (*model, *rows)
+    _commit(world, w, old, new_data(world, old, rows))
+
+
+def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = ()) -> None:
+    w.branch = MAIN
+    old = begun_with(world, w)
+    if old.metadata.format_version < 2:
+        return
+    watched = world.of(old)
+    rows = some_rows(world, old, 2)
+    known = watched.rows(MAIN)
+    kind = old.schema.find(KIND)
+    for i, there in enumerate(world.random.sample(known, min(len(known), 2))):
+        held = None if kind is None or there.text is None else (kind.field_id, there.text)
+        rows[i] = Row(there.region, there.id, 1000 * (1 + world.made) + i, held)
+    columns = columns or world.random.choice([["id"], ["region", "id"], ["id", KIND]])
+    keys = new_keys(world, old, rows, columns, old.metadata.default_spec_id)
+    w.effect = lambda model: keys.replaced(watched, rows)
+    _commit(world, w, old, new_data(world, old, rows), keys.files)
+
+
+def _commit(world: World, w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[DataFile] = ()) -> None:
+    act = Act("foreign")
+    world.attempt(w, act, lambda: _swap(w, old, data, deletes), planned=old)
+
+
+def _swap(w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[DataFile]) -> None:
+    for attempt in range(MOST_SWAPS):
+        now = w.catalog.load_table(old.identifier[1:])
+        known = now.metadata.specs_by_id.keys() | {None}
+        if now.metadata.table_uuid != old.metadata.table_uuid or old.metadata.default_spec_id not in known:
+            return
+        try:
+            _swap_once(w, now, data, deletes, attempt)
+        except CommitFailedError:
+            continue
+        except IcebergOpsError as e:
+            raise CommitStateUnknownError(f"{e}") from e
+        return
+
+
+def _swap_once(w: Writer, now: Table, data: Sequence[DataFile], deletes: Sequence[DataFile], attempt: int) -> None:
+    metadata, io = now.metadata, now.io
+    w.committing_since = w.committing_since or w.started
+    snapshot_id, parent = secrets.randbits(62) + 1, metadata.current_snapshot
+    new: list[ManifestFile] = []
+    for content, files in ((ManifestContent.DATA, data), (ManifestContent.DELETES, deletes)):
+        if files:
+            writer = ManifestWriter(metadata, io, spec_id=files[0].spec_id, content=content, snapshot_id=snapshot_id)
+            for f in files:
+                writer.add(f)
+            new += writer.close()
+    number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
+    written = write_manifest_list(
+        metadata, io, [*new, *manifests_of(now, parent)],
+        snapshot_id=snapshot_id, parent_snapshot_id=None if parent is None else parent.snapshot_id, sequence_number=number,
+        attempt=attempt,
+    )  # fmt: skip
+    first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
+    snapshot = Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=None if parent is None else parent.snapshot_id,
+        sequence_number=number,
+        timestamp_ms=metadata.last_updated_ms,
+        manifest_list=written.location,
+        summary={"operation": "overwrite" if deletes else "append", "engine-name": "other"},
+        schema_id=metadata.current_schema_id,
+        first_row_id=first_row_id,
+        added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
+    )
+    head = None if parent is None else parent.snapshot_id
+    requirements = (AssertTableUUID(metadata.table_uuid), AssertRefSnapshotId(MAIN, head))
+    w.catalog.commit_table(now, requirements, (AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(snapshot_id=snapshot_id))))
+
+
+KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
+    "foreign append": (2, foreign_append),
+    "foreign upsert": (5, foreign_upsert),
+}

@@ -1,0 +1,154 @@
+"""The world's tables and files: a schema of (id, data, region, kind) in some layout, and files as engines write them.
+
+Everything is a real file, written by the package's writers; that what is in them is right is not asked of these (``reading``
+judges)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.data.conform import conform
+from iceberg_ops.data.delete_files import write_equality_deletes
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter, split_by_partition
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY, Transform
+from iceberg_ops.spec.types import LONG, STRING, NestedField
+from iceberg_ops.table.table import Table
+from tests.torture.reading import Place, is_unpartitioned, spec_of, values_at
+from tests.torture.rows import KIND, KINDS, REGIONS, Model, Row
+
+if TYPE_CHECKING:
+    from tests.torture.watched import Watched
+    from tests.torture.world import World
+
+SCHEMA = Schema.of(
+    NestedField(1, "id", LONG, True), NestedField(2, "data", STRING), NestedField(3, "region", STRING), NestedField(4, KIND, STRING)
+)
+BUCKET, TRUNCATE = Transform("bucket", 2), Transform("truncate", 1)
+PARTITIONS: dict[str, list[tuple[int, Transform, str]]] = {
+    "none": [],
+    "region": [(3, IDENTITY, "region")],
+    "bucket": [(1, BUCKET, "id_bucket_2")],
+    "kind": [(4, IDENTITY, KIND)],
+    "truncate": [(4, TRUNCATE, "kind_trunc_1")],
+    "region and bucket": [(3, IDENTITY, "region"), (1, BUCKET, "id_bucket_2")],
+}
+"""Layout -> (source, transform, name) of each partition field."""
+
+
+def make_world_table(world: World, name: str) -> None:
+    shape, storage = world.shape, world.storage
+    fields = [PartitionField((source,), 1000 + i, t, n) for i, (source, t, n) in enumerate(PARTITIONS[shape.layout])]
+    location = f"{world.catalogs[0]._warehouse}/ns/{name}"
+    properties = {
+        "format-version": str(shape.version),
+        "commit.manifest.min-count-to-merge": "3",
+        "commit.status-check.min-wait-ms": "0",
+        "commit.retry.total-timeout-ms": "400000",
+        "write.delete.granularity": shape.granularity,
+    }
+    if shape.store == "disk" and shape.spelled != "plain":
+        properties["write.data.path"] = storage.spell(f"{storage.warehouse}/ns/{name}/data", shape.spelled)
+    if shape.rolled:
+        properties["commit.manifest.target-size-bytes"] = "1"
+    if shape.short_log:
+        properties |= {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    world.catalogs[0].create_table(
+        ("ns", name), SCHEMA, spec=PartitionSpec(0, tuple(fields)), location=location, properties=properties
+    )
+
+
+# rows
+
+
+def some_rows(world: World, table: Table, count: int | None = None, region: str | None = None) -> list[Row]:
+    """New rows for ``table`` as its writer sees it, of one region or of several."""
+    world.made += 1
+    kind = table.schema.find(KIND)
+    found = []
+    for i in range(count or world.random.randint(1, 4)):
+        text = world.random.choice(KINDS)
+        held = None if kind is None or text is None else (kind.field_id, text)
+        found.append(Row(region or world.random.choice(REGIONS), world.made * 10 + i, 0, held))
+    return found
+
+
+def batch_of(rows: Iterable[Row], *, kind: bool) -> pa.RecordBatch:
+    columns = {
+        "id": pa.array([r.id for r in rows], pa.int64()),
+        "data": pa.array([str(r.version) for r in rows]),
+        "region": pa.array([r.region for r in rows], pa.string()),
+    }
+    if kind:
+        columns[KIND] = pa.array([r.text for r in rows], pa.string())
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def has_kind(table: Table) -> bool:
+    return table.schema.find(KIND) is not None
+
+
+def new_data(world: World, table: Table, rows: Sequence[Row], spec_id: int | None = None) -> tuple[DataFile, ...]:
+    """A data file per partition, in the table's spec or an older one."""
+    context = WriteContext.for_table(table.metadata, spec_id=spec_id)
+    writer = PartitionedWriter(context, world.stepped, operation_id=world.name("rows"), task_id="00000", fanout=True)
+    writer.write(batch_of(rows, kind=has_kind(table)))
+    return tuple(writer.close())
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Equality deletes, and which rows they reach: those of their keys in files of their spec and partition, or everywhere where
+    the spec has no partition field."""
+
+    files: tuple[DataFile, ...]
+    field_ids: tuple[int, ...]
+    keys: frozenset[tuple[Any, ...]]
+
+    def replaced(self, table: Watched, new: Sequence[Row]) -> Model:
+        """The rows of the parent of what is being looked at that they do not reach, and the new ones."""
+        left = [p.row for p in table.before if not self._reach(table, p)]
+        return (*left, *new)
+
+    def _reach(self, table: Watched, place: Place) -> bool:
+        where = {(f.spec_id, f.partition) for f in self.files}
+        everywhere = any(is_unpartitioned(spec_of(table.metadata, spec_id)) for spec_id, _ in where)
+        if not everywhere and (place.file.spec_id, place.file.partition) not in where:
+            return False
+        return values_at(table.world.files, table.metadata, place, self.field_ids) in self.keys
+
+
+def new_keys(world: World, table: Table, rows: Sequence[Row], columns: Sequence[str], spec_id: int) -> Keys:
+    """Equality deletes of the rows' keys, in one spec. Raises UnsupportedError for a v1 table."""
+    fields = [f for name in columns if (f := table.schema.find(name)) is not None]
+    ids = tuple(f.field_id for f in fields)
+    context = WriteContext.for_table(table.metadata, spec_id=spec_id)
+    batch, name = conform(batch_of(rows, kind=has_kind(table)), context.schema), world.name("keys")
+    files: list[DataFile] = []
+    for number, (partition, part) in enumerate(split_by_partition(batch, context)):
+        files += write_equality_deletes(
+            world.stepped, context, ids, [part], partition=partition, operation_id=name, task_id=f"{number:05d}"
+        )
+    return Keys(tuple(files), ids, frozenset(key_of(row, [f.name for f in fields]) for row in rows))
+
+
+def parquet_of(rows: Sequence[Row], *, kind: bool = False, columns: Sequence[str] | None = None) -> bytes:
+    """A file as others write it: without field ids."""
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_batches([batch_of(rows, kind=kind)])
+    pq.write_table(table if columns is None else table.select(list(columns)), sink)
+    return bytes(sink.getvalue())
+
+
+def key_of(row: Row, columns: Sequence[str]) -> tuple[Any, ...]:
+    """The row's values of those columns."""
+    values = {"id": row.id, "region": row.region, KIND: row.text}
+    return tuple(values[name] for name in columns)

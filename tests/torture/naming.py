@@ -1,0 +1,33 @@
+"""Writers that change which table has which name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from iceberg_ops.errors import BadInputError, RetryableError
+from tests.torture.stepping import Writer
+from tests.torture.world import World
+
+
+def swap_names(world: World, w: Writer) -> None:
+    """Three renames, as users publish a rebuilt table; others may do the same meanwhile, or it may end half way."""
+    for old, new in (("t", "swapped"), ("u", "t"), ("swapped", "u")):
+        rename(world, w, old, new)
+
+
+def rename_and_back(world: World, w: Writer) -> None:
+    for old, new in ((w.name, "elsewhere"), ("elsewhere", w.name)):
+        rename(world, w, old, new)
+
+
+def rename(world: World, w: Writer, old: str, new: str) -> None:
+    try:
+        w.catalog.rename_table(("ns", old), ("ns", new))
+    except (BadInputError, RetryableError) as e:
+        world.count("errors", type(e).__name__)
+
+
+KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
+    "swap names": (2, swap_names),
+    "rename and back": (1, rename_and_back),
+}

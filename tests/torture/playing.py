@@ -1,0 +1,152 @@
+"""A seed played from the first table to the last clean-up."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.table.integrity import IntegrityCheck
+from iceberg_ops.table.manifests import CACHE
+from iceberg_ops.table.reachable import reachable_files
+from iceberg_ops.table.table import Table
+from tests.torture import naming
+from tests.torture.acts import Act
+from tests.torture.drawing import Shape, draw
+from tests.torture.rows import KIND, Row, difference
+from tests.torture.stepping import Writer
+from tests.torture.watched import MAIN, Watched
+from tests.torture.world import World
+from tests.torture.writers import NEEDS, begin, begin_again
+
+FOUR_DAYS_MS = 4 * 24 * 3_600_000
+PAST_LEASES_MS = 3 * 3_600_000
+LAST_JOBS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("expire_snapshots", {"older-than": "1h", "retain-last": "1"}),
+    ("remove_orphan_files", {}),
+)
+FIRST = ("append", "append", "upsert", "delete", "branch or tag")
+
+
+def play(seed: int, shape: Shape | None = None, *, tells: bool = False) -> World:
+    """``tells``: the story of a failure is printed."""
+    rng = random.Random(seed)
+    world = World(rng, draw(rng) if shape is None else shape)
+    with world.laws():
+        try:
+            set_up(world)
+            run(world)
+            check_all(world)
+            clean_up(world)
+            check_all(world)
+            check_as_package(world)
+        except BaseException:
+            if tells:
+                print(shape or world.shape, *world.story, sep="\n")
+            raise
+    return world
+
+
+def set_up(world: World) -> None:
+    """Some rows in each table, and some of what its world is about, before anything happens at once."""
+    for number in range(world.shape.tables):
+        odd = [k for k, is_here in NEEDS.items() if k not in naming.KINDS and is_here(world)]
+        later = [*world.random.choices(FIRST, k=3), *world.random.choices(odd, k=world.random.choice([0, 1, 2, 3]) if odd else 0)]
+        world.random.shuffle(later)
+        for kind in ("append", "append", *later):
+            first = begin(world, kind, MAIN, "tu"[number])
+            first.meets = None
+            world.finish(first)
+
+
+def run(world: World) -> None:
+    rng = world.random
+    left, most = rng.randint(5, 11), rng.randint(2, 6)
+    while left or world.active or world.again:
+        while world.again:
+            begin_again(world, *world.again.pop())
+        while left and len(world.active) < most:
+            begin(world)
+            left -= 1
+        writer = rng.choice(world.active)
+        dice = rng.random()
+        if dice < 0.004:
+            world.kill(writer)
+            continue
+        if dice > 0.997 and world.shape.zombies and not any(w.kind == "orphans" for w in world.active):
+            world.clock.ms += PAST_LEASES_MS
+            world.count("events", "time past all leases")
+        for _ in range(rng.choice([1, 1, 2, 5, 20])):
+            if not writer.ended:
+                world.step(writer)
+
+
+# at the end
+
+
+def check_all(world: World, *, from_storage: bool = True) -> None:
+    """Every retained snapshot of every table shows its rows, and all files that readers need are there. Not ``from_storage``:
+    what is known of files that never change is believed."""
+    if from_storage:
+        world.files.forget()
+    for table in world.tables.values():
+        missing = [f for f in table.needed if not world.storage.io.exists(f)]
+        assert not missing, f"files that readers of retained snapshots need are gone: {missing}"
+        table.reread()
+
+
+def check_as_package(world: World) -> None:
+    """The package reads the same, and its own check finds every file."""
+    CACHE.clear()
+    for table in world.tables.values():
+        try:
+            _read_by_package(load(world, table), table)
+        except IcebergOpsError as e:
+            raise AssertionError(f"the package can not read the table: {e!r}") from e
+
+
+def _read_by_package(loaded: Table, table: Watched) -> None:
+    for branch, model in table.models.items():
+        if loaded.metadata.branch_head(branch) is not None:
+            kind = loaded.schema.find(KIND)
+            columns = ["region", "id", "data", *([] if kind is None else [KIND])]
+            found = scan_table(loaded, Scan(ref=None if branch == MAIN else branch), columns=columns).to_pydict()
+            kinds = [None] * len(found["id"]) if kind is None else [None if t is None else (kind.field_id, t) for t in found[KIND]]
+            rows = [Row(*r) for r in zip(found["region"], found["id"], map(int, found["data"]), kinds, strict=True)]
+            assert not (wrong := difference(model, rows)), f"{branch} as the package scans it: {wrong}"
+    broken = [
+        f for f in IntegrityCheck(loaded).findings() if f.severity == "error" and not (table.doubled and f.rule == "live-once")
+    ]
+    assert not broken, f"the package's own check: {broken}"
+
+
+def load(world: World, table: Watched) -> Table:
+    """As the package reads it, without steps."""
+    (name,) = (name for name, location in world.pointers.items() if location == table.location)
+    return world.catalogs[0].load_table(("ns", name))  # type: ignore[no-any-return]
+
+
+def clean_up(world: World) -> None:
+    """One expiry and one run for orphans of each table, long after all writers ended: what is left is needed, or was reported."""
+    world.leased.clear()
+    for table in list(world.tables.values()):
+        name = load(world, table).identifier[-1]
+        reports: list[ActionReport] = []
+        for job, options in LAST_JOBS:
+            world.clock.ms += FOUR_DAYS_MS
+            act = Act(job, most=2, in_parts=True)
+            last = world.begin(f"the last {job}", partial(_last, act=act, options=options, reports=reports))
+            last.name = name
+            world.finish(last)
+        kept = {world.storage.identity(f.file_path) for report in reports for f in (*report.skipped, *report.failures)}
+        loaded, identity = load(world, table), world.storage.identity
+        known = {identity(f) for f in (*reachable_files(loaded), f"{loaded.location}/metadata/version-hint.text")}
+        left = [f for f in map(identity, world.storage.below(loaded.location)) if f not in known | kept]
+        assert not left, f"files that belong to nothing, and were not reported: {left}"
+
+
+def _last(world: World, w: Writer, *, act: Act, options: dict[str, str], reports: list[ActionReport]) -> None:
+    reports.append(world.attempt(w, act, lambda: world.run(w, act.family, options)))

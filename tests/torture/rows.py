@@ -1,0 +1,81 @@
+"""Rows of the torture world, and models of what a branch should have.
+
+A row is (region, id, version, kind). ``kind`` stands for whatever column comes and goes: its value belongs to one field id, so
+that a column that is dropped and added again under its name reads as null in rows written before. A model is every row of a
+branch, in no order, and holds a row twice where a file is live twice (an import that was told not to look for duplicates)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+KIND = "kind"
+REGIONS = ("eu", "us")
+KINDS = (None, "", "a", "b", "a/b", "%2F", "ünï ☃", " ", "x=y", "..", "a'b")
+"""Values of ``kind``: those that paths, folders and SQL have to escape among them."""
+
+
+class Row(NamedTuple):
+    region: str | None
+    id: int
+    version: int
+    kind: tuple[int, str] | None = None
+    """(field id of the column, value), None: null."""
+
+    @property
+    def key(self) -> tuple[str | None, int]:
+        return self.region, self.id
+
+    @property
+    def text(self) -> str | None:
+        """The value of ``kind``."""
+        return None if self.kind is None else self.kind[1]
+
+
+Model = tuple[Row, ...]
+Effect = Callable[[Model], Model]
+
+
+def without(model: Iterable[Row], gone: Iterable[Row]) -> Model:
+    """All but the rows of the same region, id and version."""
+    taken = {row[:3] for row in gone}
+    return tuple(row for row in model if row[:3] not in taken)
+
+
+def minus(model: Iterable[Row], gone: Iterable[Row]) -> Model:
+    """All but those very rows, each as often as it is given: of rows that are there twice, one stays if one goes. A row may have
+    lost its kind meanwhile."""
+    exactly = Counter(gone)
+    rest: list[Row] = []
+    for row in model:
+        if exactly[row]:
+            exactly[row] -= 1
+        else:
+            rest.append(row)
+    changed = Counter(row[:3] for row in exactly.elements())
+    found: list[Row] = []
+    for row in rest:
+        if changed[row[:3]]:
+            changed[row[:3]] -= 1
+        else:
+            found.append(row)
+    return tuple(found)
+
+
+def holds(model: Iterable[Row], rows: Iterable[Row]) -> bool:
+    """Whether each row is there, whatever its kind has become."""
+    return {row[:3] for row in rows} <= {row[:3] for row in model}
+
+
+def normal(model: Iterable[Row], kind_id: int | None) -> Model:
+    """As rows are read where ``kind`` has that field id (None: there is no such column)."""
+    return tuple(row if row.kind is None or row.kind[0] == kind_id else row._replace(kind=None) for row in model)
+
+
+def difference(wanted: Sequence[Row], found: Sequence[Row]) -> str:
+    """What is wrong, or nothing."""
+    if len(wanted) == len(found) and Counter(wanted) == Counter(found):
+        return ""
+    lost, surplus = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+    return f"lost {sorted(lost.elements(), key=str)}, surplus {sorted(surplus.elements(), key=str)}"

@@ -1,0 +1,78 @@
+"""Which oddities of real tables the tables of a world have shown, to be counted: a world that may have one need not get it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.torture.reading import DATA, EQUALITY, Layout, Metadata
+from tests.torture.rows import KIND
+
+SIGHTS = frozenset(
+    {
+        "a file is live twice",
+        "a Puffin file with several vectors",
+        "a column name again",
+        "a partition field name again",
+        "a partition field whose source is dropped",
+        "a picked snapshot",
+        "a snapshot of no branch",
+        "a tag",
+        "a void partition field",
+        "another branch than main",
+        "an equality delete of an older spec",
+        "data of several specs",
+        "delete manifests rolled",
+        "upgraded with others at work",
+    }
+)
+
+
+def of_metadata(metadata: Metadata) -> Iterator[str]:
+    """What a table's metadata shows."""
+    fields = [f for spec in metadata["partition-specs"] for f in spec["fields"]]
+    columns = [f for schema in metadata["schemas"] for f in schema["fields"]]
+    current = {f["id"] for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"] for f in s["fields"]}
+    if any(f["transform"] == "void" for f in fields):
+        yield "a void partition field"
+    if any(f["source-id"] not in current for f in fields if f["transform"] != "void"):
+        yield "a partition field whose source is dropped"
+    if _comes_again([{f["name"] for f in spec["fields"] if f["transform"] != "void"} for spec in metadata["partition-specs"]]):
+        yield "a partition field name again"
+    if len({f["id"] for f in columns if f["name"] == KIND}) > 1:
+        yield "a column name again"
+    kinds = {ref["type"] for name, ref in metadata.get("refs", {}).items() if name != "main"}
+    yield from (name for kind, name in (("tag", "a tag"), ("branch", "another branch than main")) if kind in kinds)
+
+
+def of_snapshot(metadata: Metadata, snapshot: Mapping[str, Any], layout: Layout, manifests: list[dict[str, Any]]) -> Iterator[str]:
+    """What a new snapshot shows, with its manifest list."""
+    vectors = Counter(f.path for f in layout.live if f.is_vector)
+    if any(n > 1 for n in vectors.values()):
+        yield "a Puffin file with several vectors"
+    data = [f for f in layout.live if f.content == DATA]
+    if len({f.path for f in data}) < len(data):
+        yield "a file is live twice"
+    if len({f.spec_id for f in data}) > 1:
+        yield "data of several specs"
+    if any(f.spec_id < metadata["default-spec-id"] for f in layout.live if f.content == EQUALITY):
+        yield "an equality delete of an older spec"
+    if sum(m.get("content") == 1 and m["added_snapshot_id"] == snapshot["snapshot-id"] for m in manifests) > 1:
+        yield "delete manifests rolled"
+    if "source-snapshot-id" in snapshot.get("summary", {}):
+        yield "a picked snapshot"
+    if "wap.id" in snapshot.get("summary", {}):
+        yield "a snapshot of no branch"
+
+
+def _comes_again(names: list[set[str]]) -> bool:
+    """Whether a name was there, was gone, and is there again."""
+    gone: set[str] = set()
+    known: set[str] = set()
+    for now in names:
+        if gone & now:
+            return True
+        known |= now
+        gone = known - now
+    return False

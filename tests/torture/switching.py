@@ -1,0 +1,53 @@
+"""Takes a fix out of the package while it is running: a function does what another one says.
+
+A function is replaced by its code, not by its name, so that every module that has imported it calls the replacement too. The
+replacement gets the function as it is as its first argument.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import FunctionType
+from typing import Any
+
+Replacement = Callable[..., Any]
+
+
+@contextmanager
+def replaced(functions: Mapping[str, Replacement]) -> Iterator[None]:
+    """``functions``: ``module:qualified name`` below ``iceberg_ops`` -> what is called instead of it, with it."""
+    with ExitStack() as stack:
+        for name, replacement in functions.items():
+            stack.enter_context(_replaced(_function(name), replacement))
+        yield
+
+
+def _function(name: str) -> FunctionType:
+    module, _, qualified = name.partition(":")
+    found: Any = importlib.import_module(f"iceberg_ops.{module}")
+    for part in qualified.split("."):
+        found = vars(found)[part]
+    found = found.fget if isinstance(found, property) else found
+    assert isinstance(found, FunctionType), f"{name} is no function"
+    assert not found.__code__.co_freevars, f"{name} has variables of a function around it"
+    return found
+
+
+@contextmanager
+def _replaced(function: FunctionType, replacement: Replacement) -> Iterator[None]:
+    code, name = function.__code__, f"_replacement_{id(function)}"
+    original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__)
+    original.__kwdefaults__ = function.__kwdefaults__
+    function.__globals__[name] = lambda *args, **more: replacement(original, *args, **more)
+    try:
+        function.__code__ = _call.__code__.replace(co_names=(name,), co_name=function.__name__)
+        yield
+    finally:
+        function.__code__ = code
+        del function.__globals__[name]
+
+
+def _call(*args: Any, **more: Any) -> Any:
+    return _replacement(*args, **more)  # type: ignore[name-defined]  # noqa: F821 - the name is put in

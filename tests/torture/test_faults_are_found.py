@@ -1,0 +1,200 @@
+"""Each fault that was found in this package, and what of the torture fails because of it.
+
+An example is a seed of ``test_interleaved_steps`` or a scene. As the package is now, it passes; with the rules as they were before
+the fault was mended (``as_it_was``), it has to fail. The seeds (``found_at``) are of this drawing and of the I/O steps that the
+package takes: where these change, ``python -m tests.torture.test_faults_are_found`` looks for others."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.torture import as_it_was as was
+from tests.torture.as_it_was import BELIEVED, UNPROVEN, Switch
+from tests.torture.drawing import Shape, draw
+from tests.torture.found_at import SEEDS
+from tests.torture.playing import play
+from tests.torture.scenes import SCENES
+from tests.torture.switching import replaced
+
+MOST_SEEDS = 2_000
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``switch`` brings it back. ``scene``: the schedule that shows it; ``world``: where it can be drawn at all; ``says``: what
+    the failure says (a regular expression)."""
+
+    switch: Switch
+    scene: str
+    world: Callable[[Shape], bool] = lambda _: True
+    says: str = ""
+
+    @property
+    def others(self) -> Switch:
+        """Those rules of the switch that come after this fault's own, and would have stopped it: alone they must not fail."""
+        return {name: rule for name, rule in self.switch.items() if name in BELIEVED and len(self.switch) > 1}
+
+
+REWRITES = {**UNPROVEN, "deletion.expired:unreached_files": was.once_in_a_snapshot}
+SWAPPED = {"deletion.gate:_deleted": was.whatever_has_the_name, "deletion.gate:check_same_table": was.nothing}
+INTERRUPTED = {**UNPROVEN, "commit.committer:_Loop._interrupted": was.the_error_itself}
+SPELLED = {**UNPROVEN, "io.locations:identity_under": was.as_it_is_spelled, "actions.orphan_listing:check_listing": was.nothing}
+BY_KEY = {"commit.run_keys:_made": was.whoever_had_the_key, "commit.run_keys:RunIdentity.ledger_name": was.in_the_ledger_by_key}
+FAULTS: dict[str, Fault] = {
+    "1a a Puffin file of two specs": Fault(
+        REWRITES, "vectors_of_two_specs_in_one_file", lambda s: s.version == 3 and s.evolves, says="puffin"
+    ),
+    "1b a Puffin file in rolled manifests": Fault(
+        REWRITES, "vectors_in_rolled_manifests", lambda s: s.version == 3 and s.rolled, says="puffin"
+    ),
+    "1c a folder imported twice": Fault(
+        REWRITES, "a_folder_that_was_imported_twice", lambda s: s.imports and s.tables == 1 and s.version < 3
+    ),
+    "2 interrupted after a swap": Fault(
+        INTERRUPTED, "an_interrupt_right_after_a_swap_deletes_nothing", lambda s: s.raises, says="compact|sort|/data/"
+    ),
+    "3 names swapped during an expiry": Fault(
+        SWAPPED, "names_swapped_during_an_expiry_cost_no_table_its_files", lambda s: s.tables > 1, says="expire"
+    ),
+    "4a an error after the version's file": Fault(
+        {**BELIEVED, "catalog.filesystem:FileSystemCatalog._create": was.created_or_refused},
+        "an_error_after_the_versions_file_is_no_refusal",
+        lambda s: s.raises and s.catalog == "filesystem",
+    ),
+    "4b a lost answer under another commit": Fault(
+        {**BELIEVED, "catalog.pointer:PointerCatalog._happened": was.refused_where_unknown},
+        "a_lost_answer_under_another_commit_is_looked_up_or_in_doubt",
+        lambda s: s.raises and s.catalog == "pointer",
+    ),
+    "4c a pick that did happen": Fault(
+        {**BELIEVED, "catalog.pointer:PointerCatalog._happened": was.refused_where_unknown},
+        "a_cherry_pick_without_a_key_that_did_happen_stays",
+        lambda s: s.raises and s.catalog == "pointer",
+        says="pick",
+    ),
+    "4d a short metadata log": Fault(
+        {**BELIEVED, "catalog.filesystem:FileSystemCatalog._knows": was.as_far_as_it_is_logged},
+        "a_commit_is_found_again_under_two_others",
+        lambda s: s.short_log and s.catalog == "filesystem",
+    ),
+    "5a an equality delete on the old spec": Fault(
+        {"commit.validation:no_deletes_left_behind": was.nothing},
+        "a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile",
+        lambda s: s.evolves and s.foreign and s.version > 1,
+    ),
+    "5b an upsert whose rows moved": Fault(
+        {"commit.validation:no_rows_out_of_reach": was.nothing},
+        "an_upsert_finds_rows_that_were_moved_meanwhile",
+        lambda s: s.evolves and s.version > 1,
+    ),
+    "5c an upsert to a branch that it makes": Fault(
+        {"commit.validation:no_rows_out_of_reach": was.nothing, "actions.upsert_plan:key_plan": was.without_a_head},
+        "an_upsert_to_a_branch_that_it_makes_finds_mains_rows",
+        lambda s: s.evolves and s.version > 1,
+    ),
+    "6a a data path of another spelling": Fault(
+        SPELLED, "files_under_another_spelling_are_no_orphans", lambda s: s.spelled not in ("plain", "link")
+    ),
+    "6b a warehouse of another spelling": Fault(SPELLED, "a_warehouse_of_another_spelling_is_the_same", lambda s: bool(s.aliases)),
+    "7 the schema of a dropped key": Fault(
+        {"commit.expire_snapshots:_needed_fields": was.only_what_snapshots_name},
+        "a_dropped_key_column_keeps_its_schema",
+        lambda s: s.columns_come_back and s.version > 1,
+    ),
+    "8 a lost version": Fault(
+        {"catalog.filesystem:FileSystemCatalog._newest": was.the_highest_version},
+        "a_lost_version_is_an_error",
+        lambda _: False,
+    ),
+    "9a a delete under an append's key": Fault(
+        BY_KEY, "a_delete_under_an_appends_key_is_done", lambda s: s.shared_keys, says="delete"
+    ),
+    "9b publishing under the staging key": Fault(
+        BY_KEY, "publishing_under_the_staging_jobs_key_publishes", lambda s: s.shared_keys, says="cherrypick"
+    ),
+    "9c an append to another branch": Fault(
+        BY_KEY, "an_append_to_another_branch_is_done", lambda s: s.shared_keys, says="append on (?!main)"
+    ),
+    "9d staged, and expired unpublished": Fault(
+        {"commit.expire_snapshots:entries_of_expiring": was.staged_counts_for_ever},
+        "what_was_staged_and_expired_unpublished_is_not_done",
+        says="staged",
+    ),
+    "9e a key that left the ledger": Fault(
+        {"commit.ledger:Ledger.updates": was.the_latest_few},
+        "a_rollback_is_not_done_again_after_its_key_left_the_ledger",
+        lambda s: s.short_ledger,
+    ),
+    "10a two imports at once": Fault(
+        {"commit.validation:no_file_added_meanwhile": was.nothing},
+        "a_folder_is_imported_once_by_two_at_once",
+        lambda s: s.imports and s.tables == 1,
+        says="imported again",
+    ),
+    "10b orphans that an import commits": Fault(
+        {"deletion.leases:Lease.covers": was.no_folders, "deletion.notes:forbid_running_deletion": was.nothing},
+        "an_import_keeps_its_files_from_an_orphan_job",
+        lambda s: s.imports,
+        says="/import|imported",
+    ),
+    "10c a zombie and its retry": Fault(
+        {"deletion.leases:lease_location": was.by_holder}, "a_zombies_lease_outlives_its_retry", lambda s: s.zombies
+    ),
+}
+"""By number in the list of faults that the torture was widened for. The eleventh, secrets in errors and reports, is of another
+kind."""
+
+
+def check(example: int | str) -> None:
+    """Raises AssertionError where a fault is there."""
+    if isinstance(example, int):
+        play(example)
+    else:
+        SCENES[example]()
+
+
+EXAMPLES: list[tuple[str, int | str]] = [*((name, fault.scene) for name, fault in FAULTS.items()), *SEEDS.items()]
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[f"{name}: {example}" for name, example in EXAMPLES])
+def test_with_its_rule_as_it_was_the_fault_is_found(name: str, example: int | str) -> None:
+    fault = FAULTS[name]
+    check(example)
+    with replaced(fault.switch), pytest.raises(AssertionError, match=fault.says):
+        check(example)
+
+
+def find(name: str) -> int | None:
+    """The first seed that passes, and fails with the fault."""
+    fault = FAULTS[name]
+    for seed in range(MOST_SEEDS):
+        if not fault.world(draw(random.Random(seed))):
+            continue
+        if re.search(fault.says, failure(seed, fault.switch) or "-") and failure(seed, fault.others) is None:
+            return seed
+    return None
+
+
+def failure(seed: int, switch: Switch) -> str | None:
+    """What a seed says with these rules."""
+    try:
+        with replaced(switch):
+            play(seed)
+    except AssertionError as e:
+        return str(e)
+    return None
+
+
+if __name__ == "__main__":
+    found = {name: seed for name in FAULTS if (seed := find(name)) is not None}
+    lines = "".join(f"    {json.dumps(name)}: {seed},\n" for name, seed in found.items())
+    place = Path(__file__).with_name("found_at.py")
+    place.write_text(place.read_text().partition("= {")[0] + "= {\n" + lines + "}\n")
+    print("not drawn:", *FAULTS.keys() - found.keys())

@@ -1,0 +1,214 @@
+"""One table, and a plain model of the rows that each branch should have.
+
+A writer's ``effect`` is applied to its branch's model at the very step at which the table's pointer moves, and from then on every
+reader has to see it; a snapshot keeps the rows it was first seen with. What readers see is worked out by ``reading``. A snapshot
+that is leased while it is in the table keeps its files until the lease is given back or runs out, as if it were retained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.torture import reading, sights
+from tests.torture.reading import Layout, LiveFile, Metadata, Place
+from tests.torture.rows import Model, Row, difference, normal
+from tests.torture.stepping import Writer
+
+if TYPE_CHECKING:
+    from tests.torture.world import World
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A snapshot when it was made: its rows as they are read with ``kind`` of that field id, and every file its readers need (by
+    identity)."""
+
+    rows: Model
+    kind_id: int | None
+    layout: Layout
+    files: frozenset[str]
+
+
+class Watched:
+    """A table of the world, told from others by its uuid."""
+
+    def __init__(self, world: World, uuid: str) -> None:
+        self.world, self.uuid = world, uuid
+        self.metadata: Metadata = {}
+        self.location: str | None = None
+        """Of the current metadata file."""
+        self.models: dict[str, Model] = {MAIN: ()}
+        self.heads: dict[str, int | None] = {MAIN: None}
+        self.ids: dict[str, dict[tuple[Any, ...], int | None]] = {}
+        """Row ids by branch, which maintenance leaves as they are."""
+        self.seen: dict[int, Seen] = {}
+        self.needed: frozenset[str] = frozenset()
+        self.published: set[int] = set()
+        """Staged snapshots whose rows a branch got."""
+        self.before: list[Place] = []
+        """Rows, and where they lie, of the parent of the snapshot that is about to be looked at."""
+        self.coming: list[LiveFile] = []
+        """Data files of that snapshot that its parent has not, or not as often."""
+        self.doubled = False
+        """A file is live twice somewhere, as an import was told not to mind."""
+
+    def copy(self) -> Watched:
+        found = Watched(self.world, self.uuid)
+        vars(found).update({name: value.copy() if hasattr(value, "copy") else value for name, value in vars(self).items()})
+        return found
+
+    @property
+    def snapshots(self) -> dict[int, Mapping[str, Any]]:
+        return {s["snapshot-id"]: s for s in self.metadata.get("snapshots", ())}
+
+    @property
+    def kind_id(self) -> int | None:
+        return reading.kind_id(self.metadata)
+
+    # the checks
+
+    def moved(self, location: str, metadata: Metadata, writer: Writer | None) -> None:
+        """The pointer is at other metadata: the models move with it, and the table has to show the models."""
+        known = set(self.snapshots)
+        self.world.looking = self
+        if metadata["format-version"] > self.metadata.get("format-version", 3) and len(self.world.active) > 1:
+            self.world.seen("upgraded with others at work")
+        self.location, self.metadata = location, metadata
+        self.world.seen(*sights.of_metadata(metadata))
+        self.models = {name: normal(model, self.kind_id) for name, model in self.models.items()}
+        moved = self._heads_moved(writer)
+        new = tuple(i for i in self.snapshots if i not in known)
+        for snapshot_id, snapshot in self.snapshots.items():
+            if snapshot_id not in self.seen:
+                self._first_seen(snapshot, writer)
+            assert snapshot["manifest-list"] == self.seen[snapshot_id].layout.manifest_list
+        self._published()
+        retained = [self.seen[i].files for i in self.snapshots]
+        identity = self.world.storage.identity
+        statistics = [*metadata.get("statistics", ()), *metadata.get("partition-statistics", ())]
+        self.needed = frozenset().union(*retained) | {identity(location), *(identity(s["statistics-path"]) for s in statistics)}
+        if writer is not None and writer.act is not None:
+            self.world.acts.landed(writer.act, self, new)
+        if moved:
+            self.world.count("commits", "setup" if writer is None else writer.kind)
+
+    def _heads_moved(self, writer: Writer | None) -> bool:
+        heads = branch_heads(self.metadata)
+        moved = [name for name, head in heads.items() if self.heads.get(name) != head]
+        for name in moved:
+            assert writer is None or writer.branch == name, f"{writer.kind} on {writer.branch} moved {name}"
+            snapshot = self.snapshots[heads[name] or 0]
+            model = self.models[name] if name in self.models else self._rows_it_began_with(snapshot)
+            self._compare(snapshot)
+            wanted = model if writer is None or writer.effect is None else writer.effect(model)
+            self.models[name] = normal(wanted, self.kind_id)
+            found = self.places(snapshot)
+            wrong = difference(self.models[name], [p.row for p in found])
+            assert not wrong, f"after {writer and writer.kind} on {name}: {wrong}"
+            self._check_row_ids(name, found, writer)
+        for name in self.models.keys() - heads.keys():
+            del self.models[name]
+            self.ids.pop(name, None)
+        self.heads = heads
+        return bool(moved)
+
+    def _check_row_ids(self, branch: str, found: list[Place], writer: Writer | None) -> None:
+        given = [p.row_id for p in found if p.row_id is not None]
+        assert len(given) == len(set(given)), "two rows have one row id"
+        now = {p.row[:3]: p.row_id for p in found}
+        if writer is not None and (writer.keeps_ids or writer.effect is None) and branch in self.ids and len(now) == len(found):
+            known = {writer.becomes(Row(*r))[:3]: i for r, i in self.ids[branch].items() if i is not None}
+            changed = [r for r, i in known.items() if now.get(r, i) != i]
+            assert not changed, f"{writer.kind} on {branch} gave other row ids to {changed}"
+        self.ids[branch] = now
+
+    def _rows_it_began_with(self, head: Mapping[str, Any]) -> Model:
+        """A branch that a commit made builds on what was known then."""
+        at: Mapping[str, Any] | None = head
+        while at is not None and at["snapshot-id"] not in self.seen:
+            at = self.parent_of(at)
+        return () if at is None else self.seen[at["snapshot-id"]].rows
+
+    def _first_seen(self, snapshot: Mapping[str, Any], writer: Writer | None) -> None:
+        """A new snapshot is the head of the writer's branch, or one that no branch leads to yet."""
+        branch = next((name for name, head in self.heads.items() if head == snapshot["snapshot-id"]), None)
+        layout = self.world.files.layout_of(self.metadata, snapshot)
+        if branch is not None:
+            rows = self.models[branch]
+        else:
+            assert writer is not None
+            assert writer.beside is not None, f"{writer.kind} left a snapshot beside its branch"
+            parent = self.seen.get(snapshot.get("parent-snapshot-id") or 0)
+            self._compare(snapshot)
+            rows = normal(writer.beside(() if parent is None else parent.rows), self.kind_id)
+            wrong = difference(rows, [p.row for p in self.places(snapshot)])
+            assert not wrong, f"in a snapshot beside the branch, by {writer.kind}: {wrong}"
+        files = frozenset(map(self.world.storage.identity, layout.files))
+        missing = [f for f in files if not self.world.storage.io.exists(f)]
+        assert not missing, f"{writer and writer.kind} committed a snapshot whose files are gone: {missing}"
+        self.seen[snapshot["snapshot-id"]] = Seen(rows, self.kind_id, layout, files)
+        manifests = self.world.files.avro(layout.manifest_list)[1]
+        self.world.seen(*sights.of_snapshot(self.metadata, snapshot, layout, manifests))
+        paths = [f.path for f in layout.live if f.content == reading.DATA]
+        self.doubled = self.doubled or len(paths) > len(set(paths))
+
+    def _compare(self, snapshot: Mapping[str, Any]) -> None:
+        """With its parent, for what effects ask."""
+        parent = self.parent_of(snapshot)
+        self.before = self.places(parent)
+        known = Counter(() if parent is None else (f.path for f in self.world.files.layout_of(self.metadata, parent).live))
+        self.coming = []
+        for f in self.world.files.layout_of(self.metadata, snapshot).live:
+            known[f.path] -= 1
+            if f.content == reading.DATA and known[f.path] < 0:
+                self.coming.append(f)
+
+    def parent_of(self, snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.snapshots.get(snapshot.get("parent-snapshot-id") or 0)
+
+    def in_partitions(self, partitions: Iterable[tuple[int, tuple[Any, ...]]]) -> list[Row]:
+        """Rows of the parent in those partitions (spec id, tuple): all of them where a spec has no partition field."""
+        where = set(partitions)
+        everything = any(reading.is_unpartitioned(reading.spec_of(self.metadata, spec_id)) for spec_id, _ in where)
+        return [p.row for p in self.before if everything or (p.file.spec_id, p.file.partition) in where]
+
+    def _published(self) -> None:
+        for snapshot in self.metadata.get("snapshots", ()):
+            if (source := snapshot.get("summary", {}).get("source-snapshot-id")) is not None:
+                self.published.add(int(source))
+        self.published |= {head for head in self.heads.values() if head is not None}
+
+    # what a reader sees
+
+    def places(self, snapshot: Mapping[str, Any] | None) -> list[Place]:
+        """Every row of a snapshot that a reader with the table's schema sees."""
+        return self.world.files.places(self.metadata, snapshot, self.kind_id)
+
+    def head(self, branch: str) -> Mapping[str, Any] | None:
+        found = self.heads.get(branch, self.heads[MAIN])
+        return None if found is None else self.snapshots[found]
+
+    def rows(self, branch: str) -> list[Row]:
+        """The branch's rows in a fixed order, main's where there is no such branch."""
+        return sorted(self.models.get(branch, self.models[MAIN]), key=lambda r: (str(r.region), r.id, r.version))
+
+    def reread(self) -> None:
+        """Every retained snapshot, from storage."""
+        for branch, model in self.models.items():
+            wrong = difference(model, [p.row for p in self.places(self.head(branch))])
+            assert not wrong, f"{branch}: {wrong}"
+        for snapshot_id, snapshot in self.snapshots.items():
+            seen = self.seen[snapshot_id]
+            wrong = difference(seen.rows, [p.row for p in self.world.files.places(self.metadata, snapshot, seen.kind_id)])
+            assert not wrong, f"snapshot {snapshot_id}: {wrong}"
+
+
+def branch_heads(metadata: Metadata) -> dict[str, int | None]:
+    refs = metadata.get("refs", {})
+    found: dict[str, int | None] = {name: ref["snapshot-id"] for name, ref in refs.items() if ref["type"] == "branch"}
+    current = metadata.get("current-snapshot-id")
+    return {MAIN: None if current in (None, -1) else current, **found}
