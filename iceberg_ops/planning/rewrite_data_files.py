@@ -165,11 +165,11 @@ def group_tasks(
         if wanted is not None and all(task.file_path not in wanted for task in entries):
             planner.skip(entries, "no row can match WHERE")
             continue
-        keys = {planner.key_of(task) for task in entries}
-        if len(keys) > 1:
+        key = planner.key_of(entries[0])
+        if any(planner.key_of(task) != key for task in entries[1:]):
             planner.skip(entries, f"it is live {len(entries)} times, in different partitions, which can not be rewritten together")
         else:
-            by_partition[keys.pop()].append([replace(task, residual=ALWAYS_TRUE) for task in entries])
+            by_partition[key].append([replace(task, residual=ALWAYS_TRUE) for task in entries])
     groups = [group for found in by_partition.values() for group in planner.groups(found, shares)]
     chosen = planner.limited(in_job_order(groups, options.progress.rewrite_job_order))
     return numbered(chosen), tuple(planner.skipped)
@@ -216,7 +216,8 @@ class _Planner:
             if cause is None:
                 self.skip(entries, why)
             else:
-                causes |= {task.file_path: cause for task in entries}
+                for task in entries:
+                    causes[task.file_path] = cause
                 candidates.append(entries)
         found = []
         most_bytes, most_files = self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
