@@ -80,7 +80,7 @@ def test_what_needs_it_says_that_the_table_is_corrupt(place: RowsPlace, pattern:
     table = place.table()
     bad = files(table, pattern)[-1]
     how(bad)
-    with pytest.raises(CorruptTableError, match=rf"manifest.* {bad} can not be read: (Is a directory|Too many levels)"):
+    with pytest.raises(CorruptTableError, match=rf"manifest.* {bad} (can not be read: Is a directory|does not exist)"):
         plan(table, Scan())
     with pytest.raises(CorruptTableError, match=str(bad)):
         place.run("rewrite_data_files", options={"rewrite-all": "true"})
@@ -91,7 +91,7 @@ def test_metadata_that_can_not_be_read_is_a_corrupt_table(place: RowsPlace, how:
     table = place.table()
     location = table.metadata_location
     how(Path(location.removeprefix("file:")))
-    with pytest.raises(CorruptTableError, match=r"metadata file .* can not be read"):
+    with pytest.raises(CorruptTableError, match=r"metadata file .* (can not be read|does not exist)"):
         read_metadata(table.io, location)
 
 
