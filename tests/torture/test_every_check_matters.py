@@ -34,9 +34,12 @@ HELD = {
     "cherry_pick:no_double_publish:0": SCENARIOS,
     "cherry_pick:no_double_publish:1": "commit/test_checks.py::test_a_snapshot_without_a_wap_id_is_picked_once",
     "cherry_pick:no_double_publish:2": "commit/test_checks.py::test_a_wap_id_is_published_once_though_two_snapshots_have_it",
+    "cherry_pick:no_double_publish:3": (
+        "commit/test_run_keys.py::test_a_staged_snapshot_is_not_published_twice_though_what_published_it_expired"
+    ),
     "cherry_pick:no_replaced_rows:0": f"{OPERATIONS}::test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile",
     "committer:_check_same_table:0": OPERATIONS,
-    "expire_snapshots:ExpireSnapshots.stage:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
+    "expire_snapshots:ExpireSnapshots.removals:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
     "history:History.snapshots:0": SCENARIOS,
     "manifest_filter:DataRemoval.goes:0": SCENARIOS,
     "manifest_filter:forbid_missing:0": SCENARIOS,
