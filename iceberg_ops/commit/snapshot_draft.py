@@ -125,7 +125,7 @@ class SnapshotDraft:
         added_deletes = self._added(table, ManifestContent.DELETES, changes.deletes)
         if not changes.merge and removals.is_empty:
             return Made([*added_data, *data, *added_deletes, *deletes], changes)
-        basis = (metadata.format_version, metadata.current_schema_id)
+        basis = (metadata.format_version, metadata.schema, removals)
         removal = DataRemoval(table, removals)
         filtered = self._filters[ManifestContent.DATA].apply(table, data, removal, basis)
         gone = removed_of(filtered)

@@ -11,6 +11,7 @@ from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.expressions.predicates import eq
@@ -37,7 +38,8 @@ def append(world: World, w: Writer) -> None:
 
 
 def several(world: World, w: Writer) -> None:
-    """Two appends and a property in one transaction; the first append's snapshot is never a branch's head."""
+    """Two appends and a property in one transaction, at times with the first append's manifest rewritten in between; the first
+    append's snapshot is never a branch's head."""
     region, table = world.random.choice(REGIONS), world.load()
     first, second = some_rows(world, region), some_rows(world, region)
     files = [world.new_data(table, first), world.new_data(table, second)]
@@ -45,6 +47,7 @@ def several(world: World, w: Writer) -> None:
     operations = (
         AppendFiles(added=(files[0],), branch=w.branch),
         UpdateProperties(updates={"last": key}),
+        *((RewriteManifests(branch=w.branch),) if world.random.random() < 0.5 else ()),
         AppendFiles(added=(files[1],), branch=w.branch, run_key=key),
     )
     w.effect = lambda model: model | {*first, *second}
