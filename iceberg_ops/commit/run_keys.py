@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.errors import RunKeyReusedError
+from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
@@ -94,6 +95,15 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
     if not known.isdecimal():
         return EarlierRun(None, None)
     return EarlierRun(int(known), table.metadata.snapshots_by_id.get(int(known)))
+
+
+def not_committed_yet(run: RunIdentity | None) -> tuple[AssertNoRun, ...]:
+    """Prevents two commits of one run that are submitted at once: neither finds the other before its swap. Most commits of
+    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not."""
+    if run is None:
+        return ()
+    summary = {k: v for k, v in run.summary.items() if k != WORK}
+    return (AssertNoRun((*summary.items(), (ACTION, run.action)), run.ledger_name),)
 
 
 def identity_of(snapshot: Snapshot) -> RunIdentity | None:

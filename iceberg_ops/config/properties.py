@@ -80,6 +80,7 @@ MANIFEST_MIN_MERGE_COUNT = Property("commit.manifest.min-count-to-merge", "100",
 MANIFEST_MERGE_ENABLED = Property("commit.manifest-merge.enabled", "true", _boolean)
 
 GC_ENABLED = Property("gc.enabled", "true", _boolean)
+RETENTION_PREFIX = "history.expire."
 MAX_SNAPSHOT_AGE_MS = Property("history.expire.max-snapshot-age-ms", "432000000", _count)
 MIN_SNAPSHOTS_TO_KEEP = Property("history.expire.min-snapshots-to-keep", "1", _positive)
 MAX_REF_AGE_MS = Property("history.expire.max-ref-age-ms", "9223372036854775807", _positive)

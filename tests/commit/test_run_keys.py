@@ -259,3 +259,46 @@ def test_a_repeated_transaction_finds_its_snapshot() -> None:
     first = commit(LosesTheAnswer(catalog), table, both, sleep=lambda _: None)
     again = commit(catalog, table, both)
     assert (again.already_committed, again.snapshot, live_paths(again.table)) == (True, first.snapshot, {"a"})
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("how", ["alone", "in a transaction"])
+def test_one_run_submitted_twice_at_once_stages_one_snapshot(how: str, version: int) -> None:
+    """No branch moves, and v1 snapshots have no sequence numbers: only the run key makes the two collide."""
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog, version=version), AppendFiles(added=(data_file("base"),))).table
+
+    def staging(name: str) -> Any:
+        append = AppendFiles(added=(data_file(name),), staged=True, run_key="K", summary={"wap.id": "w"})
+        return append if how == "alone" else Transaction(operations=(append,), run_key="K")
+
+    meddling = Meddles(catalog, lambda: commit(catalog, table, staging("a")))
+    assert commit(meddling, table, staging("b"), sleep=lambda _: None).already_committed
+    assert len(catalog.load_table(IDENTIFIER).metadata.snapshots) == 2
+    done = commit(catalog, table, CherryPick(wap_id="w"))
+    assert live_paths(done.table) == {"base", "a"}
+
+
+def test_a_change_of_metadata_submitted_twice_at_once_is_done_once() -> None:
+    """The second would undo what somebody else did after the first."""
+    keyed = Keyed()
+    change = UpdateProperties(updates={"owner": "a"}, run_key="K")
+
+    def meanwhile() -> None:
+        keyed.commit(change)
+        keyed.commit(UpdateProperties(updates={"owner": "b"}))
+
+    commit(Meddles(keyed.catalog, meanwhile), keyed.table, change, sleep=lambda _: None)
+    assert keyed.catalog.load_table(IDENTIFIER).properties["owner"] == "b"
+
+
+def test_two_runs_at_once_under_one_key_with_other_work_are_not_both_taken() -> None:
+    keyed = Keyed()
+
+    def staging(work: str) -> AppendFiles:
+        summary = {"wap.id": work, "iceberg-ops.work": work}
+        return AppendFiles(added=(data_file(work),), staged=True, run_key="K", summary=summary)
+
+    table = keyed.table
+    with pytest.raises(RunKeyReusedError):
+        commit(Meddles(keyed.catalog, lambda: keyed.commit(staging("x"))), table, staging("y"), sleep=lambda _: None)
