@@ -19,6 +19,7 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
@@ -38,6 +39,8 @@ SOURCE = "source-snapshot-id"
 PUBLISHED_WAP_ID = "published-wap-id"
 """Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
 IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK})
+_STAGED = "+staged"
+_PUBLISHED = "published-"
 _MADE_UP = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/.*)?", re.DOTALL)
 
 
@@ -57,8 +60,16 @@ class RunIdentity:
 
     @property
     def ledger_name(self) -> str:
-        """The property that holds the run in the ledger."""
-        return f"{LEDGER_PREFIX}{self.action}@{self.branch}{'+staged' if self.staged else ''}:{self.key}"
+        """The property that holds the run in the ledger; no two runs have the same."""
+        return (
+            f"{LEDGER_PREFIX}{_coded_action(self.action)}@{_coded_branch(self.branch)}{_STAGED if self.staged else ''}:{self.key}"
+        )
+
+    @property
+    def older_ledger_name(self) -> str | None:
+        """The property that held it before names were coded; None where that is the same, or the name of another run now."""
+        name = f"{LEDGER_PREFIX}{self.action}@{self.branch}{_STAGED if self.staged else ''}:{self.key}"
+        return None if _is_coded(name) else name
 
     @property
     def summary(self) -> dict[str, str]:
@@ -88,7 +99,10 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
         if _made(snapshot, run):
             _forbid_other_work(table, run, snapshot.summary.get(WORK), f"snapshot {snapshot.snapshot_id}")
             return EarlierRun(snapshot.snapshot_id, snapshot)
-    if (text := ledger_entry(table, run.ledger_name)) is None:
+    text = ledger_entry(table, run.ledger_name)
+    if text is None and (older := run.older_ledger_name) is not None:
+        text = ledger_entry(table, older)
+    if text is None:
         return None
     known, _, rest = text.partition("@")
     _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
@@ -143,12 +157,33 @@ def entries_of_expiring(metadata: TableMetadata, gone: Iterable[int]) -> dict[st
 def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
     """Ledger names of the publication that a snapshot with this summary is: of its source, and of its WAP id."""
     asked = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
-    return [f"{LEDGER_PREFIX}published-{what}@{branch}:{value}" for what, value in asked if value is not None]
+    return [f"{LEDGER_PREFIX}{_PUBLISHED}{what}@{_coded_branch(branch)}:{value}" for what, value in asked if value is not None]
 
 
 def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
     """``<snapshot id or nothing>@<milliseconds since the epoch>[@<work>]``."""
     return f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{'' if run.work is None else '@' + run.work}"
+
+
+def _coded_action(action: str) -> str:
+    """Up to the first ``@`` of a ledger name, and not taken for a publication."""
+    coded = action.replace("%", "%25").replace("@", "%40")
+    return f"%{ord(coded[0]):X}{coded[1:]}" if coded.startswith(_PUBLISHED) else coded
+
+
+def _coded_branch(branch: str) -> str:
+    """From there to the first ``:``, and not taken for a staged one."""
+    coded = branch.replace("%", "%25").replace(":", "%3A")
+    return f"{coded.removesuffix(_STAGED)}%2B{_STAGED[1:]}" if coded.endswith(_STAGED) else coded
+
+
+def _is_coded(name: str) -> bool:
+    """Whether it is the name of a run or a publication in the ledger today."""
+    action, _, rest = name.removeprefix(LEDGER_PREFIX).partition("@")
+    branch, _, key = rest.partition(":")
+    staged = branch.endswith(_STAGED)
+    run = RunIdentity(key=key, action=unquote(action), branch=unquote(branch.removesuffix(_STAGED)), staged=staged)
+    return run.ledger_name == name or action.startswith(_PUBLISHED)
 
 
 def made_up_run_key() -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iceberg_ops.commit import ledger
 from iceberg_ops.commit.append_files import AppendFiles
@@ -18,7 +20,7 @@ from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
-from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key
+from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key, publication_names
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError, ValidationError
@@ -302,3 +304,46 @@ def test_two_runs_at_once_under_one_key_with_other_work_are_not_both_taken() -> 
     table = keyed.table
     with pytest.raises(RunKeyReusedError):
         commit(Meddles(keyed.catalog, lambda: keyed.commit(staging("x"))), table, staging("y"), sleep=lambda _: None)
+
+
+texts = st.lists(st.sampled_from(["a", ":", "@", "+staged", "+", "%3A", "%", "published-wap", ""]), max_size=4).map("".join)
+runs = st.builds(RunIdentity, key=texts, action=texts, branch=texts, staged=st.booleans())
+
+
+@given(one=runs, other=runs)
+def test_no_two_runs_have_one_name_in_the_ledger(one: RunIdentity, other: RunIdentity) -> None:
+    assert (one.ledger_name == other.ledger_name) is (one == other)
+    assert one.older_ledger_name != other.ledger_name
+    assert one.ledger_name not in publication_names({"published-wap-id": other.key}, other.branch)
+    assert one.older_ledger_name not in publication_names({"published-wap-id": other.key}, other.branch)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"branch": "a", "run_key": "b:1"}, {"branch": "a:b", "run_key": "1"}),
+        ({"branch": "x", "run_key": "k", "staged": True}, {"branch": "x+staged", "run_key": "k"}),
+    ],
+)
+def test_a_run_is_not_taken_for_another_whose_branch_and_key_read_the_same(first: dict[str, Any], second: dict[str, Any]) -> None:
+    keyed = Keyed()
+    keyed.append("base")
+    for branch in (first["branch"], second["branch"]):
+        keyed.commit(SetRef(ref=branch, snapshot_id=keyed.table.metadata.current_snapshot_id or 0))
+    done = keyed.append("one", **first)
+    assert done.snapshot is not None
+    keyed.append("two", branch=first["branch"])
+    if "staged" in first:
+        keyed.commit(CherryPick(snapshot_id=done.snapshot.snapshot_id, branch=first["branch"]))
+    keyed.expire()
+    assert not done_again(keyed.append("one", **first))
+    assert done_again(keyed.append("wanted", **second))
+    assert "wanted" in live_paths(keyed.table, second["branch"])
+
+
+@pytest.mark.parametrize("run", [RunIdentity(key="a:1", action="append"), RunIdentity(key="k", action="an@action", branch="b%c")])
+def test_a_run_is_known_by_the_name_it_had_before_names_were_coded(run: RunIdentity) -> None:
+    keyed = Keyed()
+    name = f"{LEDGER_PREFIX}{run.action}@{run.branch}:{run.key}"
+    assert find_run(keyed.table, run) is None
+    assert find_run(keyed.commit(UpdateProperties(updates={name: "7@1"})).table, run) is not None
