@@ -8,7 +8,8 @@ source and change): the same key with other work is an error, because one of the
 A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
 in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
 commits carry keys of their own. A key that was made up for a run without one does not enter it: nobody can come back with it. Nor
-does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again.
+does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again. One that
+is published is remembered by what published it: a branch that moves there enters it at once, a picked copy when it expires.
 
 A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
 another key; otherwise a retry that comes late would silently undo the rollback."""
@@ -140,18 +141,42 @@ def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[s
 
 
 def entries_of_expiring(metadata: TableMetadata, gone: Iterable[int]) -> dict[str, str]:
-    """What must be remembered of snapshots that are about to go: their runs, and which staged snapshots they published."""
+    """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
+    are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published."""
     found: dict[str, str] = {}
-    published = {s.summary.get(SOURCE) for s in metadata.snapshots}
-    in_a_branch = {s.snapshot_id for ref in metadata.refs.values() for s in metadata.ancestors(ref.snapshot_id)}
-    for snapshot in (metadata.snapshots_by_id[i] for i in gone):
-        run = identity_of(snapshot)
-        counts = not (run and run.staged) or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch
-        if run is not None and not run.is_made_up and counts:
-            found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
+    known = metadata.snapshots_by_id
+    published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
+    heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
+    in_a_branch = {s.snapshot_id for head in heads for s in metadata.ancestors(head)}
+    sources = {str(s.snapshot_id): s for s in metadata.snapshots if STAGED in s.summary}
+    for snapshot in (known[i] for i in gone):
+        staged = STAGED in snapshot.summary
+        if not staged or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch:
+            found |= entries_of_made(snapshot)
+        if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
+            found |= entries_of_made(source)
         for name in publication_names(snapshot.summary, snapshot.summary.get(BRANCH, "")):
             found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
     return found
+
+
+def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:
+    """What must be remembered when the branch moves from one snapshot to another: the runs of snapshots that were staged for it and
+    that this publishes. Another branch may be there just to look at them."""
+    line = {s.snapshot_id for s in metadata.ancestors(before)}
+    found: dict[str, str] = {}
+    for snapshot in metadata.ancestors(head):
+        if snapshot.snapshot_id in line:
+            break
+        if STAGED in snapshot.summary and snapshot.summary.get(BRANCH, MAIN_BRANCH) == branch:
+            found |= entries_of_made(snapshot)
+    return found
+
+
+def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
+    """What enters the run that made the snapshot; nothing where it has no key that anybody can come back with."""
+    run = identity_of(snapshot)
+    return {} if run is None else ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
 
 
 def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:

@@ -3,6 +3,7 @@ work."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from iceberg_ops.commit.expiry import expire
 from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.refs import RemoveRef, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key, publication_names
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
@@ -347,3 +348,61 @@ def test_a_run_is_known_by_the_name_it_had_before_names_were_coded(run: RunIdent
     name = f"{LEDGER_PREFIX}{run.action}@{run.branch}:{run.key}"
     assert find_run(keyed.table, run) is None
     assert find_run(keyed.commit(UpdateProperties(updates={name: "7@1"})).table, run) is not None
+
+
+class StagedOnce(Keyed):
+    """A staged append under a key, kept by a tag, and ways to publish it."""
+
+    def __init__(self, publish: str) -> None:
+        super().__init__()
+        self.append("base")
+        staged = self.stage()
+        assert staged.snapshot is not None
+        self.id = staged.snapshot.snapshot_id
+        self.commit(SetRef(ref="kept", snapshot_id=self.id, type="tag"))
+        if publish == "picked":
+            self.append("other")
+        if publish in ("picked", "fast-forwarded"):
+            self.commit(CherryPick(wap_id="w"))
+        elif publish == "fast-forwarded on a branch":
+            parent = self.table.metadata.snapshots_by_id[self.id].parent_snapshot_id or 0
+            self.commit(SetRef(ref="audit", snapshot_id=parent))
+            self.commit(CherryPick(wap_id="w", branch="audit"))
+        elif publish == "made current":
+            self.commit(SetCurrentSnapshot(snapshot_id=self.id))
+
+    def stage(self) -> Committed:
+        return self.commit(AppendFiles(added=(data_file("w"),), staged=True, run_key="K", summary={"wap.id": "w"}))
+
+    def expire_it(self) -> None:
+        """What published it goes first, then the snapshot itself."""
+        self.append("later")
+        self.expire()
+        self.commit(RemoveRef(ref="kept"))
+        self.expire()
+        assert self.id not in self.table.metadata.snapshots_by_id
+
+
+@pytest.mark.parametrize("publish", ["picked", "fast-forwarded", "fast-forwarded on a branch", "made current"])
+@pytest.mark.parametrize("undone", [False, True])
+def test_what_was_published_once_is_not_staged_again_under_its_key(publish: str, undone: bool) -> None:
+    """Not even after a rollback, which forgets no key."""
+    once = StagedOnce(publish)
+    branch = "audit" if "branch" in publish else "main"
+    if undone:
+        head = once.table.metadata.branch_head(branch)
+        once.commit(RollBack(snapshot_id=head.parent_snapshot_id if head else 0, branch=branch))
+        once.append("instead", branch=branch)
+    elif branch == "audit":
+        once.append("more", branch=branch)
+    once.expire_it()
+    assert not done_again(once.stage())
+
+
+def test_a_staged_snapshot_that_only_a_tag_kept_is_staged_again_under_its_key() -> None:
+    once = StagedOnce("never")
+    once.commit(SetRef(ref="kept", snapshot_id=once.id, type="tag", replace_existing=True, max_ref_age_ms=1))
+    once.append("later", timestamp_ms=2**50)
+    once.expire(replace(ALL, now_ms=2**50))
+    assert once.id not in once.table.metadata.snapshots_by_id
+    assert done_again(once.stage())
