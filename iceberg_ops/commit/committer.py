@@ -5,7 +5,8 @@
 2. Only snapshots that no earlier attempt validated are validated. Once a swap was refused, the loop looks again before it stages,
    and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
    committer that waited for its turn would have more to validate each time, and be late for ever.
-3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``).
+3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
+   find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
 4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing. It counts
    as failed only when the branch has moved on without us, so that our swap can not succeed any more; as long as it might, nothing
    is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
@@ -34,6 +35,7 @@ from iceberg_ops.errors import (
     CommitFailedError,
     CommitInterruptedError,
     CommitStateUnknownError,
+    CorruptTableError,
     RetryableError,
     TerminalError,
     ValidationError,
@@ -76,6 +78,7 @@ class _Loop:
     clock: Callable[[], float]
     random: Callable[[], float]
     just_loaded: bool = False
+    seen: Table | None = None
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
@@ -102,7 +105,9 @@ class _Loop:
         while True:
             try:
                 return self._attempt()
-            except RetryableError as e:
+            except (RetryableError, CorruptTableError) as e:
+                if isinstance(e, CorruptTableError) and not self._is_outdated():
+                    raise
                 failures += 1
                 wait = policy.wait_seconds(failures, self.clock() - started, self.random)
                 if wait is None:
@@ -116,7 +121,7 @@ class _Loop:
 
     def _attempt(self) -> Committed:
         table = self.callers_table if self.just_loaded else self._load()
-        self.just_loaded = False
+        self.seen, self.just_loaded = table, False
         _check_same_table(self.callers_table, table)
         if (done := self._earlier_success(table)) is not None:
             return done
@@ -144,7 +149,18 @@ class _Loop:
         return self._swap(table, staged)
 
     def _load(self) -> Table:
-        return self.catalog.load_table(self.callers_table.identifier[1:])
+        self.seen = self.catalog.load_table(self.callers_table.identifier[1:])
+        return self.seen
+
+    def _is_outdated(self) -> bool:
+        """Whether what an attempt found missing may have been deleted because the table has moved on since it was loaded."""
+        seen = self.seen
+        if self.in_doubt or seen is None:
+            return False
+        try:
+            return self._load().metadata_location != seen.metadata_location
+        except RetryableError:
+            return True  # The next attempt looks again.
 
     def _validate(self, table: Table) -> None:
         operation = self.operation

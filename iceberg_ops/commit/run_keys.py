@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
-from iceberg_ops.errors import RunKeyReusedError
+from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
 from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -110,6 +110,18 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
     if not known.isdecimal():
         return EarlierRun(None, None)
     return EarlierRun(int(known), table.metadata.snapshots_by_id.get(int(known)))
+
+
+def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | None) -> EarlierRun | None:
+    """``find_run``; where an expiry has replaced the ledger file since ``table`` was loaded, in the table as it is now."""
+    while True:
+        try:
+            return find_run(table, run)
+        except CorruptTableError:
+            now = load()
+            if now.metadata_location == table.metadata_location or now.metadata.table_uuid != table.metadata.table_uuid:
+                raise
+            table = now
 
 
 def not_committed_yet(run: RunIdentity | None) -> tuple[AssertNoRun, ...]:

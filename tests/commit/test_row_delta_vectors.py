@@ -52,7 +52,9 @@ class World:
             first = 0 if task.file_path == min(t.file_path for t in plan(table, Scan()).tasks) else 10
             if mine := [i - first for i in ids if first <= i < first + 10]:
                 chosen.append((task, np.array(mine, np.int64)))
-        found = write_row_deletes(table.io, WriteContext.for_table(table.metadata), chosen, operation_id=f"delta-{next(self.names)}")
+        found = write_row_deletes(
+            table.io, WriteContext.for_table(table.metadata), chosen, operation_id=f"delta-{next(self.names)}"
+        )
         return found.added, found.replaced
 
     def commit(self, operation: RowDelta, catalog: Catalog | None = None) -> Table:
