@@ -18,7 +18,7 @@ from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Committed, Isolation
-from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run
+from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run_now
 from iceberg_ops.commit.staged_files import commit_staged, discard
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.read_context import ReadContext
@@ -84,7 +84,7 @@ class DeleteRows:
         )
 
     def _evaluate(self, catalog: Catalog, table: Table, where: Expression, number: int) -> DeletedRows:
-        earlier = find_run(table, self._run)
+        earlier = find_run_now(lambda: catalog.load_table(table.identifier[1:]), table, self._run)
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
             return DeletedRows(committed=done, rows=0, evaluations=number)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error
@@ -26,7 +27,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.remember_run import RememberRun
-from iceberg_ops.commit.run_keys import find_run, made_up_run_key
+from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
 from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
@@ -126,7 +127,8 @@ def _run(
     job = record.job
     _check(job)
     catalog = load_catalog(job.catalog) if catalog is None else catalog
-    table = catalog.load_table(tuple(job.table.split(".")[1:]))
+    reload = partial(catalog.load_table, tuple(job.table.split(".")[1:]))
+    table = reload()
     if job.dry_run:
         table = replace(table, io=ReadOnlyFileIO(table.io))
     if job.branch != MAIN_BRANCH and job.job in TABLE_ACTIONS:
@@ -134,7 +136,7 @@ def _run(
     head = table.metadata.branch_head(job.branch)
     record.outcome.starting_snapshot_id = None if head is None else head.snapshot_id
     record.before = table_state(table, head)
-    if not job.dry_run and (earlier := find_run(table, run_of(job))) is not None:
+    if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
         record.outcome.status = "already-committed"
         record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
         record.after = record.before

@@ -1,10 +1,11 @@
 """The metadata a commit would make, or the reason why it must start again.
 
-Beside the requirements a commit carries, three things must hold of the metadata it is applied to, whoever sends it; where they do
+Beside the requirements a commit carries, four things must hold of the metadata it is applied to, whoever sends it; where they do
 not, the commit was built on older metadata, and a refresh can mend it:
 
 - a new snapshot's sequence number is above the last one assigned (a commit to another branch may have taken it);
 - a new snapshot's first row id is not below the table's next one (v3);
+- the schema and the partition specs of a new snapshot's manifests are in the table (an expiry may have removed them);
 - a removed snapshot is the head of no branch or tag that the same commit leaves in place (a tag made during an expiry survives).
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from iceberg_ops.errors import CommitFailedError
 from iceberg_ops.spec.metadata_builder import apply_updates
 from iceberg_ops.spec.requirements import TableRequirement
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import (
     AddSnapshot,
@@ -41,7 +43,12 @@ def next_metadata(
         return current
     _check_new_snapshots(current, updates)
     _check_removed_snapshots(current, updates)
-    return apply_updates(current, updates, now_ms=max(now_ms, current.last_updated_ms), previous_metadata_file=metadata_location)
+    now_ms = max(now_ms, current.last_updated_ms)
+    updated = apply_updates(current, updates, now_ms=now_ms, previous_metadata_file=metadata_location)
+    for update in updates:
+        if isinstance(update, AddSnapshot):
+            _check_schema_and_specs(updated, update)
+    return updated
 
 
 def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:
@@ -68,6 +75,22 @@ def _check_new_snapshots(current: TableMetadata, updates: Sequence[TableUpdate])
             known.add(snapshot.snapshot_id)
             sequence = snapshot.sequence_number
             next_row_id = (snapshot.first_row_id or 0) + (snapshot.added_rows or 0)
+
+
+def _check_schema_and_specs(updated: TableMetadata, update: AddSnapshot) -> None:
+    """Prevents a snapshot that nobody can read. By id alone they are not known: an id that is free again is given to another."""
+    name = f"snapshot {update.snapshot.snapshot_id}"
+    for spec in update.specs:
+        if updated.specs_by_id.get(spec.spec_id) != spec:
+            raise CommitFailedError(f"{name} has files of partition spec {spec.spec_id}, which the table does not have any more")
+    if update.schema is not None and not _is_in(updated, update.schema):
+        raise CommitFailedError(f"{name} was written with schema {update.schema.schema_id}, which the table does not have any more")
+
+
+def _is_in(metadata: TableMetadata, schema: Schema) -> bool:
+    """Also compared as text: a default that is NaN does not equal itself."""
+    found = metadata.schemas_by_id.get(schema.schema_id)
+    return found is not None and (found.same_columns(schema) or repr(found) == repr(schema))
 
 
 def _check_removed_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:

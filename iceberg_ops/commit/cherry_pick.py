@@ -18,7 +18,7 @@ from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, publication_names
+from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, entries_of_made, publication_names
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import WAP_ID, SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
@@ -27,7 +27,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
 from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
-from iceberg_ops.spec.updates import SetSnapshotRef
+from iceberg_ops.spec.updates import SetProperties, SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -102,7 +102,10 @@ class CherryPick(SnapshotOperationFields):
         found = table.metadata.ref(self.branch)
         moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
         requirement = AssertRefSnapshotId(self.branch, None if found is None else found.snapshot_id)
-        return staged_updates(table.metadata, SetSnapshotRef(self.branch, moved), requirements=(requirement,), run=self.run)
+        entries = entries_of_made(picked)
+        more = [SetProperties(entries)] if entries else []
+        updates = (SetSnapshotRef(self.branch, moved), *more)
+        return staged_updates(table.metadata, *updates, requirements=(requirement,), run=self.run)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:

@@ -5,11 +5,12 @@
 2. Only snapshots that no earlier attempt validated are validated. Once a swap was refused, the loop looks again before it stages,
    and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
    committer that waited for its turn would have more to validate each time, and be late for ever.
-3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``).
-4. An unknown outcome is looked up by snapshot id and run key. It counts as failed only when the branch has moved on without us, so
-   that our swap can not succeed any more; as long as it might, nothing is swapped again and nothing is deleted. From the call of
-   the swap until its answer is dealt with, every exception is an unknown outcome: an interrupt, a lack of memory, an error of the
-   look-up.
+3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
+   find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
+4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing. It counts
+   as failed only when the branch has moved on without us, so that our swap can not succeed any more; as long as it might, nothing
+   is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
+   outcome: an interrupt, a lack of memory, an error of the look-up.
 5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does
    not refer to them."""
 
@@ -20,6 +21,7 @@ import random as random_module
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
@@ -27,13 +29,13 @@ from iceberg_ops.commit.history import History, base_of, naming_the_remover
 from iceberg_ops.commit.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.retry import RetryPolicy
 from iceberg_ops.commit.run_keys import find_run
-from iceberg_ops.config.properties import COMMIT_STATUS_CHECKS, COMMIT_STATUS_CHECKS_MIN_WAIT_MS
 from iceberg_ops.deletion.gate import discard_staged
 from iceberg_ops.errors import (
     BadInputError,
     CommitFailedError,
     CommitInterruptedError,
     CommitStateUnknownError,
+    CorruptTableError,
     RetryableError,
     TerminalError,
     ValidationError,
@@ -76,6 +78,7 @@ class _Loop:
     clock: Callable[[], float]
     random: Callable[[], float]
     just_loaded: bool = False
+    seen: Table | None = None
     prepared: Any = None
     attempts: int = 0
     validated_id: int | None = None
@@ -102,7 +105,9 @@ class _Loop:
         while True:
             try:
                 return self._attempt()
-            except RetryableError as e:
+            except (RetryableError, CorruptTableError) as e:
+                if isinstance(e, CorruptTableError) and not self._is_outdated():
+                    raise
                 failures += 1
                 wait = policy.wait_seconds(failures, self.clock() - started, self.random)
                 if wait is None:
@@ -116,11 +121,11 @@ class _Loop:
 
     def _attempt(self) -> Committed:
         table = self.callers_table if self.just_loaded else self._load()
-        self.just_loaded = False
+        self.seen, self.just_loaded = table, False
+        _check_same_table(self.callers_table, table)
         if (done := self._earlier_success(table)) is not None:
             return done
         self.attempts += 1
-        _check_same_table(self.callers_table, table)
         if self.prepared is None:
             self.prepared = self.operation.prepare(self.callers_table)
         try:
@@ -129,9 +134,9 @@ class _Loop:
                 now = self._load()
                 if self._head_id(now) == self.validated_id:
                     break
+                _check_same_table(self.callers_table, now)
                 if (done := self._earlier_success(now)) is not None:
                     return done
-                _check_same_table(self.callers_table, now)
                 self._validate(now)
                 table = now
             staged = self.operation.stage(self.prepared, table)
@@ -144,7 +149,18 @@ class _Loop:
         return self._swap(table, staged)
 
     def _load(self) -> Table:
-        return self.catalog.load_table(self.callers_table.identifier[1:])
+        self.seen = self.catalog.load_table(self.callers_table.identifier[1:])
+        return self.seen
+
+    def _is_outdated(self) -> bool:
+        """Whether what an attempt found missing may have been deleted because the table has moved on since it was loaded."""
+        seen = self.seen
+        if self.in_doubt or seen is None:
+            return False
+        try:
+            return self._load().metadata_location != seen.metadata_location
+        except RetryableError:
+            return True  # The next attempt looks again.
 
     def _validate(self, table: Table) -> None:
         operation = self.operation
@@ -201,17 +217,17 @@ class _Loop:
 
     def _resolve(self, staged: StagedCommit, unknown: Exception) -> Committed:
         """Find out what an unanswered swap did. Raises CommitFailedError where it certainly did nothing."""
-        properties = self.callers_table.properties
-        checks = COMMIT_STATUS_CHECKS.of(properties)
-        for check in range(checks + 1):
-            if check:
-                self.sleep(COMMIT_STATUS_CHECKS_MIN_WAIT_MS.of(properties) * 2 ** (check - 1) / 1000)
+        policy, started, seen = RetryPolicy.of_status_checks(self.callers_table.properties), self.clock(), ""
+        for check in count(1):
             try:
                 table = self._load()
+                _check_same_table(self.callers_table, table)
                 is_in, is_out = self._is_in(table, staged), _can_not_happen_any_more(table, staged)
             except Exception as e:  # noqa: BLE001 - a look that fails proves nothing
                 log.warning("status check %d of %s: %s", check, self._name, e)
-                continue
+                is_in, is_out, seen = False, False, f"; the last one: {e}"
+            else:
+                seen = ""
             if is_in:
                 return self._won(table, staged)
             if is_out:
@@ -219,9 +235,13 @@ class _Loop:
                 raise CommitFailedError(
                     f"{self.operation.name} on {self._name} got no answer and was not committed: {unknown}"
                 ) from unknown
+            wait = policy.wait_seconds(check, self.clock() - started, lambda: 1.0)
+            if wait is None:
+                break
+            self.sleep(wait)
         raise CommitStateUnknownError(
-            f"{self.operation.name} on {self._name}: the outcome is unknown after {checks + 1} checks ({unknown}); it was "
-            f"committed if {_what(staged)} is in the table; nothing was deleted"
+            f"{self.operation.name} on {self._name}: the outcome is unknown after {check} checks ({unknown}{seen}); it was "
+            f"committed if {_what(staged)} is in the table of uuid {self.callers_table.metadata.table_uuid}; nothing was deleted"
         ) from unknown
 
     def _interrupted(self, e: BaseException) -> CommitStateUnknownError:

@@ -1,8 +1,9 @@
 """Removing snapshots, and refs past their time, from a table's metadata (Java: RemoveSnapshots).
 
 Which go is decided anew on every attempt (``retention``), leases included. Run keys of removed snapshots enter the ledger. Files
-are not deleted here: that is ``expiry``, after the swap. The commit requires every ref to be where it was seen, and the catalog
-refuses to remove the head of a ref made meanwhile.
+are not deleted here: that is ``expiry``, after the swap. The commit requires that all it was decided on is as it was
+seen (``AssertRetention``): a snapshot that came meanwhile may need a schema or partition spec that is about to go, and garbage
+collection may have been switched off.
 """
 
 from __future__ import annotations
@@ -14,12 +15,18 @@ from dataclasses import dataclass, field, replace
 from iceberg_ops.commit.ledger import Ledger
 from iceberg_ops.commit.operation import MetadataOperation, StagedCommit, staged_updates
 from iceberg_ops.commit.retention import expired
-from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries
+from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries, not_committed_yet
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
-from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertDefaultSpecId, AssertRefSnapshotId, TableRequirement
+from iceberg_ops.spec.requirements import (
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertRetention,
+    TableRequirement,
+)
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
 from iceberg_ops.table.manifests import ManifestLists, entries_of
@@ -84,7 +91,8 @@ class ExpireSnapshots(MetadataOperation):
         if self.run is not None:
             entries |= ledger_entries({self.run: None}, self._now_ms)
         entered, file = prepared.ledger.updates(table, entries)
-        staged = staged_updates(metadata, *updates, *entered, requirements=_requirements(metadata))
+        requirements = (*_requirements(metadata), *not_committed_yet(self.run))
+        staged = staged_updates(metadata, *updates, *entered, requirements=requirements)
         return replace(staged, referenced=frozenset(() if file is None else (file,)))
 
     @property
@@ -94,7 +102,8 @@ class ExpireSnapshots(MetadataOperation):
 
 def _requirements(metadata: TableMetadata) -> tuple[TableRequirement, ...]:
     refs = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in metadata.refs.items())
-    return (*refs, AssertCurrentSchemaId(metadata.current_schema_id), AssertDefaultSpecId(metadata.default_spec_id))
+    ids = (AssertCurrentSchemaId(metadata.current_schema_id), AssertDefaultSpecId(metadata.default_spec_id))
+    return (*refs, *ids, AssertRetention(metadata))
 
 
 def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:

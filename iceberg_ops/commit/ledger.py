@@ -13,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import uuid
+import zlib
 from collections.abc import Mapping
 
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
@@ -84,7 +85,7 @@ def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
         return {str(k): str(v) for k, v in found.items()}
     except FileNotFoundError:
         reason = "does not exist"
-    except (OSError, EOFError, ValueError, AttributeError) as e:
+    except (gzip.BadGzipFile, zlib.error, EOFError, ValueError, AttributeError) as e:
         reason = f"cannot be read: {e}"
     raise CorruptTableError(
         f"ledger file {location} of table {table}, which remembers run keys, {reason}. Restore it; or remove the table property "

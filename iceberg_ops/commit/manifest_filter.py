@@ -4,8 +4,8 @@ A manifest from which files go is written anew: what stays as EXISTING, what goe
 DELETED before are left out (MANIFEST-50/51). Data files take their deletion vectors and file-scoped position deletes with them;
 deletes older than every data file are dropped on the way (Java: dropDeleteFilesOlderThan, DELETED vectors of removed files).
 
-Results are kept by manifest, so that a retry reads and writes only manifests it has not seen. A manifest that got its first row
-id since (a table upgraded to v3) counts as another one.
+Results are kept by manifest, so that a retry reads and writes only manifests it has not seen. A manifest that is listed with
+another sequence number or first row id since (``manifest_key``) counts as another one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
 
-from iceberg_ops.commit.manifest_writing import ManifestFolder, deleted, existing
+from iceberg_ops.commit.manifest_writing import ManifestFolder, ManifestKey, deleted, existing, manifest_key
 from iceberg_ops.commit.removals import FileKey, PartitionPruning, Removals, RowFilter, file_key
 from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles, RemovedRows
 from iceberg_ops.errors import ValidationError
@@ -38,7 +38,6 @@ _FEWEST_FOR_THREADS = 4000
 """Entries to be looked through, below which threads cost more than they bring."""
 
 _Opened = Callable[[], EntryColumns | Sequence[ManifestEntry]]
-_Cached = tuple[str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class ManifestFilter:
     def __init__(self, folder: ManifestFolder) -> None:
         self._folder = folder
         self._criteria: Hashable = None
-        self._known: dict[_Cached, Filtered] = {}
+        self._known: dict[ManifestKey, Filtered] = {}
 
     def apply(
         self,
@@ -99,9 +98,9 @@ class ManifestFilter:
             self._known.clear()
             self._criteria = criteria
         concerned = [m for m in manifests if judge.concerns(m)]
-        self._filter_all(table, [m for m in concerned if _key(m) not in self._known], judge)
-        found = {_key(m): self._known[_key(m)] for m in concerned}
-        return [found.get(_key(m)) or Filtered(m) for m in manifests]
+        self._filter_all(table, [m for m in concerned if manifest_key(m) not in self._known], judge)
+        found = {manifest_key(m): self._known[manifest_key(m)] for m in concerned}
+        return [found.get(manifest_key(m)) or Filtered(m) for m in manifests]
 
     def _filter_all(self, table: Table, manifests: Sequence[ManifestFile], judge: Judge) -> None:
         count = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in manifests)
@@ -144,7 +143,7 @@ class ManifestFilter:
             made = self._by_entries(table, manifest, judge.goes)
         elif isinstance(made, _Encoded):
             made = Filtered(self._folder.write_encoded(table, made.encoder, made.rows), RemovedFiles(rows=(made.removed,)))
-        self._known[_key(manifest)] = made
+        self._known[manifest_key(manifest)] = made
 
     def _by_entries(self, table: Table, manifest: ManifestFile, goes: Callable[[ManifestEntry], bool]) -> Filtered:
         live = [e for e in self._folder.entries(table, manifest) if e.is_live]
@@ -161,10 +160,6 @@ class ManifestFilter:
         return Filtered(
             rewritten, RemovedFiles(entries=removed, entry_keys=tuple(file_key(e.data_file, identity) for e in removed))
         )
-
-
-def _key(manifest: ManifestFile) -> _Cached:
-    return manifest.manifest_path, manifest.first_row_id
 
 
 class DataRemoval:

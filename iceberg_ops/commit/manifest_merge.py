@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iceberg_ops.commit.manifest_writing import ManifestFolder, existing
+from iceberg_ops.commit.manifest_writing import ManifestFolder, ManifestKey, existing, manifest_key
 from iceberg_ops.config.properties import MANIFEST_MERGE_ENABLED, MANIFEST_MIN_MERGE_COUNT, MANIFEST_TARGET_SIZE_BYTES
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
 from iceberg_ops.table.table import Table
 
-_Bin = tuple[tuple[str, int | None], ...]
+_Bin = tuple[ManifestKey, ...]
 
 
 class ManifestMerge:
@@ -49,7 +49,7 @@ class ManifestMerge:
 
     def _merge(self, table: Table, members: Sequence[ManifestFile]) -> ManifestFile:
         self.replaced += sum(1 for m in members if not self._folder.is_new(m))
-        key = tuple((m.manifest_path, m.first_row_id) for m in members)
+        key = tuple(map(manifest_key, members))
         found = self._known.get(key)
         if found is None:
             first = members[0]

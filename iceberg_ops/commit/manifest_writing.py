@@ -22,6 +22,14 @@ from iceberg_ops.table.manifests import WrittenManifestList, entries_of, write_m
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table
 
+ManifestKey = tuple[str, int, int | None, int | None]
+
+
+def manifest_key(manifest: ManifestFile) -> ManifestKey:
+    """What decides on a manifest's entries: its bytes, and the numbers they inherit. Inside a transaction one path is listed again
+    on each attempt, with the sequence number and row ids of that attempt: what was made of the entries before is wrong then."""
+    return manifest.manifest_path, manifest.sequence_number, manifest.first_row_id, manifest.added_snapshot_id
+
 
 class ManifestFolder:
     """Where one operation writes its manifests. ``written`` is every file, by any attempt."""

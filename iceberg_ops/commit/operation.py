@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from iceberg_ops.commit.history import History
-from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, ledger_entries
+from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, ledger_entries, not_committed_yet
 from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -158,7 +158,8 @@ def staged_updates(
         return StagedCommit()
     entered = {} if run is None else ledger_entries({run: None}, time.time_ns() // 1_000_000)
     more = [SetProperties(entered)] if entered else []
-    return StagedCommit(requirements=(AssertTableUUID(metadata.table_uuid), *requirements), updates=(*updates, *more))
+    needed = (AssertTableUUID(metadata.table_uuid), *requirements, *not_committed_yet(run))
+    return StagedCommit(requirements=needed, updates=(*updates, *more))
 
 
 def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:

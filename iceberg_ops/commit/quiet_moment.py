@@ -31,23 +31,28 @@ def wait_for_a_quiet_moment(
     *,
     sleep: Callable[[float], None] = time.sleep,
     now_ms: Callable[[], float] = lambda: time.time() * 1000,
+    clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Return as soon as a delete that was due has been committed, at once where none is due. The milliseconds waited."""
-    begun = now_ms()
+    """Return as soon as a delete that was due has been committed, at once where none is due. The milliseconds waited.
+
+    ``now_ms`` is only compared with snapshots' times; the wait is measured with ``clock``, in seconds, which nobody sets back."""
+    begun = clock()
     try:
         times = _delete_times(catalog.load_table(table.identifier[1:]), branch)
         if len(times) < 2:
             return 0
-        period, since_last = median(a - b for a, b in pairwise(times)), begun - times[0]
+        period, since_last = median(a - b for a, b in pairwise(times)), now_ms() - times[0]
         if not 0 < period <= LONGEST_PERIOD_MS or not period / 10 < since_last < 4 * period:
             return 0
-        while now_ms() - begun < 2 * period:
+        for _ in range(2 * _POLLS_A_PERIOD):
             sleep(period / _POLLS_A_PERIOD / 1000)
             if _delete_times(catalog.load_table(table.identifier[1:]), branch)[:1] != times[:1]:
                 break
+            if (clock() - begun) * 1000 >= 2 * period:
+                break
     except RetryableError:
         pass  # Whoever commits next has its own patience.
-    return round(now_ms() - begun)
+    return round((clock() - begun) * 1000)
 
 
 def _delete_times(table: Table, branch: str) -> list[int]:

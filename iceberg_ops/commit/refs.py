@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
-from iceberg_ops.commit.run_keys import RunIdentity
+from iceberg_ops.commit.run_keys import RunIdentity, entries_of_moving
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.updates import RemoveSnapshotRef, SetSnapshotRef
+from iceberg_ops.spec.updates import RemoveSnapshotRef, SetProperties, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.table import Table
 
 
@@ -212,7 +212,11 @@ def _set(
     requirements = [AssertRefSnapshotId(name, None if found is None else found.snapshot_id)]
     if follows is not None:
         requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
-    return staged_updates(metadata, SetSnapshotRef(name, wanted), requirements=tuple(requirements), run=run)
+    updates: list[TableUpdate] = [SetSnapshotRef(name, wanted)]
+    if wanted.is_branch:
+        entries = entries_of_moving(metadata, name, None if found is None else found.snapshot_id, wanted.snapshot_id)
+        updates += [SetProperties(entries)] if entries else []
+    return staged_updates(metadata, *updates, requirements=tuple(requirements), run=run)
 
 
 def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:

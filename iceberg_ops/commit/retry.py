@@ -1,9 +1,12 @@
-"""How long and how often the committer tries again.
+"""How long and how often the committer tries again, and looks for a swap that got no answer.
 
 A table's ``commit.retry.num-retries`` is a limit only where the table sets it; otherwise the time budget alone
 (``commit.retry.total-timeout-ms``) ends the loop, because four tries starve a slow committer among fast ones. Waits grow from
 ``min-wait-ms`` by a factor of 2 up to ``max-wait-ms`` (2 s where the table does not set it: a conflict says that the table is busy,
 not that the catalog is down) and each is drawn evenly between half and all of that, so that losers do not meet again.
+
+An unanswered swap is looked for once, and ``commit.status-check.num-retries`` times more. These waits grow in the same way, within
+the limits of ``commit.status-check.*``, and are not drawn: nobody else looks.
 """
 
 from __future__ import annotations
@@ -15,6 +18,10 @@ from iceberg_ops.config.properties import (
     COMMIT_MAX_RETRY_WAIT_MS,
     COMMIT_MIN_RETRY_WAIT_MS,
     COMMIT_NUM_RETRIES,
+    COMMIT_STATUS_CHECKS,
+    COMMIT_STATUS_CHECKS_MAX_WAIT_MS,
+    COMMIT_STATUS_CHECKS_MIN_WAIT_MS,
+    COMMIT_STATUS_CHECKS_TOTAL_TIME_MS,
     COMMIT_TOTAL_RETRY_TIME_MS,
 )
 
@@ -39,6 +46,16 @@ class RetryPolicy:
             COMMIT_MIN_RETRY_WAIT_MS.of(properties),
             longest if COMMIT_MAX_RETRY_WAIT_MS.name in properties else min(longest, BUSY_MAX_WAIT_MS),
             COMMIT_TOTAL_RETRY_TIME_MS.of(properties),
+        )
+
+    @classmethod
+    def of_status_checks(cls, properties: Mapping[str, str]) -> RetryPolicy:
+        """Raises OptionError for a property that is no number."""
+        return cls(
+            COMMIT_STATUS_CHECKS.of(properties),
+            COMMIT_STATUS_CHECKS_MIN_WAIT_MS.of(properties),
+            COMMIT_STATUS_CHECKS_MAX_WAIT_MS.of(properties),
+            COMMIT_STATUS_CHECKS_TOTAL_TIME_MS.of(properties),
         )
 
     def wait_seconds(self, failures: int, elapsed_seconds: float, random: Callable[[], float]) -> float | None:

@@ -7,11 +7,11 @@ done again on what is there now. Works on any branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.history import History, base_of
-from iceberg_ops.commit.manifest_writing import ManifestFolder, existing
+from iceberg_ops.commit.manifest_writing import ManifestFolder, existing, manifest_key
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.snapshot_draft import Changes, Made, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
@@ -32,7 +32,7 @@ class RewrittenManifests:
     """What was written for which manifests, by content."""
 
     draft: SnapshotDraft
-    done: dict[ManifestContent, tuple[frozenset[str], list[ManifestFile]]] = field(default_factory=dict)
+    done: dict[ManifestContent, tuple[Hashable, list[ManifestFile]]] = field(default_factory=dict)
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class RewriteManifests(SnapshotOperationFields):
         content: ManifestContent,
         chosen: Sequence[ManifestFile],
     ) -> list[ManifestFile]:
-        key = frozenset(f"{m.manifest_path}#{m.first_row_id}#{table.metadata.format_version}" for m in chosen)
+        key = (table.metadata.format_version, frozenset(map(manifest_key, chosen)))
         known = prepared.done.get(content)
         if known is None or known[0] != key:
             folder = prepared.draft.folder

@@ -8,7 +8,8 @@ source and change): the same key with other work is an error, because one of the
 A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
 in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
 commits carry keys of their own. A key that was made up for a run without one does not enter it: nobody can come back with it. Nor
-does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again.
+does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again. One that
+is published is remembered by what published it: a branch that moves there enters it at once, a picked copy when it expires.
 
 A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
 another key; otherwise a retry that comes late would silently undo the rollback."""
@@ -17,12 +18,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
-from iceberg_ops.errors import RunKeyReusedError
+from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
+from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
@@ -37,6 +40,8 @@ SOURCE = "source-snapshot-id"
 PUBLISHED_WAP_ID = "published-wap-id"
 """Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
 IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK})
+_STAGED = "+staged"
+_PUBLISHED = "published-"
 _MADE_UP = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/.*)?", re.DOTALL)
 
 
@@ -56,8 +61,16 @@ class RunIdentity:
 
     @property
     def ledger_name(self) -> str:
-        """The property that holds the run in the ledger."""
-        return f"{LEDGER_PREFIX}{self.action}@{self.branch}{'+staged' if self.staged else ''}:{self.key}"
+        """The property that holds the run in the ledger; no two runs have the same."""
+        return (
+            f"{LEDGER_PREFIX}{_coded_action(self.action)}@{_coded_branch(self.branch)}{_STAGED if self.staged else ''}:{self.key}"
+        )
+
+    @property
+    def older_ledger_name(self) -> str | None:
+        """The property that held it before names were coded; None where that is the same, or the name of another run now."""
+        name = f"{LEDGER_PREFIX}{self.action}@{self.branch}{_STAGED if self.staged else ''}:{self.key}"
+        return None if _is_coded(name) else name
 
     @property
     def summary(self) -> dict[str, str]:
@@ -87,13 +100,37 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
         if _made(snapshot, run):
             _forbid_other_work(table, run, snapshot.summary.get(WORK), f"snapshot {snapshot.snapshot_id}")
             return EarlierRun(snapshot.snapshot_id, snapshot)
-    if (text := ledger_entry(table, run.ledger_name)) is None:
+    text = ledger_entry(table, run.ledger_name)
+    if text is None and (older := run.older_ledger_name) is not None:
+        text = ledger_entry(table, older)
+    if text is None:
         return None
     known, _, rest = text.partition("@")
     _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
     if not known.isdecimal():
         return EarlierRun(None, None)
     return EarlierRun(int(known), table.metadata.snapshots_by_id.get(int(known)))
+
+
+def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | None) -> EarlierRun | None:
+    """``find_run``; where an expiry has replaced the ledger file since ``table`` was loaded, in the table as it is now."""
+    while True:
+        try:
+            return find_run(table, run)
+        except CorruptTableError:
+            now = load()
+            if now.metadata_location == table.metadata_location or now.metadata.table_uuid != table.metadata.table_uuid:
+                raise
+            table = now
+
+
+def not_committed_yet(run: RunIdentity | None) -> tuple[AssertNoRun, ...]:
+    """Prevents two commits of one run that are submitted at once: neither finds the other before its swap. Most commits of
+    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not."""
+    if run is None:
+        return ()
+    summary = {k: v for k, v in run.summary.items() if k != WORK}
+    return (AssertNoRun((*summary.items(), (ACTION, run.action)), run.ledger_name),)
 
 
 def identity_of(snapshot: Snapshot) -> RunIdentity | None:
@@ -116,29 +153,74 @@ def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[s
 
 
 def entries_of_expiring(metadata: TableMetadata, gone: Iterable[int]) -> dict[str, str]:
-    """What must be remembered of snapshots that are about to go: their runs, and which staged snapshots they published."""
+    """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
+    are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published."""
     found: dict[str, str] = {}
-    published = {s.summary.get(SOURCE) for s in metadata.snapshots}
-    in_a_branch = {s.snapshot_id for ref in metadata.refs.values() for s in metadata.ancestors(ref.snapshot_id)}
-    for snapshot in (metadata.snapshots_by_id[i] for i in gone):
-        run = identity_of(snapshot)
-        counts = not (run and run.staged) or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch
-        if run is not None and not run.is_made_up and counts:
-            found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
+    known = metadata.snapshots_by_id
+    published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
+    heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
+    in_a_branch = {s.snapshot_id for head in heads for s in metadata.ancestors(head)}
+    sources = {str(s.snapshot_id): s for s in metadata.snapshots if STAGED in s.summary}
+    for snapshot in (known[i] for i in gone):
+        staged = STAGED in snapshot.summary
+        if not staged or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch:
+            found |= entries_of_made(snapshot)
+        if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
+            found |= entries_of_made(source)
         for name in publication_names(snapshot.summary, snapshot.summary.get(BRANCH, "")):
             found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
     return found
 
 
+def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:
+    """What must be remembered when the branch moves from one snapshot to another: the runs of snapshots that were staged for it and
+    that this publishes. Another branch may be there just to look at them."""
+    line = {s.snapshot_id for s in metadata.ancestors(before)}
+    found: dict[str, str] = {}
+    for snapshot in metadata.ancestors(head):
+        if snapshot.snapshot_id in line:
+            break
+        if STAGED in snapshot.summary and snapshot.summary.get(BRANCH, MAIN_BRANCH) == branch:
+            found |= entries_of_made(snapshot)
+    return found
+
+
+def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
+    """What enters the run that made the snapshot; nothing where it has no key that anybody can come back with."""
+    run = identity_of(snapshot)
+    return {} if run is None else ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
+
+
 def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
     """Ledger names of the publication that a snapshot with this summary is: of its source, and of its WAP id."""
     asked = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
-    return [f"{LEDGER_PREFIX}published-{what}@{branch}:{value}" for what, value in asked if value is not None]
+    return [f"{LEDGER_PREFIX}{_PUBLISHED}{what}@{_coded_branch(branch)}:{value}" for what, value in asked if value is not None]
 
 
 def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
     """``<snapshot id or nothing>@<milliseconds since the epoch>[@<work>]``."""
     return f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{'' if run.work is None else '@' + run.work}"
+
+
+def _coded_action(action: str) -> str:
+    """Up to the first ``@`` of a ledger name, and not taken for a publication."""
+    coded = action.replace("%", "%25").replace("@", "%40")
+    return f"%{ord(coded[0]):X}{coded[1:]}" if coded.startswith(_PUBLISHED) else coded
+
+
+def _coded_branch(branch: str) -> str:
+    """From there to the first ``:``, and not taken for a staged one."""
+    coded = branch.replace("%", "%25").replace(":", "%3A")
+    return f"{coded.removesuffix(_STAGED)}%2B{_STAGED[1:]}" if coded.endswith(_STAGED) else coded
+
+
+def _is_coded(name: str) -> bool:
+    """Whether it is the name of a run or a publication in the ledger today."""
+    action, _, rest = name.removeprefix(LEDGER_PREFIX).partition("@")
+    branch, _, key = rest.partition(":")
+    staged = branch.endswith(_STAGED)
+    run = RunIdentity(key=key, action=unquote(action), branch=unquote(branch.removesuffix(_STAGED)), staged=staged)
+    return run.ledger_name == name or action.startswith(_PUBLISHED)
 
 
 def made_up_run_key() -> str:

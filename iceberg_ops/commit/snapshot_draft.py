@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from iceberg_ops.commit.appended_manifests import take_over
@@ -31,13 +31,14 @@ from iceberg_ops.commit.manifest_writing import ManifestFolder
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles
-from iceberg_ops.commit.run_keys import ACTION, RunIdentity
+from iceberg_ops.commit.run_keys import ACTION, RunIdentity, not_committed_yet
 from iceberg_ops.commit.snapshot_summary import changes_summary, totals
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
 from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -88,6 +89,7 @@ class SnapshotDraft:
     def __init__(self, table: Table) -> None:
         self.folder = ManifestFolder(_new_snapshot_id(table))
         self._refs = frozenset(table.metadata.refs)
+        self._callers_specs = table.metadata.specs_by_id
         self._new: dict[ManifestContent, tuple[Hashable, list[ManifestFile]]] = {}
         self._filters = {content: ManifestFilter(self.folder) for content in ManifestContent}
         self._merges = {content: ManifestMerge(self.folder) for content in ManifestContent}
@@ -107,6 +109,19 @@ class SnapshotDraft:
         if branch in self._refs and table.metadata.ref(branch) is None:
             raise ValidationError(f"Cannot commit to branch {branch} of table {table.name}: it was removed meanwhile")
 
+    def _specs(self, table: Table, spec_ids: Iterable[int]) -> tuple[PartitionSpec | None, ...]:
+        """The partition specs of files to be committed. Prevents taking partition values for those of other columns, where a spec
+        was removed after the caller had seen it and its id was given to another. Raises ValidationError."""
+        found = {spec_id: table.metadata.specs_by_id.get(spec_id) for spec_id in sorted(set(spec_ids))}
+        for spec_id, spec in found.items():
+            if spec != self._callers_specs.get(spec_id, spec):
+                raise ValidationError(
+                    f"Cannot commit files of partition spec {spec_id} to table {table.name}: the spec was removed meanwhile; write "
+                    f"the files again, in a spec that the table has"
+                )
+            _forbid_unknown_transforms(table, spec_id)
+        return tuple(found.values())
+
     def stage(self, table: Table, target: Target, changes: Changes) -> StagedCommit:
         """One attempt at ``changes`` on the branch as it is now. Raises ValidationError, BadInputError."""
         if self._version != table.metadata.format_version:
@@ -125,7 +140,7 @@ class SnapshotDraft:
         added_deletes = self._added(table, ManifestContent.DELETES, changes.deletes)
         if not changes.merge and removals.is_empty:
             return Made([*added_data, *data, *added_deletes, *deletes], changes)
-        basis = (metadata.format_version, metadata.current_schema_id)
+        basis = (metadata.format_version, metadata.schema, removals)
         removal = DataRemoval(table, removals)
         filtered = self._filters[ManifestContent.DATA].apply(table, data, removal, basis)
         gone = removed_of(filtered)
@@ -177,24 +192,21 @@ class SnapshotDraft:
 
     def _added(self, table: Table, content: ManifestContent, files: Sequence[NewFile]) -> list[ManifestFile]:
         """Manifests of new files, one set per spec; written once per format version."""
-        key = (table.metadata.format_version, files)
+        key = (table.metadata.format_version, files, self._specs(table, (n.data_file.spec_id for n in files)))
         known = self._new.get(content)
         if known is None or known[0] != key:
             by_spec: dict[int, list[ManifestEntry]] = {}
             for new in files:
                 by_spec.setdefault(new.data_file.spec_id, []).append(_entry(new, self.snapshot_id))
-            for spec_id in by_spec:
-                _forbid_unknown_transforms(table, spec_id)
             made = [m for spec_id, entries in by_spec.items() for m in self.folder.write_rolling(table, spec_id, content, entries)]
             known = self._new[content] = (key, made)
         return known[1]
 
     def _taken_over(self, table: Table, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
         """Manifests that others wrote; taken once per format version."""
-        key = (table.metadata.format_version, tuple(m.manifest_path for m in manifests))
+        specs = self._specs(table, (m.partition_spec_id for m in manifests))
+        key = (table.metadata.format_version, tuple(m.manifest_path for m in manifests), specs)
         if self._taken is None or self._taken[0] != key:
-            for m in manifests:
-                _forbid_unknown_transforms(table, m.partition_spec_id)
             self._taken = (key, *take_over(table, self.folder, manifests))
         return self._taken[1]
 
@@ -202,6 +214,7 @@ class SnapshotDraft:
         """The manifest list, the snapshot and the commit around it."""
         metadata = table.metadata
         self.forbid_removed_branch(table, target.branch)
+        specs = _specs_of(metadata, made.manifests)
         sequence_number = 0 if metadata.format_version < 2 else metadata.last_sequence_number + 1
         first_row_id = (metadata.next_row_id or 0) if metadata.format_version >= 3 else None
         written = self.folder.write_list(table, made.manifests, parent, sequence_number)
@@ -218,8 +231,9 @@ class SnapshotDraft:
             first_row_id=first_row_id,
             added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
         )
-        updates: list[TableUpdate] = [AddSnapshot(snapshot)]
+        updates: list[TableUpdate] = [AddSnapshot(snapshot, metadata.schema, specs)]
         requirements: list[TableRequirement] = [AssertTableUUID(metadata.table_uuid), *_parent_stays(metadata, target, parent)]
+        requirements += not_committed_yet(target.run)
         referenced = frozenset(self.folder.written) & {written.location, *(m.manifest_path for m in written.manifests)}
         if target.staged:
             return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
@@ -292,6 +306,11 @@ def _parent_stays(metadata: TableMetadata, target: Target, parent: Snapshot | No
     branch = target.branch if metadata.ref(target.branch) is not None else MAIN_BRANCH
     is_own = branch == target.branch and not target.staged
     return [] if is_own else [AssertRefSnapshotId(branch, parent.snapshot_id)]
+
+
+def _specs_of(metadata: TableMetadata, manifests: Iterable[ManifestFile]) -> tuple[PartitionSpec, ...]:
+    """The manifests' partition specs, as far as the table has them."""
+    return tuple(metadata.specs_by_id[i] for i in sorted({m.partition_spec_id for m in manifests} & metadata.specs_by_id.keys()))
 
 
 def _oldest_data(kept: Sequence[ManifestFile], added: Sequence[NewFile], last_sequence_number: int) -> int:

@@ -13,11 +13,12 @@ from typing import Any
 
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import Operation, OperationFields, StagedCommit
-from iceberg_ops.commit.run_keys import ledger_entries
+from iceberg_ops.commit.run_keys import ledger_entries, not_committed_yet
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.metadata_builder import apply_updates
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, TableRequirement
+from iceberg_ops.spec.requirements import AssertNoRun, AssertRefSnapshotId, AssertRetention, TableRequirement
 from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import SetProperties, TableUpdate
 from iceberg_ops.table.table import Table
 
@@ -57,10 +58,10 @@ class Transaction(OperationFields):
         updates: list[TableUpdate] = []
         referenced: frozenset[str] = frozenset()
         snapshot: Snapshot | None = None
-        now = time.time_ns() // 1_000_000
+        now, base = time.time_ns() // 1_000_000, table.metadata
         for operation, part in zip(self.operations, prepared.parts, strict=True):
             staged = operation.stage(part, table)
-            requirements += _not_yet_required(staged.requirements, requirements)
+            requirements += _not_yet_required(_before(staged.requirements, base), requirements)
             updates += staged.updates
             referenced |= staged.referenced
             snapshot = staged.snapshot or snapshot
@@ -68,7 +69,14 @@ class Transaction(OperationFields):
         if updates and self.run is not None:
             entries = ledger_entries({self.run: None if snapshot is None else snapshot.snapshot_id}, now)
             updates += [SetProperties(entries)] if entries else []
+            requirements += not_committed_yet(self.run)
         return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
+
+
+def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> list[TableRequirement]:
+    """What an operation requires of the table that the ones before it made, as requirements of the table they were staged on. Its
+    own run key is not looked for: the transaction's is."""
+    return [replace(r, seen=base) if isinstance(r, AssertRetention) else r for r in requirements if not isinstance(r, AssertNoRun)]
 
 
 def _not_yet_required(new: Sequence[TableRequirement], known: Sequence[TableRequirement]) -> list[TableRequirement]:

@@ -1,6 +1,9 @@
 """What must hold of the current metadata for a commit to be accepted (REST: ``TableRequirement``).
 
 Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
+
+``AssertRetention`` and ``AssertNoRun`` are this package's own and have no JSON form. A catalog whose server takes only the REST
+specification's requirements can check them on the metadata that it loads right before the swap, not in the swap.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from iceberg_ops.config.properties import GC_ENABLED, RETENTION_PREFIX
 from iceberg_ops.errors import CommitFailedError
 from iceberg_ops.spec.table_metadata import TableMetadata
 
@@ -98,3 +102,50 @@ class AssertDefaultSortOrderId(TableRequirement):
 
     def check(self, current: TableMetadata | None) -> None:
         _expect("default sort order id", self.default_sort_order_id, _exists(current).default_sort_order_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertRetention(TableRequirement):
+    """All that decides what may expire is as it was in ``seen``: snapshots, refs with their ages, retention properties, schemas,
+    partition specs and sort orders."""
+
+    seen: TableMetadata
+
+    def check(self, current: TableMetadata | None) -> None:
+        found = _exists(current)
+        if found is self.seen:
+            return
+        seen, now = _retention(self.seen), _retention(found)
+        if changed := [what for what in seen if seen[what] != now[what]]:
+            raise CommitFailedError(f"requirement failed: {', '.join(changed)} changed since it was decided what expires")
+
+
+def _retention(metadata: TableMetadata) -> dict[str, object]:
+    return {
+        "snapshots": metadata.snapshots_by_id.keys(),
+        "refs": metadata.refs,
+        "current snapshot": metadata.current_snapshot_id,
+        "retention properties": {
+            k: v for k, v in metadata.properties.items() if k == GC_ENABLED.name or k.startswith(RETENTION_PREFIX)
+        },
+        "schemas": (metadata.current_schema_id, metadata.schemas_by_id.keys()),
+        "partition specs": (metadata.default_spec_id, metadata.specs_by_id.keys()),
+        "sort orders": metadata.sort_orders_by_id.keys(),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AssertNoRun(TableRequirement):
+    """The piece of work has not been committed meanwhile: no snapshot has all of ``summary`` in its own, and there is no table
+    property ``ledger_name``."""
+
+    summary: tuple[tuple[str, str], ...]
+    ledger_name: str
+
+    def check(self, current: TableMetadata | None) -> None:
+        wanted, found = frozenset(self.summary), _exists(current)
+        if self.ledger_name in found.properties:
+            raise CommitFailedError(f"requirement failed: the table property {self.ledger_name} says that this run was committed")
+        for snapshot in found.snapshots:
+            if wanted <= snapshot.summary.items():
+                raise CommitFailedError(f"requirement failed: snapshot {snapshot.snapshot_id} was committed by the same run")

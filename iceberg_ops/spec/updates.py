@@ -70,7 +70,12 @@ class SetDefaultSortOrder(TableUpdate):
 
 @dataclass(frozen=True, slots=True)
 class AddSnapshot(TableUpdate):
+    """``schema`` and ``specs`` are those of the snapshot's manifests. A catalog refuses the snapshot where the table no longer has
+    them, or has others under their ids: an expiry may have removed them since. REST's ``add-snapshot`` does not hold them."""
+
     snapshot: Snapshot
+    schema: Schema | None = None
+    specs: tuple[PartitionSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

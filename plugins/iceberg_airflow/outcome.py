@@ -118,4 +118,5 @@ def _all_classes(root: type[errors.IcebergOpsError]) -> Iterator[type[errors.Ice
         yield from _all_classes(child)
 
 
-_CLASSES = {kind.code: kind for kind in _all_classes(errors.IcebergOpsError)}
+_CLASSES = {kind.code: kind for kind in reversed(list(_all_classes(errors.IcebergOpsError)))}
+"""Where a subclass shares its base's code, the base is meant: a report does not say more."""

@@ -18,7 +18,7 @@ from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run
+from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run_now
 from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
@@ -138,7 +138,7 @@ class JobRun:
 
     def already_committed(self) -> ActionReport | None:
         """The report to give where an earlier run with this run key has committed."""
-        found = find_run(self.table, run_of(self.job))
+        found = find_run_now(lambda: self.catalog.load_table(self.table.identifier[1:]), self.table, run_of(self.job))
         if found is None:
             return None
         log.info("run key %s was committed before, as snapshot %s: nothing to do", self.job.run_key, found.snapshot_id)

@@ -60,6 +60,10 @@ class Lake:
 
     def append(self, *files: Sequence[Row]) -> Table:
         """One commit of one data file (and partition) per argument."""
+        return commit(self.catalog, self.table, AppendFiles(added=self.written(*files), merge=False)).table
+
+    def written(self, *files: Sequence[Row]) -> tuple[DataFile, ...]:
+        """One data file (and partition) per argument; nothing is committed."""
         table = self.table
         added: list[DataFile] = []
         for rows in files:
@@ -69,7 +73,7 @@ class Lake:
             columns = list(zip(*rows, strict=True))
             writer.write(pa.RecordBatch.from_pydict({name: list(column) for name, column in zip(names, columns, strict=True)}))
             added += writer.close()
-        return commit(self.catalog, table, AppendFiles(added=tuple(added), merge=False)).table
+        return tuple(added)
 
     def delete_positions(self, *positions: tuple[FileScanTask, Iterable[int]]) -> Table:
         """One position delete file for all of them (v2), or one deletion vector each (v3)."""

@@ -14,6 +14,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import expire
 from iceberg_ops.commit.refs import FastForward, RemoveRef, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
@@ -44,6 +45,34 @@ def expire_all(catalog: Any) -> None:
 def nothing_is_missing(catalog: Any) -> bool:
     table = catalog.load_table(IDENTIFIER)
     return all(table.io.exists(path) for path in reachable_files(table))
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_pick_by_wap_id_takes_what_stands_for_it_on_the_attempt_that_is_accepted(version: int) -> None:
+    """The first attempt picks a snapshot that replaces partition a; then it expires, and another under the same id replaces b."""
+    catalog = make_catalog()
+    table = make_table(catalog, version=version, partitioned=True)
+    a, b, c, x, y = (data_file(name, partition=(name[0],)) for name in ("a", "b", "c", "ax", "by"))
+    table = commit(catalog, table, AppendFiles(added=(a, b))).table
+
+    def staged(f: Any) -> int:
+        wap: dict[str, Any] = {"staged": True, "summary": {"wap.id": "w"}}
+        done = commit(catalog, table, ReplacePartitions(added=(f,), starting_snapshot_id=head(catalog), **wap))
+        assert done.snapshot is not None
+        return done.snapshot.snapshot_id
+
+    first = staged(x)
+
+    def meanwhile() -> None:
+        commit(catalog, table, ExpireSnapshots(snapshot_ids=(first,)))
+        staged(y)
+        commit(catalog, table, AppendFiles(added=(c,), merge=False))
+
+    table = commit(
+        catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file("c0", partition=("c",)),), merge=False)
+    ).table
+    commit(Meddles(catalog, meanwhile), table, CherryPick(wap_id="w"), sleep=lambda _: None)
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"a", "by", "c", "c0"}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -15,7 +15,7 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, make_catalog, make_table
-from tests.catalog.wrappers import IsDown
+from tests.catalog.wrappers import IsDown, Wrapped
 
 START = 4_000_000_000_000
 
@@ -28,6 +28,8 @@ class World:
         self.table: Table = make_table(self.catalog, version=2)
         self.waiting = sorted(commits)
         self.now = START
+        self.set_back_ms = 0
+        """How far the machine's clock was set back meanwhile."""
 
     def go_to(self, ms: float) -> None:
         self.now = round(START + ms)
@@ -47,7 +49,8 @@ class World:
             self.catalog.load_table(IDENTIFIER),
             "main",
             sleep=lambda seconds: self.go_to(self.now - START + seconds * 1000),
-            now_ms=lambda: self.now,
+            now_ms=lambda: self.now - self.set_back_ms,
+            clock=lambda: self.now / 1000,
         )
 
 
@@ -75,3 +78,18 @@ def test_a_catalog_that_does_not_answer_ends_the_wait() -> None:
     world = World([(0, "delete"), (1000, "delete"), (2000, "delete")])
     world.go_to(1600)
     assert world.wait(IsDown(world.catalog, 1)) == 0
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_is_set_meanwhile_does_not_change_the_wait(jump_ms: int) -> None:
+    world = World([(0, "delete"), (1000, "delete")])
+    world.go_to(1500)
+    catalog = Wrapped(world.catalog)
+    loads = iter(range(1000))
+
+    def load_table(identifier: tuple[str, ...]) -> Table:
+        world.set_back_ms = jump_ms if next(loads) > 3 else 0
+        return world.catalog.load_table(identifier)
+
+    catalog.load_table = load_table  # type: ignore[attr-defined]
+    assert 2000 <= world.wait(catalog) <= 2025  # type: ignore[arg-type]

@@ -52,7 +52,9 @@ class World:
             first = 0 if task.file_path == min(t.file_path for t in plan(table, Scan()).tasks) else 10
             if mine := [i - first for i in ids if first <= i < first + 10]:
                 chosen.append((task, np.array(mine, np.int64)))
-        found = write_row_deletes(table.io, WriteContext.for_table(table.metadata), chosen, operation_id=f"d{next(self.names)}")
+        found = write_row_deletes(
+            table.io, WriteContext.for_table(table.metadata), chosen, operation_id=f"delta-{next(self.names)}"
+        )
         return found.added, found.replaced
 
     def commit(self, operation: RowDelta, catalog: Catalog | None = None) -> Table:
@@ -117,7 +119,7 @@ def test_attempts_that_lost_leave_no_vectors_behind() -> None:
     world.commit(mine, Meddles(world.lake.catalog, *others))
     assert world.ids == all_but(2, 3, 4, 5)
     used = {d.file_path for t in plan(world.lake.table, Scan()).tasks for d in t.deletes}
-    committed = {p for p in world.puffins if "/data/00000-d" in p}
+    committed = {p for p in world.puffins if "/data/00000-delta-" in p}
     assert world.puffins - committed == used
 
 

@@ -3,9 +3,12 @@ work."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iceberg_ops.commit import ledger
 from iceberg_ops.commit.append_files import AppendFiles
@@ -17,8 +20,8 @@ from iceberg_ops.commit.expiry import expire
 from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
-from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key
+from iceberg_ops.commit.refs import RemoveRef, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key, publication_names
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError, ValidationError
@@ -259,3 +262,147 @@ def test_a_repeated_transaction_finds_its_snapshot() -> None:
     first = commit(LosesTheAnswer(catalog), table, both, sleep=lambda _: None)
     again = commit(catalog, table, both)
     assert (again.already_committed, again.snapshot, live_paths(again.table)) == (True, first.snapshot, {"a"})
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("how", ["alone", "in a transaction"])
+def test_one_run_submitted_twice_at_once_stages_one_snapshot(how: str, version: int) -> None:
+    """No branch moves, and v1 snapshots have no sequence numbers: only the run key makes the two collide."""
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog, version=version), AppendFiles(added=(data_file("base"),))).table
+
+    def staging(name: str) -> Any:
+        append = AppendFiles(added=(data_file(name),), staged=True, run_key="K", summary={"wap.id": "w"})
+        return append if how == "alone" else Transaction(operations=(append,), run_key="K")
+
+    meddling = Meddles(catalog, lambda: commit(catalog, table, staging("a")))
+    assert commit(meddling, table, staging("b"), sleep=lambda _: None).already_committed
+    assert len(catalog.load_table(IDENTIFIER).metadata.snapshots) == 2
+    done = commit(catalog, table, CherryPick(wap_id="w"))
+    assert live_paths(done.table) == {"base", "a"}
+
+
+def test_a_change_of_metadata_submitted_twice_at_once_is_done_once() -> None:
+    """The second would undo what somebody else did after the first."""
+    keyed = Keyed()
+    change = UpdateProperties(updates={"owner": "a"}, run_key="K")
+
+    def meanwhile() -> None:
+        keyed.commit(change)
+        keyed.commit(UpdateProperties(updates={"owner": "b"}))
+
+    commit(Meddles(keyed.catalog, meanwhile), keyed.table, change, sleep=lambda _: None)
+    assert keyed.catalog.load_table(IDENTIFIER).properties["owner"] == "b"
+
+
+def test_two_runs_at_once_under_one_key_with_other_work_are_not_both_taken() -> None:
+    keyed = Keyed()
+
+    def staging(work: str) -> AppendFiles:
+        summary = {"wap.id": work, "iceberg-ops.work": work}
+        return AppendFiles(added=(data_file(work),), staged=True, run_key="K", summary=summary)
+
+    table = keyed.table
+    with pytest.raises(RunKeyReusedError):
+        commit(Meddles(keyed.catalog, lambda: keyed.commit(staging("x"))), table, staging("y"), sleep=lambda _: None)
+
+
+texts = st.lists(st.sampled_from(["a", ":", "@", "+staged", "+", "%3A", "%", "published-wap", ""]), max_size=4).map("".join)
+runs = st.builds(RunIdentity, key=texts, action=texts, branch=texts, staged=st.booleans())
+
+
+@given(one=runs, other=runs)
+def test_no_two_runs_have_one_name_in_the_ledger(one: RunIdentity, other: RunIdentity) -> None:
+    assert (one.ledger_name == other.ledger_name) is (one == other)
+    assert one.older_ledger_name != other.ledger_name
+    assert one.ledger_name not in publication_names({"published-wap-id": other.key}, other.branch)
+    assert one.older_ledger_name not in publication_names({"published-wap-id": other.key}, other.branch)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"branch": "a", "run_key": "b:1"}, {"branch": "a:b", "run_key": "1"}),
+        ({"branch": "x", "run_key": "k", "staged": True}, {"branch": "x+staged", "run_key": "k"}),
+    ],
+)
+def test_a_run_is_not_taken_for_another_whose_branch_and_key_read_the_same(first: dict[str, Any], second: dict[str, Any]) -> None:
+    keyed = Keyed()
+    keyed.append("base")
+    for branch in (first["branch"], second["branch"]):
+        keyed.commit(SetRef(ref=branch, snapshot_id=keyed.table.metadata.current_snapshot_id or 0))
+    done = keyed.append("one", **first)
+    assert done.snapshot is not None
+    keyed.append("two", branch=first["branch"])
+    if "staged" in first:
+        keyed.commit(CherryPick(snapshot_id=done.snapshot.snapshot_id, branch=first["branch"]))
+    keyed.expire()
+    assert not done_again(keyed.append("one", **first))
+    assert done_again(keyed.append("wanted", **second))
+    assert "wanted" in live_paths(keyed.table, second["branch"])
+
+
+@pytest.mark.parametrize("run", [RunIdentity(key="a:1", action="append"), RunIdentity(key="k", action="an@action", branch="b%c")])
+def test_a_run_is_known_by_the_name_it_had_before_names_were_coded(run: RunIdentity) -> None:
+    keyed = Keyed()
+    name = f"{LEDGER_PREFIX}{run.action}@{run.branch}:{run.key}"
+    assert find_run(keyed.table, run) is None
+    assert find_run(keyed.commit(UpdateProperties(updates={name: "7@1"})).table, run) is not None
+
+
+class StagedOnce(Keyed):
+    """A staged append under a key, kept by a tag, and ways to publish it."""
+
+    def __init__(self, publish: str) -> None:
+        super().__init__()
+        self.append("base")
+        staged = self.stage()
+        assert staged.snapshot is not None
+        self.id = staged.snapshot.snapshot_id
+        self.commit(SetRef(ref="kept", snapshot_id=self.id, type="tag"))
+        if publish == "picked":
+            self.append("other")
+        if publish in ("picked", "fast-forwarded"):
+            self.commit(CherryPick(wap_id="w"))
+        elif publish == "fast-forwarded on a branch":
+            parent = self.table.metadata.snapshots_by_id[self.id].parent_snapshot_id or 0
+            self.commit(SetRef(ref="audit", snapshot_id=parent))
+            self.commit(CherryPick(wap_id="w", branch="audit"))
+        elif publish == "made current":
+            self.commit(SetCurrentSnapshot(snapshot_id=self.id))
+
+    def stage(self) -> Committed:
+        return self.commit(AppendFiles(added=(data_file("w"),), staged=True, run_key="K", summary={"wap.id": "w"}))
+
+    def expire_it(self) -> None:
+        """What published it goes first, then the snapshot itself."""
+        self.append("later")
+        self.expire()
+        self.commit(RemoveRef(ref="kept"))
+        self.expire()
+        assert self.id not in self.table.metadata.snapshots_by_id
+
+
+@pytest.mark.parametrize("publish", ["picked", "fast-forwarded", "fast-forwarded on a branch", "made current"])
+@pytest.mark.parametrize("undone", [False, True])
+def test_what_was_published_once_is_not_staged_again_under_its_key(publish: str, undone: bool) -> None:
+    """Not even after a rollback, which forgets no key."""
+    once = StagedOnce(publish)
+    branch = "audit" if "branch" in publish else "main"
+    if undone:
+        head = once.table.metadata.branch_head(branch)
+        once.commit(RollBack(snapshot_id=head.parent_snapshot_id if head else 0, branch=branch))
+        once.append("instead", branch=branch)
+    elif branch == "audit":
+        once.append("more", branch=branch)
+    once.expire_it()
+    assert not done_again(once.stage())
+
+
+def test_a_staged_snapshot_that_only_a_tag_kept_is_staged_again_under_its_key() -> None:
+    once = StagedOnce("never")
+    once.commit(SetRef(ref="kept", snapshot_id=once.id, type="tag", replace_existing=True, max_ref_age_ms=1))
+    once.append("later", timestamp_ms=2**50)
+    once.expire(replace(ALL, now_ms=2**50))
+    assert once.id not in once.table.metadata.snapshots_by_id
+    assert done_again(once.stage())

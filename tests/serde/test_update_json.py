@@ -125,8 +125,9 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         requirement_from_dict({"type": "assert-nothing"})
     with pytest.raises(UnsupportedError):
         update_to_dict(u.TableUpdate())
-    with pytest.raises(UnsupportedError):
-        requirement_to_dict(_UnheardOf())
+    for requirement in (_UnheardOf(), r.AssertRetention(TABLE), r.AssertNoRun((), "x")):
+        with pytest.raises(UnsupportedError, match="because the REST specification has no such one"):
+            requirement_to_dict(requirement)
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def expiry(lake: Lake, name: str) -> None:
 def expiry_beside_a_job(lake: Lake, name: str) -> None:
     """Another job holds a lease on the parent of the head, so that little may go."""
     parent = lake.table.metadata.snapshot(head(lake)).parent_snapshot_id
-    lease = Lease(holder="other", snapshot_id=parent, expires_at_ms=now_ms() + 3_600_000)
+    lease = Lease(holder="other", snapshot_id=parent, expires_at_ms=now_ms() + 3_600_000, instance="its run")
     acquire_lease(lake.table, lease)
     expiry(lake, name)
     assert parent in lake.table.metadata.snapshots_by_id

@@ -34,9 +34,12 @@ HELD = {
     "cherry_pick:no_double_publish:0": SCENARIOS,
     "cherry_pick:no_double_publish:1": "commit/test_checks.py::test_a_snapshot_without_a_wap_id_is_picked_once",
     "cherry_pick:no_double_publish:2": "commit/test_checks.py::test_a_wap_id_is_published_once_though_two_snapshots_have_it",
+    "cherry_pick:no_double_publish:3": (
+        "commit/test_run_keys.py::test_a_staged_snapshot_is_not_published_twice_though_what_published_it_expired"
+    ),
     "cherry_pick:no_replaced_rows:0": f"{OPERATIONS}::test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile",
     "committer:_check_same_table:0": OPERATIONS,
-    "expire_snapshots:ExpireSnapshots.stage:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
+    "expire_snapshots:ExpireSnapshots.removals:0": "commit/test_expiry.py::test_gc_disabled_refuses_and_deletes_nothing",
     "history:History.snapshots:0": SCENARIOS,
     "manifest_filter:DataRemoval.goes:0": SCENARIOS,
     "manifest_filter:DataRemoval.forbid_unread_entries:0": "commit/test_java_files.py",
@@ -49,6 +52,9 @@ HELD = {
     "removals:RowFilter.forbid_partial:0": SCENARIOS,
     "rewrite_manifests:no_lost_files:0": "commit/test_checks.py::test_a_manifest_rewrite_that_loses_a_file_is_refused",
     "snapshot_draft:SnapshotDraft._forbid_second_vectors:0": SCENARIOS,
+    "snapshot_draft:SnapshotDraft._specs:0": (
+        "commit/test_expiry_meets_writers.py::test_files_are_not_taken_for_those_of_another_spec_that_got_the_id"
+    ),
     "snapshot_draft:SnapshotDraft.forbid_removed_branch:0": "commit/test_lost_bases.py",
     "snapshot_draft:_forbid_new_rows:0": SCENARIOS,
 }
