@@ -46,9 +46,9 @@ from iceberg_ops.errors import (
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import absolute_under
-from iceberg_ops.serde.metadata_json import metadata_to_json
+from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix, read_metadata
+from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -88,8 +88,16 @@ class FileSystemCatalog(BaseCatalog):
         return self._versions(identifier).newest() if are_folders(identifier) else None
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
-        """Read anew each time: after another engine dropped and made a table, locations come again."""
-        return read_metadata(self.io, location)
+        """After another engine dropped and made a table, locations come again. So the file is looked at anew: under the same uuid a
+        version is created once, so its metadata is what was read from there before."""
+        uuid = table.metadata.table_uuid
+        try:
+            data = self.io.read(location)
+        except FileNotFoundError:
+            raise CommitFailedError(f"{location} is gone: the table was dropped, or its versions were cleaned, just now") from None
+        if uuid and location == table.metadata_location and table_uuid_from_json(data, location) == uuid:
+            return table.metadata
+        return metadata_from_json(data, location)
 
     def _versions(self, identifier: Identifier) -> TableVersions:
         marks = "/".join((self._root, OWN_FOLDER, *identifier, ".dropped"))
