@@ -88,9 +88,8 @@ def _check_schema_and_specs(updated: TableMetadata, update: AddSnapshot) -> None
 
 
 def _is_in(metadata: TableMetadata, schema: Schema) -> bool:
-    """Also compared as text: a default that is NaN does not equal itself."""
     found = metadata.schemas_by_id.get(schema.schema_id)
-    return found is not None and (found.same_columns(schema) or repr(found) == repr(schema))
+    return found is not None and found.same_columns(schema)
 
 
 def _check_removed_snapshots(current: TableMetadata, updates: Sequence[TableUpdate]) -> None:

@@ -29,7 +29,7 @@ from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, Partiti
 from iceberg_ops.spec.requirements import AssertRetention
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import DOUBLE, STRING, NestedField
+from iceberg_ops.spec.types import STRING, NestedField
 from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake
 from tests.builders import BY_REGION, IDENTIFIER, SCHEMA, data_file, live_paths, make_catalog, make_table
@@ -179,15 +179,6 @@ def test_an_equality_delete_by_a_column_that_is_dropped_and_cleaned_away_is_refu
     with pytest.raises(ValidationError, match="its equality field 4 is not in schema 0"):
         commit(Meddles(lake.catalog, meanwhile), table, delta, sleep=lambda _: None)
     assert scan_table(lake.table, None).num_rows == 2
-
-
-def test_a_schema_with_a_default_that_is_not_a_number_is_known_again() -> None:
-    catalog = make_catalog()
-    field = NestedField(4, "ratio", DOUBLE, initial_default=float("nan"), write_default=float("nan"))
-    table = commit(catalog, make_table(catalog, version=3), UpdateSchema(schema=Schema.of(*SCHEMA.fields, field))).table
-    other = AppendFiles(added=(data_file("b"),))
-    meddling = Meddles(catalog, lambda: commit(catalog, catalog.load_table(IDENTIFIER), other))
-    assert commit(meddling, table, AppendFiles(added=(data_file("a"),)), sleep=lambda _: None).attempts == 2
 
 
 def _kept(catalog: Any, operation: Callable[[int], Operation], expiry: ExpireSnapshots, **properties: str) -> bool:
