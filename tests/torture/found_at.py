@@ -5,6 +5,7 @@ from __future__ import annotations
 SEEDS: dict[str, int] = {
     "1a a Puffin file of two specs": 79,
     "1b a Puffin file in rolled manifests": 42,
+    "1c a folder imported twice": 1,
     "2 interrupted after a swap": 96,
     "3 names swapped during an expiry": 831,
     "4a an error after the version's file": 8,
@@ -22,4 +23,5 @@ SEEDS: dict[str, int] = {
     "9d staged, and expired unpublished": 449,
     "9e a key that left the ledger": 9,
     "10a two imports at once": 962,
+    "10c a zombie and its retry": 1,
 }

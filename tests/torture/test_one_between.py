@@ -17,7 +17,7 @@ from tests.torture.faults import EXCEPTIONS
 from tests.torture.staging import SHAPES, Case, Stage
 
 EVERY_STEP = "ICEBERG_OPS_TORTURE" in os.environ
-OTHERS = 3 if EVERY_STEP else 1
+OTHERS = 2 if EVERY_STEP else 1
 SAMPLED = 3
 
 
