@@ -101,6 +101,7 @@ class RowStatement:
         """Commit what was written in the place of the rows ``matched``; nothing where there is neither."""
         run, metrics = self._run, self._run.outcome.metrics
         staged: list[DataFile] = list(self._writer.close())
+        self._writer.handed_over()
         metrics |= {"deleted-records": row_count(matched), "added-records": sum(f.record_count for f in staged)}
         if not matched and not staged:
             return

@@ -25,6 +25,7 @@ from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
     CommitFailedError,
+    CorruptTableError,
     IcebergOpsError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -137,8 +138,21 @@ class BaseCatalog(ABC):
     # tables
 
     def load_table(self, identifier: Identifier) -> Table:
+        location, metadata = self._current(identifier)
+        return self._table(identifier, metadata, location)
+
+    def _current(self, identifier: Identifier, known: Table | None = None) -> tuple[str, TableMetadata]:
+        """The pointer and the metadata it is at, which is not read where it is that of ``known``. Where commits delete old metadata
+        files, the file may be gone by the time it is read: then the pointer has moved, and is looked at again."""
         location = self._location_of(identifier)
-        return self._table(identifier, read_metadata(self._io, location), location)
+        while True:
+            try:
+                return location, read_metadata(self._io, location) if known is None else self._metadata_at(known, location)
+            except CorruptTableError:
+                newer = self._location_of(identifier)
+                if newer == location:
+                    raise
+                location = newer
 
     def table_exists(self, identifier: Identifier) -> bool:
         return can_be_stored(identifier) and self._current_location(identifier) is not None
@@ -185,8 +199,7 @@ class BaseCatalog(ABC):
             created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
             return self._table(identifier, created, self._publish_first(identifier, created))
         with nothing_published(f"table {'.'.join(identifier)} could not be read"):
-            location = self._location_of(identifier)
-            current = self._metadata_at(table, location)
+            location, current = self._current(identifier, table)
         _check_same_table(table, current)
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
         if updated is current:

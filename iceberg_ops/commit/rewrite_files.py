@@ -55,6 +55,7 @@ class RewriteFiles(SnapshotOperationFields):
             validation.no_deletes_that_count_again(table, history, self.builds_on, self.removed_deletes)
         if self.data_sequence_number is not None and (moved := self._moved_to_another_spec()):
             validation.no_deletes_left_behind(table, history, moved)
+            validation.no_rows_caught_up(table, history, moved, self.added_data)
         if any(f.is_deletion_vector for f in self.added_deletes):
             validation.no_second_deletion_vector(history, self.added_deletes, validation.every_row(table))
         # The last one: what it refuses can be carried over, if nothing else is wrong (``carry_over``).

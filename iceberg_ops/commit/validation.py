@@ -172,6 +172,17 @@ def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataF
         raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in lost))
 
 
+def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile], added: Sequence[DataFile]) -> None:
+    """Prevents losing rows of ``moved`` files to an equality delete that came meanwhile in the partition spec of the ``added``
+    ones: it did not reach the rows where they were (Java has no such check)."""
+    old = {f.spec_id for f in moved}
+    new = [f for f in added if old - {f.spec_id}]
+    for file, (snapshot, delete) in new_deletes_for(table, history, new, only=FileContent.EQUALITY_DELETES):
+        if not _is_global(table, delete):
+            message = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
+            raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f in moved))
+
+
 def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[DataFile]) -> None:
     """Prevents keys that are there twice: equality deletes reach rows of their own partition spec only, and the branch has live
     data files of another one, which came after the upsert was planned (Java has no such check)."""

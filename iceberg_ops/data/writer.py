@@ -272,6 +272,10 @@ class PartitionedWriter:
         self._writers, self._open, self._closed = {}, {}, {}
         self._created.discard()
 
+    def handed_over(self) -> None:
+        """The files of ``close`` are about to be committed: from now on ``abort`` leaves them alone."""
+        self._created.handed_over()
+
     def _writer(self, partition: tuple[Any, ...]) -> RollingWriter:
         key = tuple(identity_of(v) for v in partition)
         found = self._writers.get(key)
