@@ -264,6 +264,7 @@ def test_what_is_to_be_spread_is_spark_s_and_each_file_is_sorted_either_way(
             for f in place.files_on_disk("t")
             if f.startswith("data/")
         ]
+        assert stored
         assert all(ids == sorted(ids, reverse=True) for ids in stored)
 
 
