@@ -30,6 +30,7 @@ _SPARK_SETTINGS = {
     "spark.sql.parquet.mergeSchema": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
+"""What Arrow's reading amounts to. Every job's session has these, as Spark's defaults; one that has others is Spark's to read."""
 _GLOB = frozenset("*?[]{}\\")
 _FOOTER_THREADS = 8
 

@@ -34,6 +34,8 @@ BAD = (
 )  # fmt: skip
 NUMBER_FORMS = ("plain", "plain", "decimal", "double", "float", "exponent", "text", "cast", "suffix", "function", "sign")
 DECIMALS = ((9, 2), (38, 0), (38, 10), (38, 38), (38, 37), (20, 0), (10, 5), (1, 1), (5, 5), (10, 0))
+NEGATED_DIGITS = 34
+"""Spark rounds to these when it negates, and fails where the rounded number needs more than 38."""
 NULL_TYPES = {"string": "STRING", "timestamp": "TIMESTAMP_NTZ", "timestamptz": "TIMESTAMP", "long": "BIGINT"}
 
 
@@ -194,7 +196,9 @@ class Literals:
         if form == "function":
             names = ["double", "float", "string", *(["int", "bigint", "decimal"] if abs(exact) < 2**31 else [])]
             return f"{rng.choice(names + (['smallint', 'tinyint'] if abs(exact) < 128 else []))}({short})", form
-        return rng.choice([f"- ({plain})", f"-{plain}" if exact >= 0 else f"- {plain}", f"+{plain}", f"-(-({plain}))"]), form
+        shown = rng.choice([f"- ({plain})", f"-{plain}" if exact >= 0 else f"- {plain}", f"+{plain}", f"-(-({plain}))"])
+        is_rounded = "(" in shown and len(exact.as_tuple().digits) > NEGATED_DIGITS
+        return shown, "rounded sign" if is_rounded else form
 
     def _cast_number(self, exact: Decimal, plain: str, short: str) -> str:
         """A cast that mostly fits."""

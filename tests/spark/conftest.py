@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.table.table import Table
 from spark_jobs.jobs.dispatch import run
-from spark_jobs.session import spark_session
+from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.session import job_session, spark_session
 from tests.spark.where_world import World, draw_world
 
 
@@ -78,6 +80,12 @@ class Place:
         spec = JobSpec(job=job, table=f"test.db.{name}", catalog=self.config, **parts)
         return run(self.session, spec)
 
+    @contextmanager
+    def job_run(self, job: JobSpec, catalog: Catalog | None = None) -> Iterator[JobRun]:
+        """The run that a job's function gets, in a session of its own; ``catalog``: in place of this one."""
+        with job_session(self.session) as own:
+            yield JobRun(own, job, catalog or self.catalog, self.table(job.table.split(".")[-1]))
+
     def append(self, name: str, rows: pa.Table, **parts: Any) -> ActionReport:
         return self.run("append", name, source=self.parquet(rows, f"{name}-source.parquet"), **parts)
 
@@ -94,14 +102,23 @@ class Place:
         return {str(p.relative_to(location)) for p in Path(location).rglob("*") if p.is_file()}
 
 
+def temporary_views(session: SparkSession) -> list[str]:
+    return [view.name for view in session.catalog.listTables() if view.isTemporary]
+
+
 @pytest.fixture
-def place(session: SparkSession, tmp_path: Path) -> Place:
+def place(session: SparkSession, tmp_path: Path) -> Iterator[Place]:
+    """No test, and no job, leaves a view in the session that all tests share."""
     config = CatalogConfig(
         name="test", type="sql", properties={"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path / "warehouse")}
     )
     catalog = load_catalog(config)
     catalog.create_namespace(("db",))
-    return Place(session, tmp_path, config, catalog)
+    yield Place(session, tmp_path, config, catalog)
+    left = temporary_views(session)
+    for view in left:
+        session.catalog.dropTempView(view)
+    assert left == []
 
 
 @pytest.fixture(params=["copy-on-write", "merge-on-read"])

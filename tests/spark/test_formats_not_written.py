@@ -65,8 +65,7 @@ def test_orc_is_refused_before_any_work(place: Place, job: str, mode: str | None
     commit(place.catalog, place.table("t"), UpdateProperties(updates={key: "orc"}))
     before = place.files_on_disk("t")
     spec = JobSpec(job=job, table="test.db.t", catalog=place.config, **parts_of(place, job, mode))
-    run = JobRun(place.session, spec, place.catalog, place.table("t"))
-    with pytest.raises(UnsupportedError, match=r"not supported: .*ORC"):
+    with place.job_run(spec) as run, pytest.raises(UnsupportedError, match=r"not supported: .*ORC"):
         JOBS[job](run)
     assert {step.name for step in run.steps} <= {"plan"}
     assert place.files_on_disk("t") == before

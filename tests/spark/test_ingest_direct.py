@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.config.report import ActionReport
@@ -240,13 +239,14 @@ def test_a_source_in_doubt_is_spark_s(place: Place, ways: list[str], name: str) 
         (BY_V, UNSORTED, {}, {}, SPARK),
         (BY_V, UNSORTED, {"write.distribution__mode": "none"}, {}, DIRECT),
         (BY_V, UNSORTED, {}, {"distribution-mode": "none"}, DIRECT),
-        (UNPARTITIONED, BY_ID, {"write.distribution__mode": "none"}, {}, SPARK),
+        (UNPARTITIONED, BY_ID, {}, {}, SPARK),
+        (UNPARTITIONED, BY_ID, {"write.distribution__mode": "none"}, {}, DIRECT),
         (UNPARTITIONED, UNSORTED, {"write.distribution__mode": "hash"}, {}, DIRECT),
         (UNPARTITIONED, UNSORTED, {}, {"write-tasks": "2"}, SPARK),
         (UNPARTITIONED, UNSORTED, {"write.format.default": "avro"}, {}, DIRECT),
     ],
 )
-def test_what_is_to_be_spread_or_sorted_is_spark_s(
+def test_what_is_to_be_spread_is_spark_s_and_each_file_is_sorted_either_way(
     place: Place,
     ways: list[str],
     spec: PartitionSpec,
@@ -258,6 +258,14 @@ def test_what_is_to_be_spread_or_sorted_is_spark_s(
     place.create("t", SCHEMA, spec, order, **properties)
     place.run("append", "t", source=parquet(folder_of(place, a=small(3, 1, 2))), options=options)
     assert (ways, [r["id"] for r in place.rows("t")]) == ([way], [1, 2, 3])
+    if order is BY_ID:
+        stored = [
+            pq.read_table(place.table("t").location + "/" + f).column("id").to_pylist()
+            for f in place.files_on_disk("t")
+            if f.startswith("data/")
+        ]
+        assert stored
+        assert all(ids == sorted(ids, reverse=True) for ids in stored)
 
 
 def test_nulls_in_a_required_column_are_told_by_row_and_diverted_as_before(place: Place, ways: list[str]) -> None:
@@ -351,11 +359,35 @@ def test_overwrite_takes_the_same_way(place: Place, ways: list[str]) -> None:
     assert (ways, [r["id"] for r in place.rows("t")]) == ([DIRECT, DIRECT], [1, 2])
 
 
-def test_a_setting_that_changes_what_spark_reads_is_obeyed_by_spark(place: Place, ways: list[str], session: SparkSession) -> None:
+OF_THE_PROGRAM = {
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.parquet.mergeSchema": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+}
+
+
+@pytest.mark.parametrize("name", OF_THE_PROGRAM)
+def test_a_setting_of_the_program_changes_neither_what_is_read_nor_who_reads_it(place: Place, ways: list[str], name: str) -> None:
+    """A job has its own settings of what a source reads."""
     place.create("t", SCHEMA)
-    session.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    place.session.conf.set(name, OF_THE_PROGRAM[name])
     try:
         place.run("append", "t", source=parquet(folder_of(place, a=small(1))))
     finally:
-        session.conf.unset("spark.sql.files.ignoreCorruptFiles")
-    assert ways == [SPARK]
+        place.session.conf.unset(name)
+    assert (ways, place.rows("t")) == ([DIRECT], [{"id": 1, "v": "v1"}])
+
+
+def test_a_program_that_ignores_corrupt_files_does_not_make_a_job_ignore_them(place: Place, ways: list[str]) -> None:
+    place.create("t", SCHEMA)
+    folder = folder_of(place, a=small(1))
+    spoiled(folder)
+    place.session.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        for run in (place.run, lambda _, name, source: by_spark(place, name, source)):
+            with pytest.raises(DataError, match=r"b\.parquet"):
+                run("append", "t", source=parquet(folder))
+    finally:
+        place.session.conf.unset("spark.sql.files.ignoreCorruptFiles")
+    assert (ways, place.rows("t")) == ([DIRECT, SPARK], [])

@@ -25,8 +25,8 @@ def test_a_running_job_protects_its_snapshot_and_the_files_it_stages(place: Plac
     run = started(place)
     with run.lease():
         (lease,) = active_leases(place.table("t"), 0)
-        assert lease.covers(f"{run.table.location}/data/00000-7-{run.operation_id}-00001.parquet")
-        assert not lease.covers(f"{run.table.location}/data/00000-7-another-00001.parquet")
+        for staged_by, is_held in ((run.operation_id, True), ("another", False)):
+            assert lease.covers(f"{run.table.location}/data/00000-7-{staged_by}-00001.parquet", run.table.io) is is_held
         assert lease.is_active(lease.expires_at_ms - LEASE_MS)
     assert active_leases(place.table("t"), 0) == []
 

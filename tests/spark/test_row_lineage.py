@@ -16,7 +16,6 @@ from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.jobs import merge, update
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.runners import reading
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place
@@ -148,8 +147,7 @@ def test_a_table_that_becomes_v3_right_before_the_swap_has_sane_row_ids(
         spec = {"change": RowChange(mode=mode, on=ON, clauses=UPSERT)}
         spec["source"] = place.parquet(pa.table({"id": [*range(0, 20, 3), 100], "city": ["new"] * 8}), "merged.parquet")
     made = JobSpec(job=job, table="test.db.t", catalog=place.config, **spec)
-    run = JobRun(place.session, made, Meddles(place.catalog, upgrade), place.table("t"))
-    with run.lease():
+    with place.job_run(made, Meddles(place.catalog, upgrade)) as run, run.lease():
         assert STATEMENTS[job](run).status == "committed"
     table = place.table("t")
     found = lineage(place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pyarrow as pa
@@ -59,6 +60,10 @@ def moody(session: SparkSession, tmp_path: Path) -> Iterator[Path]:
     session.sql("DROP TEMPORARY FUNCTION moody")
 
 
+def merge_run(place: Place, source: Source | None = None) -> AbstractContextManager[JobRun]:
+    return place.job_run(JobSpec(job="merge", table="test.db.t", catalog=place.config, source=source))
+
+
 def merged(place: Place, query: str) -> ActionReport:
     return place.merge("t", Source(format="sql", query=query), ON, UPSERT, "merge-on-read")
 
@@ -96,21 +101,21 @@ def test_a_staged_source_comes_back_in_its_own_types_and_names(filled: Place) ->
                'text' COLLATE UTF8_LCASE AS folded
         FROM range(3) LIMIT 3
     """
-    run = JobRun.start(filled.session, JobSpec(job="merge", table="test.db.t", catalog=filled.config))
-    given = filled.session.sql(query)
-    with staged_source.evaluated_once(run, given, SourceState(run, given)) as staged:
-        assert staged.rows.dtypes == given.dtypes
-        assert sorted(map(repr, staged.rows.collect())) == sorted(map(repr, given.collect()))
-        assert staged.rows.schema.fieldNames() == given.schema.fieldNames()
+    with merge_run(filled) as run:
+        given = run.session.sql(query)
+        with staged_source.evaluated_once(run, given, SourceState(run, given)) as staged:
+            assert staged.rows.dtypes == given.dtypes
+            assert sorted(map(repr, staged.rows.collect())) == sorted(map(repr, given.collect()))
+            assert staged.rows.schema.fieldNames() == given.schema.fieldNames()
 
 
 def test_a_source_without_rows_or_columns_of_its_own_can_be_staged(filled: Place) -> None:
-    run = JobRun.start(filled.session, JobSpec(job="merge", table="test.db.t", catalog=filled.config))
     for query, count in (("SELECT NULL AS n FROM range(5) LIMIT 3", 3), ("SELECT id FROM range(5) LIMIT 0", 0)):
-        given = filled.session.sql(query)
-        with staged_source.evaluated_once(run, given, SourceState(run, given)) as staged:
-            assert staged.rows.collect() == given.collect()
-            assert staged.rows.count() == count
+        with merge_run(filled) as run:
+            given = run.session.sql(query)
+            with staged_source.evaluated_once(run, given, SourceState(run, given)) as staged:
+                assert staged.rows.collect() == given.collect()
+                assert staged.rows.count() == count
 
 
 def test_a_type_that_no_file_holds_is_refused_by_name(filled: Place) -> None:
@@ -156,12 +161,12 @@ SOURCES = {
 def test_only_a_source_that_can_not_differ_is_taken_to_be_the_same_each_time(filled: Place, what: str) -> None:
     query, repeatable = SOURCES[what]
     filled.parquet(named(range(3), "s"), "s.parquet")
-    filled.session.udf.register("shout", str.upper, "string")
-    filled.session.sql("CREATE OR REPLACE TEMPORARY VIEW few AS SELECT id, 'x' AS name FROM range(10) LIMIT 3")
     source = Source(format="sql", query=query.format(folder=filled.folder), views={"named": str(filled.folder / "s.parquet")})
-    run = JobRun.start(filled.session, JobSpec(job="merge", table="test.db.t", catalog=filled.config, source=source))
-    rows = source_rows(run, SqlTables(run))
-    assert is_repeatable(rows, run.pinned_views) is repeatable
+    with merge_run(filled, source) as run:
+        run.session.udf.register("shout", str.upper, "string")
+        run.session.sql("CREATE TEMPORARY VIEW few AS SELECT id, 'x' AS name FROM range(10) LIMIT 3")
+        rows = source_rows(run, SqlTables(run))
+        assert is_repeatable(rows, run.pinned_views) is repeatable
 
 
 def test_a_condition_with_a_user_function_is_not_known_to_compute_the_same(session: SparkSession) -> None:

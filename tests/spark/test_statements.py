@@ -53,8 +53,7 @@ def statement(place: Place, job: str, mode: Any, *others: Callable[[], object], 
         change = RowChange(mode=mode, set={"city": "'Paris'"} if job == "update" else {})
         parts["where"] = "id = 1"
     spec = JobSpec(job=job, table="test.db.t", catalog=place.config, change=change, **parts)
-    run = JobRun(place.session, spec, Meddles(place.catalog, *others), place.table("t"))
-    with run.lease():
+    with place.job_run(spec, Meddles(place.catalog, *others)) as run, run.lease():
         report = JOBS[job](run)
     assert active_leases(place.table("t"), 0) == []
     return report
@@ -129,8 +128,7 @@ def test_an_overwrite_whose_files_are_compacted_meanwhile_is_done_again(place: P
     source = place.parquet(pa.table({"id": [100, 101], "city": ["Oslo", "Oslo"]}))
     options = {"isolation-level": "snapshot"}
     spec = JobSpec(job="overwrite", table="test.db.t", catalog=place.config, source=source, where=where, options=options)
-    run = JobRun(place.session, spec, Meddles(place.catalog, compaction(place)), place.table("t"))
-    with run.lease():
+    with place.job_run(spec, Meddles(place.catalog, compaction(place))) as run, run.lease():
         report = overwrite.run(run)
     assert (report.status, report.metrics["evaluations-count"], report.metrics["added-records"]) == ("committed", 2, 2)
     kept = {i: city for i, city in CITIES.items() if city != "Oslo"}

@@ -12,9 +12,8 @@ from iceberg_ops.errors import DataError, NoSuchTableError, UnsupportedError, Wh
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.jobs import delete
-from spark_jobs.jobs.job_run import JobRun
 from tests.catalog.wrappers import Meddles
-from tests.spark.conftest import Place
+from tests.spark.conftest import Place, temporary_views
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +64,7 @@ WHERES = {
 def test_a_delete_with_a_subquery_deletes_what_spark_says(filled: Place, mode: str, where: str) -> None:
     filled.run("delete", "t", where=where.format(folder=filled.folder), change=RowChange(mode=mode))  # type: ignore[arg-type]
     assert set(ids(filled)) == {r[0] for r in ROWS} - WHERES[where]
-    assert [v.name for v in filled.session.catalog.listTables() if v.isTemporary] == []
+    assert temporary_views(filled.session) == []
 
 
 def test_an_update_may_have_subqueries_in_where_and_set(filled: Place, mode: str) -> None:
@@ -150,7 +149,8 @@ def test_rows_that_come_meanwhile_are_a_conflict_where_the_subquery_reads_the_ta
     added = 0 if name == "reads another table" else -1
     others = [lambda: filled.append("t", arrow([(added, 2, None)]))]
     spec = JobSpec(job="delete", table="test.db.t", catalog=filled.config, where=where, change=RowChange(mode=mode))
-    report = delete.run(JobRun(filled.session, spec, Meddles(filled.catalog, *others), filled.table("t")))
+    with filled.job_run(spec, Meddles(filled.catalog, *others)) as run:
+        report = delete.run(run)
     assert report.metrics["evaluations-count"] == evaluations
     assert ids(filled) == sorted({*left, added})
 

@@ -26,7 +26,7 @@ from tests.builders import make_catalog
 from tests.data.where_tables import Maker, RowTable, random_spec
 from tests.expressions.where_rows import SCHEMA, TYPES, batch_of
 from tests.spark.conftest import Place
-from tests.spark.where_world import REFUSED, SEED, World, asked
+from tests.spark.where_world import FORMS, REFUSED, SEED, World, asked
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +56,7 @@ def test_rows_are_kept_as_spark_keeps_them(world: World) -> None:
     columns = [c.dictionary_encode() if f.name in ("s", "bin") else c for f, c in zip(SCHEMA.fields, batch.columns, strict=True)]
     encoded = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     for case in world.answered:
-        for form, wanted in (("{}", True), ("NOT ({})", False), ("({}) IS NULL", None)):
+        for wanted, form in FORMS.items():
             bound = bind(SCHEMA, parse_where(form.format(case.text)))
             keeps = row_filter(bound)
             expected = [answer is wanted for answer in case.truths]

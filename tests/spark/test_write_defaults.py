@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -38,7 +38,7 @@ DEFAULTS: dict[str, tuple[IcebergType, Any]] = {
     "boolean": (BOOLEAN, True),
     "int": (INT, -5),
     "long": (LONG, 2**62 + 1),
-    "float": (FLOAT, float("inf")),
+    "float": (FLOAT, 2.0**127),
     "double": (DOUBLE, 0.1),
     "decimal": (DecimalType(9, 2), Decimal("-3.25")),
     "date": (DATE, -1),
@@ -80,6 +80,14 @@ def test_default_is_a_word_of_its_own(place: Place) -> None:
     place.run("update", "t", change=RowChange(set={"int": " default ", "none": "7", "double": "double"}))
     (row,) = place.rows("t")
     assert (row["int"], row["none"], row["double"]) == (-5, 7, None)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("kind", [FLOAT, DOUBLE])
+def test_a_default_that_has_no_form_in_json_is_refused(place: Place, kind: IcebergType, value: float) -> None:
+    schema = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "v", kind, write_default=value))
+    with pytest.raises(SchemaError, match=r"column 'v': write-default .* has no form in JSON"):
+        place.create("t", schema, format__version="3")
 
 
 def test_a_default_of_a_list_is_refused_by_name(place: Place) -> None:
