@@ -3,9 +3,10 @@
 A bound that is left out costs time, a wrong one rows, so min and max count only where
 
 * the file stores the column in the type, unit and scale that the value is asked for in, or in a narrower whole number, decimal or
-  float of the same meaning (a date is no timestamp, milliseconds are no microseconds, an instant of the type INT96 is none of them);
+  float of the same meaning: a date is no timestamp, milliseconds are no microseconds, and an INT96 is none of them;
 * the writer is known to compare values of that form in the right order. parquet-mr before 1.10 compared bytes as signed numbers.
-  Decimals in byte arrays were wrong in more writers (PARQUET-1655 and others): they count from those alone that are known to be right;
+  More writers than that compared decimals in byte arrays wrongly (PARQUET-1655 and others), so these are trusted only of writers
+  that are known to be right;
 * neither is NaN: some writers took it for a least or greatest value. A zero stands for zeros of either sign;
 * both can be decoded. Text that is not UTF-8 cannot.
 

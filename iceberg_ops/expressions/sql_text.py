@@ -35,12 +35,12 @@ from iceberg_ops.spec.values import float_text
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORDS = frozenset({
-    "and", "or", "not", "in", "is", "like", "rlike", "ilike", "between", "escape", "null", "true", "false", "nan", "case", "when",
-    "then", "else", "end", "cast", "try_cast", "exists", "select", "from", "where", "date", "time", "timestamp", "timestamp_ntz",
-    "timestamp_ltz", "interval", "any", "all", "some", "distinct", "x", "r", "system", "as", "call", "connect_by_root", "current_date",
-    "current_time", "current_timestamp", "current_user", "describe", "execute", "explain", "fetch", "glob", "grant", "if", "notnull",
-    "optimize", "partitioned_by", "prepare", "regexp", "rename", "returning", "revoke", "rollback", "serdeproperties", "session_user",
-    "show", "tablesample", "uncache", "vacuum", "xor",
+    "and", "or", "not", "in", "is", "like", "rlike", "ilike", "between", "escape", "null", "true", "false", "nan", "case",
+    "when", "then", "else", "end", "cast", "try_cast", "exists", "select", "from", "where", "date", "time", "timestamp",
+    "timestamp_ntz", "timestamp_ltz", "interval", "any", "all", "some", "distinct", "x", "r", "system", "as", "call",
+    "connect_by_root", "current_date", "current_time", "current_timestamp", "current_user", "describe", "execute", "explain",
+    "fetch", "glob", "grant", "if", "notnull", "optimize", "partitioned_by", "prepare", "regexp", "rename", "returning",
+    "revoke", "rollback", "serdeproperties", "session_user", "show", "tablesample", "uncache", "vacuum", "xor",
 })  # fmt: skip
 _SYMBOLS = {Op.LT: "<", Op.LT_EQ: "<=", Op.GT: ">", Op.GT_EQ: ">=", Op.EQ: "=", Op.NOT_EQ: "!=", Op.IN: "IN", Op.NOT_IN: "NOT IN"}
 _FUNCTIONS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}

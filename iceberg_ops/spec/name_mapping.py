@@ -86,8 +86,8 @@ def create_name_mapping(schema: Schema) -> NameMapping:
 def updated_name_mapping(mapping: NameMapping, schema: Schema) -> NameMapping:
     """The mapping in step with a changed schema.
 
-    A renamed column gains its new name, a new column an entry. A name that a column of the level had stays that column's, dropped or
-    not and in any case of letters, because the files that have it were written for it: another column of that name gains no name.
+    A renamed column gains its new name, a new column an entry. A name that a column of the level had stays that column's, dropped
+    or not and in any case of letters, because the files that have it were written for it: another column of that name gains none.
     Java's MappingUtil.update hands the name over, and values of the one column are then read as the other's.
     """
     return NameMapping(_updated(mapping.fields, schema.struct))

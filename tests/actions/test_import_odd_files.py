@@ -1,4 +1,4 @@
-"""Files of odd writers: what a footer, a folder or a field id of another table says is not recorded where a reader would not trust it."""
+"""Files of odd writers: what a footer, a folder or a field id says is recorded only where a reader of the file would trust it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def doctored(path: Path, *changes: tuple[bytes, bytes], created_by: str | None =
         own = pq.read_metadata(path).created_by
         changes = (*changes, (own.encode(), f"{created_by} (build {'x' * 99})"[: len(own)].encode()))
     for old, new in changes:
-        assert len(old) == len(new) and old in footer
+        assert len(old) == len(new)
+        assert old in footer
         footer = footer.replace(old, new)
     path.write_bytes(head + footer + tail)
 
