@@ -18,10 +18,10 @@ from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imp
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.history import base_of
+from iceberg_ops.commit.mapped_names import AddMappedNames
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.deletion.notes import forbid_running_deletion
@@ -29,9 +29,9 @@ from iceberg_ops.errors import DataError, OptionError, UnsupportedError
 from iceberg_ops.io.local import folder_links
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
-from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
+from iceberg_ops.serde.name_mapping_json import name_mapping_of
 from iceberg_ops.spec.metrics_config import MetricsConfig
-from iceberg_ops.spec.name_mapping import NameMapping, create_name_mapping, with_names
+from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
@@ -130,14 +130,14 @@ def _check_new(table: Table, locations: list[str]) -> None:
         raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
 
 
-def _mapping(run: Run, imported: list[ImportedFile]) -> NameMapping:
-    """The table's name mapping, or one of its present names, with every name that the files have: one that differs in case only is
-    found by this package without it, but not by other readers."""
+def _names(imported: list[ImportedFile]) -> dict[int, frozenset[str]]:
+    """Every name that the files have for a field: one that differs in case only is found by this package without the mapping, but
+    not by other readers."""
     names: dict[int, set[str]] = {}
     for found in imported:
         for field_id, name in found.names.items():
             names.setdefault(field_id, set()).add(name)
-    return with_names(name_mapping_of(run.table.metadata) or create_name_mapping(run.table.schema), names)
+    return {field_id: frozenset(known) for field_id, known in names.items()}
 
 
 def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, options: AddFilesOptions) -> Operation:
@@ -149,11 +149,12 @@ def _operation(run: Run, imported: list[ImportedFile], head: Snapshot | None, op
         run_key=run.run_key,
         summary=run.summary,
     )
-    stated = imported_folder_property(run.table, options.source_path)
-    if (mapping := _mapping(run, imported)) != name_mapping_of(run.table.metadata):
-        stated[NAME_MAPPING.name] = name_mapping_to_json(mapping)
-    if not stated:
+    before: list[Operation] = []
+    if stated := imported_folder_property(run.table, options.source_path):
+        before.append(UpdateProperties(updates=stated))
+    named, known = AddMappedNames(names=_names(imported)), name_mapping_of(run.table.metadata)
+    if known is None or known != with_names(known, named.names):  # a name is never taken out of a mapping
+        before.append(named)
+    if not before:
         return append
-    return Transaction(
-        operations=(UpdateProperties(updates=stated), append), branch=run.job.branch, run_key=run.run_key, summary=run.summary
-    )
+    return Transaction(operations=(*before, append), branch=run.job.branch, run_key=run.run_key, summary=run.summary)

@@ -15,6 +15,7 @@ from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.source_files import named_data_files, source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError
@@ -121,7 +122,7 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
     for path in source.paths:
         if urlsplit(path).scheme not in ("", "file") or _GLOB & set(path):
             return {}
-        place, names = named_data_files(path, run.table.location, require_success_file=options.require_success_file)
+        place, names = named_data_files(path, folders_of(run.table), require_success_file=options.require_success_file)
         counts["planned-source-files-count"] += len(names)
         counts["planned-source-bytes-count"] += sum(place.joinpath(*name).stat().st_size for name in names)
     return counts if source.paths else {}

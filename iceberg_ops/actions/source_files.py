@@ -6,7 +6,7 @@ read as text is Spark's, and the error says so. The rules about paths are those 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -15,15 +15,17 @@ import pyarrow as pa
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sorted_writer import TableWriter, table_writer
-from iceberg_ops.data.source_fit import column_names, parts_that_fit
+from iceberg_ops.data.source_fit import column_names, parts_that_fit, type_fits
 from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_data, check_is_foreign, data_files_among
 from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.planning import Scan
+from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
@@ -67,7 +69,14 @@ def _rows(run: Run, options: WriteOptions, writer: TableWriter) -> Generator[pa.
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
     other = source_table(run, source)
-    _fields(source.table or "", [f.name for f in other.schema.fields], run.table.schema)
+    _, schema = choose_snapshot(other.metadata, snapshot_id=source.snapshot_id, ref=source.ref)
+    fields = _fields(other.name, [f.name for f in schema.fields], run.table.schema)
+    for f in schema.fields:
+        if not type_fits(f.type, wanted := fields[f.name].type):
+            raise UnsupportedError(
+                f"not supported without Spark: source table {other.name}: column {f.name} is {f.type}, not {wanted}: "
+                "run it with --lane spark"
+            )
     return (batch for batch in scan_batches(other, Scan(snapshot_id=source.snapshot_id, ref=source.ref)))
 
 
@@ -82,7 +91,7 @@ def source_table(run: Run, source: Source) -> Table:
 def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart]:
     parts: list[SourcePart] = []
     for path in source.paths:
-        for location in sorted(data_files(path, run.table.location, require_success_file=options.require_success_file)):
+        for location in sorted(data_files(path, folders_of(run.table), require_success_file=options.require_success_file)):
             fields = _fields(location, column_names(location), run.table.schema)
             try:
                 parts += parts_that_fit(location, fields)
@@ -100,10 +109,10 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
     return found
 
 
-def data_files(path: str, table_location: str, *, require_success_file: bool) -> Iterator[str]:
+def data_files(path: str, own_folders: Sequence[str], *, require_success_file: bool) -> Iterator[str]:
     """The files of rows at a source path. Raises DataError where there are none or some are missing, UnsupportedError for values in
     folder names."""
-    place, data = named_data_files(path, table_location, require_success_file=require_success_file)
+    place, data = named_data_files(path, own_folders, require_success_file=require_success_file)
     if folder := next((part for name in data for part in name[:-1] if "=" in part), None):
         raise UnsupportedError(
             f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
@@ -111,15 +120,23 @@ def data_files(path: str, table_location: str, *, require_success_file: bool) ->
     yield from (str(place.joinpath(*name)) for name in data)
 
 
-def named_data_files(path: str, table_location: str, *, require_success_file: bool) -> tuple[Path, list[RelativeName]]:
-    """The folder, and the names below it, of a source path on this machine. Raises DataError as ``data.source_folder`` says."""
-    check_is_foreign(path, table_location)
+def named_data_files(path: str, own_folders: Sequence[str], *, require_success_file: bool) -> tuple[Path, list[RelativeName]]:
+    """The folder, and the names below it, of a source path on this machine. Raises DataError as ``data.source_folder`` says, and
+    UnsupportedError for a link to a folder below it, which Hadoop follows and this process does not, because it may lead back."""
+    check_is_foreign(path, own_folders)
     place = Path(location_identity(path))
     if place.is_file():
         return place.parent, [(place.name,)]
     if not place.is_dir():
         raise DataError(f"source {path}: there is no such path")
-    found = sorted(p.relative_to(place).parts for p in place.rglob("*") if p.is_file() or p.name == TEMPORARY)
+    below = sorted(place.rglob("*"))
+    if link := next((p for p in below if p.is_symlink() and not p.is_file()), None):
+        what = "to a folder" if link.is_dir() else "that leads nowhere"
+        raise UnsupportedError(
+            f"not supported without Spark: source {path} holds the link {link} {what}: name its target as a path of the source, or "
+            "run it with --lane spark"
+        )
+    found = [p.relative_to(place).parts for p in below if p.is_file() or p.name == TEMPORARY]
     data = data_files_among(path, found, require_success_file=require_success_file)
     check_holds_data(path, len(data))
     return place, data

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.source_files import data_files, source_table
+from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.conform import conform
 from iceberg_ops.data.external_sort import in_one
@@ -84,7 +85,7 @@ def _read_files(run: Run, paths: Iterable[str], *, require_success_file: bool) -
     parts: list[SourcePart] = []
     first: tuple[str, dict[str, pa.DataType]] | None = None
     for path in paths:
-        for location in sorted(data_files(path, run.table.location, require_success_file=require_success_file)):
+        for location in sorted(data_files(path, folders_of(run.table), require_success_file=require_success_file)):
             try:
                 columns, of_file = stored_parts(location)
             except UnsupportedError as e:

@@ -31,6 +31,7 @@ _PLAIN = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
     "bytes": pa.binary(), "string": pa.string(), "null": pa.null(), "enum": pa.string(),
 }  # fmt: skip
+_UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 
 class AvroFile:
@@ -161,9 +162,9 @@ def _logical(avro: dict[str, Any], kind: str) -> tuple[pa.DataType, Converter]:
         wide = pa.decimal128(avro["precision"], scale)
         return wide, lambda raw: _decimal(raw, scale)
     if logical in ("timestamp-millis", "timestamp-micros", "timestamp-nanos"):
-        return pa.timestamp({"millis": "ms", "micros": "us", "nanos": "ns"}[logical.rpartition("-")[2]], zone), None
-    if logical in ("local-timestamp-micros", "local-timestamp-nanos"):
-        return pa.timestamp("us" if logical.endswith("micros") else "ns"), None
+        return pa.timestamp(_UNITS[logical.rpartition("-")[2]], zone), None
+    if logical in ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"):
+        return pa.timestamp(_UNITS[logical.rpartition("-")[2]]), None
     if logical == "date":
         return pa.date32(), None
     if logical in ("time-micros", "time-millis"):

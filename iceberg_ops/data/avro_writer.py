@@ -18,6 +18,7 @@ import pyarrow as pa
 from iceberg_ops.config.properties import AVRO_COMPRESSION
 from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.new_files import open_new_file
 from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
@@ -110,7 +111,7 @@ class AvroFileWriter:
         """Encode the rows that are held."""
         held, self._held, self.buffered_bytes = self._held, [], 0
         if held and self._writer is None:
-            self._sink = self._io.open_output(self.location)
+            self._sink = open_new_file(self._io, self.location, self._context, self._partition)
             self._writer = _writer(self._sink, self._context)
         for batch in held:
             self._encode(batch)

@@ -2,22 +2,27 @@
 
 Columns are matched by name (exact, then without regard to case), never by field ids: a batch may carry another table's. A column
 that is not given gets its write default, else null; a required one without default is an error (DEFAULT-02), and so are a null in
-a required column and a column the table does not have. Values are only ever widened.
+a required column, a column or a field of a struct that the table does not have, and a type of another kind (a whole number is no
+decimal, date or timestamp). Numbers and times are converted within their kind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from iceberg_ops.data.arrow_schema import arrow_schema
-from iceberg_ops.data.file_columns import ColumnIds
+from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type
+from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.projection import project
+from iceberg_ops.data.promotion import family
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING, NestedField
+from iceberg_ops.spec.types import MISSING, UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType, child_fields
+
+_SAME_BYTES = frozenset({("binary", "fixed"), ("fixed", "binary"), ("string", "binary"), ("binary", "string")})
 
 
 def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = False) -> pa.RecordBatch:
@@ -29,12 +34,42 @@ def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = 
     given = {c.field_id for c in columns}
     if unset := [f.name for f in schema.fields if f.required and f.write_default in (MISSING, None) and f.field_id not in given]:
         raise DataError(f"column {unset[0]} is required and has no write-default, but the rows do not have it")
+    _check_kinds(columns, schema.fields, "")
     try:
         made = project(batch, columns, schema.fields, _write_defaults(schema), keep_dictionaries=keep_dictionaries)
     except (CorruptTableError, pa.ArrowInvalid) as e:
         raise DataError(str(e).replace("the file stores", "the rows hold")) from None
     check_required(made, schema)
     return made
+
+
+def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str) -> None:
+    """Prevents what a file may do and rows may not: whole numbers that stand for unscaled decimals, days or microseconds. Fields of
+    structs that the table does not have are refused as well."""
+    by_id = {f.field_id: f for f in fields}
+    for c in columns:
+        f = by_id.get(c.field_id) if c.field_id is not None else None
+        if f is None:
+            raise DataError(
+                f"column {path + c.name!r} is not in the table: its columns are {', '.join(path + f.name for f in fields)}"
+            )
+        if f.type in (VARIANT, UNKNOWN):
+            continue
+        if isinstance(f.type, StructType) and pa.types.is_struct(c.type):
+            _check_kinds(c.children, f.type.fields, f"{path}{f.name}.")
+        elif isinstance(f.type, ListType | MapType):
+            inner = child_fields(f.type)
+            if len(inner) == len(c.children):
+                _check_kinds(c.children, inner, f"{path}{f.name}.")
+        elif f.type.is_primitive and not c.children and not _is_of_kind(c.type, arrow_type(f.type)):
+            raise DataError(f"column {path}{f.name}: the rows hold {c.type}, which is not {f.type}")
+
+
+def _is_of_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
+    while isinstance(given, pa.DictionaryType | pa.BaseExtensionType):
+        given = given.value_type if isinstance(given, pa.DictionaryType) else given.storage_type
+    have, want = family(given), family(wanted)
+    return have in (want, "null") or (have, want) in _SAME_BYTES
 
 
 def check_required(batch: pa.RecordBatch, schema: Schema) -> None:

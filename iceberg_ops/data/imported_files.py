@@ -2,50 +2,48 @@
 
 Columns are found as a reader will find them (field ids, else the name mapping), and a file is refused where reading it could go
 wrong: a column the table does not have or of a type that does not promote to the table's, a required column that is missing or may
-hold nulls, field ids of another table. Bounds are taken from the footer only where its physical values mean what the table's type
-means; a bound that is left out costs time, a wrong one rows.
+hold nulls, field ids of another table. Bounds are taken from the footer where a reader of the file would trust them
+(``data.footer_statistics``).
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow_schema import type_of_arrow
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, child_arrow_fields, has_ids
+from iceberg_ops.data.footer_statistics import TrustedStatistics, holds_nulls_only
 from iceberg_ops.data.imported_partitions import check_partition_columns
-from iceberg_ops.data.metrics import FileMetrics, Observer, file_metrics, leaves
+from iceberg_ops.data.metrics import BoundsOf, Observer, enclosing, file_metrics, leaves, value_of
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metrics_config import MetricsConfig
-from iceberg_ops.spec.name_mapping import NameMapping
+from iceberg_ops.spec.name_mapping import MappedField, NameMapping
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
-    DOUBLE,
-    FLOAT,
     INT,
+    STRING,
     TIMESTAMP,
-    TIMESTAMP_NS,
-    TIMESTAMPTZ_NS,
     UNKNOWN,
     IcebergType,
     ListType,
     MapType,
     NestedField,
     StructType,
+    child_fields,
 )
-from iceberg_ops.spec.values import from_bytes
 
+T = TypeVar("T")
 _IGNORED = INT
 """Stands for a column of type unknown: the file has a leaf for it, of which no value is read."""
 
@@ -112,15 +110,16 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
     footer, arrow = footer_of(io, location)
     columns = ColumnIds(target.mapping, target.schema).columns(arrow)
     instants = _int96_leaves(footer)
-    stored = Schema(StructType(tuple(_stored(location, target, c, None, instants) for c in columns)), target.schema.schema_id)
+    stored = Schema(
+        StructType(tuple(_stored(location, target, c, None, target.mapping, instants) for c in columns)), target.schema.schema_id
+    )
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
-    bounded = _same_in_the_file(columns, stored, instants)
-    found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounded=bounded)
+    bounds = _bounds_of(location, columns, footer.created_by)
+    found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounds=bounds)
     _check_nulls(location, target, stored, footer)
     names = {f.field_id: c.name for f, c in zip(stored.fields, columns, strict=True)}
     check_partition_columns(io, location, names, target.schema, target.spec, partition)
-    trusted = _trusted_bounds(stored, footer, found)
     file = DataFile(
         content=FileContent.DATA,
         file_path=location,
@@ -133,16 +132,16 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         value_counts=_known(found.value_counts, target.schema),
         null_value_counts=_known(found.null_value_counts, target.schema),
         nan_value_counts={},
-        lower_bounds={i: b for i, b in found.lower_bounds.items() if i in trusted},
-        upper_bounds={i: b for i, b in found.upper_bounds.items() if i in trusted},
+        lower_bounds=_known(found.lower_bounds, target.schema),
+        upper_bounds=_known(found.upper_bounds, target.schema),
         split_offsets=offsets,
     )
     return ImportedFile(file, {} if has_ids(arrow) else dict(_names_of(columns)))
 
 
-def _known(counts: Mapping[int, int], schema: Schema) -> dict[int, int]:
+def _known(found: Mapping[int, T], schema: Schema) -> dict[int, T]:
     """Without columns of type unknown, which files do not have, whatever they hold under their ids."""
-    return {i: n for i, n in counts.items() if schema.fields_by_id[i].type != UNKNOWN}
+    return {i: n for i, n in found.items() if schema.fields_by_id[i].type != UNKNOWN}
 
 
 def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
@@ -156,25 +155,60 @@ def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
             yield from (found for part in c.children for found in _names_of(part.children if pa.types.is_struct(part.type) else ()))
 
 
-def _stored(location: str, target: ImportTarget, column: FileColumn, parent: int | None, instants: frozenset[int]) -> NestedField:
-    """A file's column as a field of the table: the table's id and type, children in the file's order."""
-    field = target.schema.fields_by_id.get(column.field_id) if column.field_id is not None else None
-    if field is None or target.schema.parents[field.field_id] != parent:
-        known = ", ".join(f.name for f in target.schema.fields)
+def _stored(
+    location: str,
+    target: ImportTarget,
+    column: FileColumn,
+    parent: int | None,
+    mapped: NameMapping | MappedField | None,
+    instants: frozenset[int],
+) -> NestedField:
+    """A file's column as a field of the table: the table's id and type, children in the file's order. ``mapped`` is the part of
+    the name mapping that holds the column's names."""
+    schema = target.schema
+    field = schema.fields_by_id.get(column.field_id) if column.field_id is not None else None
+    holder = None if parent is None else schema.fields_by_id[parent].type
+    if field is None or schema.parents[field.field_id] != parent:
+        siblings = schema.fields if holder is None else child_fields(holder)
+        known = ", ".join(f.name for f in siblings)
+        if any(f.name == column.name for f in siblings):
+            raise SchemaError(
+                f"file {location}: the name mapping of the table gives the name {column.name!r} to a column that is gone, because "
+                "files that were imported before have it. Write the rows with append instead of importing the file"
+            )
         raise SchemaError(f"file {location}: column {column.name!r} is not a column of the table ({known})")
-    role = isinstance(target.schema.fields_by_id[parent].type, ListType | MapType) if parent is not None else False
-    entry = target.mapping.child(field.name) if parent is None else None
+    if isinstance(holder, ListType | MapType):
+        inner = mapped.child(field.name) if mapped is not None else None
+        return replace(field, type=_stored_type(location, target, column, field, inner, instants))
+    entry = next((m for m in mapped.fields if m.field_id == field.field_id), None) if mapped is not None else None
+    _check_name(location, schema, column, field, entry)
+    return replace(field, type=_stored_type(location, target, column, field, entry, instants))
+
+
+def _check_name(location: str, schema: Schema, column: FileColumn, field: NestedField, entry: MappedField | None) -> None:
+    """Prevents a column that is read as another one: by ids that are another table's, or by a name that was another column's."""
     names = {field.name.lower(), *(n.lower() for n in (entry.names if entry else ()))}
-    if not role and parent is None and column.name.lower() not in names:
+    if column.name.lower() not in names:
         raise SchemaError(
             f"file {location}: column {column.name!r} has field id {field.field_id}, which is {field.name!r} here: "
             "its ids are another table's"
         )
-    return replace(field, type=_stored_type(location, target, column, field, instants))
+    parent = schema.parents[field.field_id]
+    siblings = schema.fields if parent is None else child_fields(schema.fields_by_id[parent].type)
+    if field.name != column.name and any(f.name == column.name for f in siblings):
+        raise SchemaError(
+            f"file {location}: column {column.name!r} was the name of column {field.name!r} before, and is another column's now: "
+            "which of them the file means is not known. Write the rows with append instead of importing the file"
+        )
 
 
 def _stored_type(
-    location: str, target: ImportTarget, column: FileColumn, field: NestedField, instants: frozenset[int]
+    location: str,
+    target: ImportTarget,
+    column: FileColumn,
+    field: NestedField,
+    entry: MappedField | None,
+    instants: frozenset[int],
 ) -> IcebergType:
     wanted, name = field.type, target.schema.names_by_id[field.field_id]
     if not column.children:
@@ -183,7 +217,7 @@ def _stored_type(
         if wanted.is_nested or not fits:
             raise SchemaError(f"file {location}: column {name!r} is {found}, which does not fit the table's {wanted}")
         return _IGNORED if wanted == UNKNOWN else wanted
-    children = [_stored(location, target, c, field.field_id, instants) for c in column.children]
+    children = [_stored(location, target, c, field.field_id, entry, instants) for c in column.children]
     if isinstance(wanted, StructType) and pa.types.is_struct(column.type):
         return StructType(tuple(children))
     if isinstance(wanted, ListType) and len(children) == 1:
@@ -213,53 +247,37 @@ def _check_nulls(location: str, target: ImportTarget, stored: Schema, footer: pq
             raise DataError(f"file {location}: column {name!r} is required, and the file holds nulls there or does not say")
 
 
-def _same_in_the_file(columns: Sequence[FileColumn], stored: Schema, instants: frozenset[int]) -> set[int]:
-    """Ids of leaves whose physical values mean what values of the table's type mean."""
+def _bounds_of(location: str, columns: Sequence[FileColumn], created_by: str | None) -> BoundsOf:
+    """Bounds from the footer, where a reader of the file would trust every row group's. Raises DataError for text that is not
+    UTF-8."""
     types = [t for c in columns for t in _leaf_types(c)]
-    pairs = enumerate(zip(leaves(stored), types, strict=True))
-    return {leaf.field.field_id for n, (leaf, type_) in pairs if n not in instants and _means_the_same(type_, leaf.field.type)}
+    trusted = TrustedStatistics.of(created_by)
+
+    def bounds(place: int, f: NestedField, chunks: Sequence[pq.ColumnChunkMetaData]) -> tuple[Any, Any] | None:
+        found = []
+        for chunk in chunks:
+            if f.type == STRING:
+                _check_text(location, f, chunk)
+            if (one := trusted.bounds(chunk, types[place], f.type)) is not None:
+                found.append(one)
+            elif not holds_nulls_only(chunk):
+                return None
+        return enclosing(f.type, found)
+
+    return bounds
 
 
-def _trusted_bounds(stored: Schema, footer: pq.FileMetaData, found: FileMetrics) -> set[int]:
-    """Ids of leaves whose footer statistics can be taken as bounds."""
-    trusted = set()
-    for place, leaf in enumerate(leaves(stored)):
-        field_id = leaf.field.field_id
-        if field_id not in found.lower_bounds:
-            continue
-        chunks = [footer.row_group(g).column(place).statistics for g in range(footer.num_row_groups)]
-        known = all(s is not None and (s.has_min_max or s.null_count == s.num_values + s.null_count) for s in chunks)
-        if leaf.field.type in (FLOAT, DOUBLE) and not (known and _are_numbers(leaf.field.type, field_id, found)):
-            continue
-        trusted.add(field_id)
-    return trusted
-
-
-def _are_numbers(type_: IcebergType, field_id: int, found: FileMetrics) -> bool:
-    """No NaN: some writers took it for a least or greatest value. Zeros of either sign are one value to them."""
-    bounds = (found.lower_bounds[field_id], found.upper_bounds.get(field_id))
-    values = [from_bytes(type_, b) for b in bounds if b is not None]
-    return not any(math.isnan(v) or v == 0 for v in values)
+def _check_text(location: str, f: NestedField, chunk: pq.ColumnChunkMetaData) -> None:
+    """Prevents a file that cannot be read from becoming part of the table."""
+    statistics = chunk.statistics
+    if statistics is None or not statistics.has_min_max:
+        return
+    try:
+        for raw in (statistics.min_raw, statistics.max_raw):
+            value_of(f.type, raw)
+    except UnicodeDecodeError as e:
+        raise DataError(f"file {location}: column {f.name!r} is a string, and holds bytes that are not UTF-8: {e}") from None
 
 
 def _leaf_types(column: FileColumn) -> list[pa.DataType]:
     return [t for c in column.children for t in _leaf_types(c)] if column.children else [column.type]
-
-
-def _means_the_same(type_: pa.DataType, wanted: IcebergType) -> bool:
-    """Statistics in the unit and sign the table has them in: no milliseconds, no unsigned numbers, no half floats."""
-    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
-        return str(type_.unit) == ("ns" if wanted in (TIMESTAMP_NS, TIMESTAMPTZ_NS) else "us")
-    return bool(
-        pa.types.is_signed_integer(type_)
-        or pa.types.is_float32(type_)
-        or pa.types.is_float64(type_)
-        or pa.types.is_decimal(type_)
-        or pa.types.is_date32(type_)
-        or pa.types.is_boolean(type_)
-        or pa.types.is_string(type_)
-        or pa.types.is_large_string(type_)
-        or pa.types.is_binary(type_)
-        or pa.types.is_large_binary(type_)
-        or pa.types.is_fixed_size_binary(type_)
-    )

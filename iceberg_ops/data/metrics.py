@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -167,6 +167,10 @@ class FileMetrics:
     split_offsets: tuple[int, ...]
 
 
+BoundsOf = Callable[[int, NestedField, Sequence[pq.ColumnChunkMetaData]], tuple[Any, Any] | None]
+"""(number of the leaf, its field, its chunks) -> (lower, upper) bound as canonical values, or None."""
+
+
 def file_metrics(
     footer: pq.FileMetaData,
     schema: Schema,
@@ -174,9 +178,10 @@ def file_metrics(
     observed: Observer,
     offsets: tuple[int, ...],
     *,
-    bounded: Collection[int] | None = None,
+    bounds: BoundsOf | None = None,
 ) -> FileMetrics:
-    """Metrics of a file from its footer and what was observed. ``bounded``: only these fields have bounds (None: all)."""
+    """Metrics of a file from its footer and what was observed. ``bounds``: the rule by which statistics of a file that another
+    writer made are trusted; without it they are this package's own, and are."""
     sizes: dict[int, int] = {}
     values: dict[int, int] = {}
     nulls: dict[int, int] = {}
@@ -197,9 +202,9 @@ def file_metrics(
             nulls[field_id] = observed.null_counts[field_id]
         if mode.has_bounds and (box := observed.boxes.get(field_id)) is not None and (corners := box.corners()) is not None:
             lower[field_id], upper[field_id] = corners
-        elif not mode.has_bounds or leaf.repeated or (bounded is not None and field_id not in bounded):
+        elif not mode.has_bounds or leaf.repeated:
             continue
-        elif (found := _bounds(leaf.field, chunks, observed)) is not None:
+        elif (found := _own_bounds(leaf.field, chunks, observed) if bounds is None else bounds(c, leaf.field, chunks)) is not None:
             low, high = _cut(leaf.field.type, found, mode.length)
             lower[field_id] = to_bytes(leaf.field.type, low)
             if high is not None:
@@ -215,7 +220,7 @@ def _cut(type_: IcebergType, found: tuple[Any, Any], width: int | None) -> tuple
     return truncate_lower(type_, low, width), truncate_upper(type_, high, width)
 
 
-def _bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: Observer) -> tuple[Any, Any] | None:
+def _own_bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: Observer) -> tuple[Any, Any] | None:
     """(least, greatest) canonical value over all row groups; None where there is none, or one group's is unknown."""
     if isinstance(f.type, GeometryType | GeographyType) or f.type == VARIANT:
         return None
@@ -228,9 +233,14 @@ def _bounds(f: NestedField, chunks: list[pq.ColumnChunkMetaData], observed: Obse
             found.append((value_of(f.type, statistics.min_raw), value_of(f.type, statistics.max_raw)))
         elif statistics is None or not (f.type in (FLOAT, DOUBLE) or statistics.null_count == chunk.num_values):
             return None
+    return enclosing(f.type, found)
+
+
+def enclosing(type_: IcebergType, found: Sequence[tuple[Any, Any]]) -> tuple[Any, Any] | None:
+    """The least lower and the greatest upper of some bounds, none of them NaN; None without any."""
     if not found:
         return None
-    return _least(f.type, [low for low, _ in found]), _greatest(f.type, [high for _, high in found])
+    return _least(type_, [low for low, _ in found]), _greatest(type_, [high for _, high in found])
 
 
 def _key(type_: IcebergType) -> Any:

@@ -18,6 +18,7 @@ from iceberg_ops.config.properties import PARQUET_ROW_GROUP_SIZE_BYTES
 from iceberg_ops.data.arrow_schema import stored_schema
 from iceberg_ops.data.encoding_hints import decided, no_hints
 from iceberg_ops.data.metrics import Observer, file_metrics
+from iceberg_ops.data.new_files import open_new_file
 from iceberg_ops.data.one_schema import one_table
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
 from iceberg_ops.data.parquet_reader import group_offset
@@ -141,7 +142,7 @@ class ParquetFileWriter:
         if self._writer is None:
             self._schema = _with_dictionaries(self._schema, rows.schema)
             options = _options(self._context, self._hints, rows)
-            self._sink = self._io.open_output(self.location)
+            self._sink = open_new_file(self._io, self.location, self._context, self._partition)
             self._writer = pq.ParquetWriter(self._sink, self._schema, metadata_collector=self._footers, **options)
 
     def _data_file(self, footer: pq.FileMetaData, size: int) -> DataFile:

@@ -16,12 +16,15 @@ from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.file_columns import child_arrow_fields
 from iceberg_ops.data.source_parts import SourcePart, parts_of
 from iceberg_ops.errors import DataError, UnsupportedError
-from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+from iceberg_ops.spec.promotion import can_promote
+from iceberg_ops.spec.types import UNKNOWN, DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
 
 _SPARK_VERSION, _LEGACY_DATES = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
 _FIRST_CORRECTED = 3
 """Spark before this version wrote old dates in another calendar."""
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "string", "binary"})
+_SAME_VALUES = 2
+"""The format version whose promotions change no value (v3 makes a date a timestamp)."""
 _OF_NO_ENGINE = frozenset({"uuid", "timestamp_ns", "timestamptz_ns"})
 """Types that Spark has no form for: what fits these is read by Arrow or not at all."""
 
@@ -98,6 +101,19 @@ def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
     if child_arrow_fields(stored):
         return False
     return _fits_plain(stored, wanted)
+
+
+def type_fits(have: IcebergType, want: IcebergType) -> bool:
+    """Whether every value of a column of another Iceberg table is one of the type ``want`` as it is: the same type or a wider one,
+    structs of fields of the same names."""
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        known = {f.name: f.type for f in want.fields}
+        return known.keys() == {f.name for f in have.fields} and all(type_fits(f.type, known[f.name]) for f in have.fields)
+    if isinstance(have, ListType) and isinstance(want, ListType):
+        return type_fits(have.element.type, want.element.type)
+    if isinstance(have, MapType) and isinstance(want, MapType):
+        return type_fits(have.key.type, want.key.type) and type_fits(have.value.type, want.value.type)
+    return have == UNKNOWN or can_promote(have, want, _SAME_VALUES)
 
 
 def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:

@@ -19,14 +19,17 @@ RelativeName = tuple[str, ...]
 """A file's name below a folder, in parts."""
 
 
-def check_is_foreign(path: str, table_location: str) -> None:
-    """Raise DataError for a source path inside the table's location."""
-    own = location_identity(table_location).rstrip("/") + "/"
-    if (location_identity(path).rstrip("/") + "/").startswith(own):
-        raise DataError(
-            f"source {path} lies inside the table's own location {table_location}: its files hold deleted rows too "
-            "(read the table instead: source format table, or in a query the view target)"
-        )
+def check_is_foreign(path: str, own_folders: Iterable[str]) -> None:
+    """Raise DataError for a source path inside a folder of the table (``catalog.neighbours.folders_of``), or around one."""
+    searched = location_identity(path).rstrip("/") + "/"
+    for folder in own_folders:
+        own = location_identity(folder).rstrip("/") + "/"
+        if searched.startswith(own) or own.startswith(searched):
+            where = "lies inside" if searched.startswith(own) else "holds"
+            raise DataError(
+                f"source {path} {where} the table's own folder {folder}: its files hold deleted rows too "
+                "(read the table instead: source format table, or in a query the view target)"
+            )
 
 
 def data_files_among(path: str, found: Iterable[RelativeName], *, require_success_file: bool) -> list[RelativeName]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.encoding_hints import hints_from
-from iceberg_ops.data.file_columns import ColumnIds
+from iceberg_ops.data.file_columns import ColumnIds, child_arrow_fields
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_reader import ParquetDataFile, group_offset
 from iceberg_ops.data.read_ahead import ahead
@@ -100,11 +100,32 @@ def _rows(io: FileIO, parts: Sequence[SourcePart], ids: ColumnIds) -> Generator[
             try:
                 leaves = {n for column in opened.columns for n in column.leaves}
                 for _, batch, _ in opened.batches(leaves, part.start, part.length, _READ_ROWS):
+                    _check_text(batch, part.location)
                     yield batch
             finally:
                 opened.close()
         except (CorruptTableError, pa.ArrowInvalid, OSError) as e:
             raise DataError(f"source {part.location} can not be read: {e}") from None
+
+
+def _check_text(batch: pa.RecordBatch, location: str) -> None:
+    """Prevents text that no reader can decode: Arrow takes the bytes of a string column as they are."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if _holds_text(column.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as e:
+                raise DataError(
+                    f"source {location}: column {name!r} is a string, and holds bytes that are not UTF-8: {e}"
+                ) from None
+
+
+def _holds_text(type_: pa.DataType) -> bool:
+    if isinstance(type_, pa.DictionaryType):
+        return _holds_text(type_.value_type)
+    if pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return True
+    return any(_holds_text(f.type) for f in child_arrow_fields(type_))
 
 
 def _by_name(schema: Schema) -> ColumnIds:

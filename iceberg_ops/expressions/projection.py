@@ -35,10 +35,11 @@ from iceberg_ops.expressions.predicates import (
     rewrite_not,
 )
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.promotion import wrapped_truncation
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply
 from iceberg_ops.spec.transforms import Transform
-from iceberg_ops.spec.types import INT, DecimalType, IcebergType, NestedField, PrimitiveType
+from iceberg_ops.spec.types import DecimalType, IcebergType, NestedField, PrimitiveType
 from iceberg_ops.spec.values import decimal_of, unscaled
 
 _TIMES = frozenset({"year", "month", "day", "hour"})
@@ -121,10 +122,8 @@ def _inclusive(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> 
     projected = _inclusive_ordered(leaf, f.transform, ref)
     if projected is None:
         return present
-    wrapped = _wrapped(f.transform, leaf.type)
-    if wrapped is None or not _reaches_least(leaf, f.transform):
-        return projected
-    return or_(projected, _leaf(Op.EQ, ref, wrapped))
+    wrapped = [value for bits, value in _wrapped(f.transform, leaf.type) if _reaches_least(leaf, f.transform, bits)]
+    return or_(projected, *(_leaf(Op.EQ, ref, value) for value in wrapped))
 
 
 def _inclusive_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundReference) -> Expression | None:
@@ -187,9 +186,8 @@ def _strict(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> Exp
         if leaf.op not in (Op.NOT_EQ, Op.NOT_IN):
             return ALWAYS_FALSE
         return _leaf(leaf.op, ref, *(apply(f.transform, leaf.type, v) for v in leaf.literals))
-    wrapped = _wrapped(f.transform, leaf.type)
     projected = _strict_ordered(leaf, f.transform, ref)
-    return projected if wrapped is None else and_(projected, _leaf(Op.NOT_EQ, ref, wrapped))
+    return and_(projected, *(_leaf(Op.NOT_EQ, ref, value) for _, value in _wrapped(f.transform, leaf.type)))
 
 
 def _strict_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundReference) -> Expression:
@@ -229,19 +227,17 @@ def _strict_text(leaf: BoundPredicate, transform: Transform, ref: BoundReference
     return _leaf(Op.NOT_STARTS_WITH, ref, prefix) if len(prefix) <= width else _leaf(Op.NOT_EQ, ref, prefix[:width])
 
 
-def _wrapped(transform: Transform, source: IcebergType) -> int | None:
-    """Where fixed-width writers put the block that begins below the type's least value: their truncate wraps around. None where no
-    block does. Such a partition says nothing about its rows, so it is always kept and never decided."""
-    bits = {"int": 32, "long": 64}.get(source.name if isinstance(source, PrimitiveType) else "")
-    if transform.name != "truncate" or not transform.parameter or bits is None:
-        return None
-    beyond = -(2 ** (bits - 1)) % transform.parameter
-    return 2 ** (bits - 1) - beyond if beyond else None
+def _wrapped(transform: Transform, source: IcebergType) -> list[tuple[int, int]]:
+    """(bits, value) where fixed-width writers put the block that begins below the least number of so many bits: their truncate
+    wraps around. Such a partition says nothing about its rows, so it is always kept and never decided. A column of longs may have
+    been one of ints: other writers promote it without regard to that."""
+    widths = {"int": (32,), "long": (32, 64)}.get(source.name if isinstance(source, PrimitiveType) else "", ())
+    return [(bits, value) for bits in widths if (value := wrapped_truncation(transform, bits)) is not None]
 
 
-def _reaches_least(leaf: BoundPredicate, transform: Transform) -> bool:
+def _reaches_least(leaf: BoundPredicate, transform: Transform, bits: int) -> bool:
     """Whether a value in the block that wraps may match."""
-    least = -(2**31) if leaf.type == INT else -(2**63)
+    least = -(2 ** (bits - 1))
     end = least - least % (transform.parameter or 1) + (transform.parameter or 1)
     return leaf.op in (Op.LT, Op.LT_EQ) or any(v < end for v in leaf.literals)
 

@@ -6,8 +6,10 @@ belongs to another table. Names are compared without regard to case, values are 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,13 +20,17 @@ from iceberg_ops.io.file_io import FileInfo
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DATE, LONG, STRING, PrimitiveType
+from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, LONG, STRING, DecimalType, PrimitiveType
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Folders = tuple[tuple[str, str | None], ...]
 
 
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
+_DATE = re.compile(r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}")
+_FRACTION = re.compile(r"(?:\.([0-9]*?)0*(?![0-9])|$)")
+_INFINITY = re.compile("inf", re.IGNORECASE)
+_TIMES = frozenset({"time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
 _METADATA_ENDINGS = (".avro", ".metadata.json", ".metadata.json.gz", ".text")
 
 
@@ -101,10 +107,27 @@ def partition_of(location: str, folders: Folders, schema: Schema, spec: Partitio
             continue
         assert isinstance(column.type, PrimitiveType)
         try:
-            values.append(cast(Literal(text, STRING), column.type).value)
+            values.append(_value(text, column.type))
         except ValueError as e:
             raise DataError(f"file {location}: partition {f.name} = {text!r} is not a {column.type}: {e}") from None
     return tuple(values)
+
+
+def _value(text: str, type_: PrimitiveType) -> Any:
+    """The value that a folder's name says, whole: a cast in SQL would round decimals and cut times. Raises ValueError."""
+    found = cast(Literal(text, STRING), type_)
+    if found.type != type_:
+        raise ValueError("it has more digits of a second")
+    if isinstance(type_, DecimalType) and Decimal(text.strip()) != found.value:
+        raise ValueError(f"it has more than {type_.scale} digits after the point")
+    if type_ == DATE and not _DATE.fullmatch(text.strip()):
+        raise ValueError("it is not written as year-month-day")
+    fraction = _FRACTION.search(text) if type_.name in _TIMES else None
+    if fraction is not None and len(fraction[1] or "") > (9 if type_.name.endswith("_ns") else 6):
+        raise ValueError("it has more digits of a second")
+    if type_ in (FLOAT, DOUBLE) and math.isinf(found.value) and not _INFINITY.search(text):
+        raise ValueError("it is too large")
+    return found.value
 
 
 def check_spec(schema: Schema, spec: PartitionSpec) -> None:

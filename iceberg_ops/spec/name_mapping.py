@@ -84,10 +84,11 @@ def create_name_mapping(schema: Schema) -> NameMapping:
 
 
 def updated_name_mapping(mapping: NameMapping, schema: Schema) -> NameMapping:
-    """The mapping in step with a changed schema (Java: MappingUtil.update).
+    """The mapping in step with a changed schema.
 
-    A renamed column gains its new name, a new column an entry; a name that a new or renamed column takes over leaves the entry
-    that had it. Entries of dropped columns stay: old files still have them.
+    A renamed column gains its new name, a new column an entry. A name that a column of the level had stays that column's, dropped
+    or not and in any case of letters, because the files that have it were written for it: another column of that name gains none.
+    Java's MappingUtil.update hands the name over, and values of the one column are then read as the other's.
     """
     return NameMapping(_updated(mapping.fields, schema.struct))
 
@@ -111,15 +112,18 @@ def _with_names(mapped: tuple[MappedField, ...], names: Mapping[int, Iterable[st
 def _updated(mapped: tuple[MappedField, ...], type_: IcebergType) -> tuple[MappedField, ...]:
     present = {f.field_id: f for f in child_fields(type_)}
     listed = {m.field_id for m in mapped}
-    owner = {f.name: f.field_id for f in present.values()}
+    owners: dict[str, set[int | None]] = {}
+    for m in mapped:
+        for name in m.names:
+            owners.setdefault(name.lower(), set()).add(m.field_id)
     found = []
     for m in mapped:
-        names = tuple(n for n in m.names if owner.get(n, m.field_id) == m.field_id)
         column = present.get(m.field_id) if m.field_id is not None else None
         if column is None:
-            found.append(replace(m, names=names))
+            found.append(m)
             continue
-        names = names if column.name in names else (*names, column.name)
+        free = column.name not in m.names and owners.get(column.name.lower(), {m.field_id}) == {m.field_id}
+        names = (*m.names, column.name) if free else m.names
         found.append(replace(m, names=names, fields=_updated(m.fields, column.type)))
-    added = (f for f in present.values() if f.field_id not in listed)
+    added = (f for f in present.values() if f.field_id not in listed and f.name.lower() not in owners)
     return (*found, *(MappedField((f.name,), f.field_id, _fields_of(f.type)) for f in added))

@@ -1,7 +1,8 @@
 """Which type a column may be promoted to (spec: "Schema Evolution").
 
 int to long, float to double and wider decimals of the same scale in every version; from v3 on also unknown to any type and date
-to timestamp or timestamp_ns. A promotion that would change a partition value is refused.
+to timestamp or timestamp_ns. A promotion that would change a partition value is refused: of dates, and of an int by whose truncate
+the least numbers lie in a partition whose value wraps around.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TIMESTAMP_NS, UNKNOWN, DecimalType, IcebergType
 
 _ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
@@ -31,10 +33,21 @@ def changed_partition_field(
     field_id: int, old: IcebergType, new: IcebergType, specs: Iterable[PartitionSpec]
 ) -> PartitionField | None:
     """A partition field whose values the promotion of its source column would change; None where there is none."""
-    if (old, new) not in _SINCE_V3:
+    fields = [f for spec in specs for f in spec.fields if field_id in f.source_ids]
+    if (old, new) in _SINCE_V3:
+        return next((f for f in fields if f.transform.name not in _KEEP_DATES), None)
+    if (old, new) == (INT, LONG):
+        return next((f for f in fields if wrapped_truncation(f.transform, 32) is not None), None)
+    return None
+
+
+def wrapped_truncation(transform: Transform, bits: int) -> int | None:
+    """Where writers of whole numbers of that width put the block of truncate that begins below the least number: their value wraps
+    around. None for another transform, or where no block does."""
+    if transform.name != "truncate" or not transform.parameter:
         return None
-    fields = (f for spec in specs for f in spec.fields)
-    return next((f for f in fields if field_id in f.source_ids and f.transform.name not in _KEEP_DATES), None)
+    beyond = -(2 ** (bits - 1)) % transform.parameter
+    return 2 ** (bits - 1) - beyond if beyond else None
 
 
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:

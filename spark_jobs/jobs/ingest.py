@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.staged_files import discard
@@ -56,7 +57,7 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
     if source.table == run.job.table:
         raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
     if source.paths:
-        check_paths(run.session, source.paths, run.table.location, require_success_file=require_success_file)
+        check_paths(run.session, source.paths, folders_of(run.table), require_success_file=require_success_file)
 
 
 def check_files(run: JobRun, rows: DataFrame) -> None:

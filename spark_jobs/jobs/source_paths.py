@@ -14,10 +14,10 @@ from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_
 from iceberg_ops.errors import DataError
 
 
-def check_paths(session: SparkSession, paths: Sequence[str], table_location: str, *, require_success_file: bool) -> None:
-    """Raise DataError for a path that is missing, empty, half written, or inside the table's own location."""
+def check_paths(session: SparkSession, paths: Sequence[str], own_folders: Sequence[str], *, require_success_file: bool) -> None:
+    """Raise DataError for a path that is missing, empty, half written, or the table's own."""
     for path in paths:
-        check_is_foreign(path, table_location)
+        check_is_foreign(path, own_folders)
         _check(session, path, require_success_file)
 
 

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
@@ -75,7 +76,7 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
-        check_paths(run.session, [path], run.table.location, require_success_file=False)
+        check_paths(run.session, [path], folders_of(run.table), require_success_file=False)
         try:
             rows = run.session.read.parquet(path)
             check_columns_of_files(rows)

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.job_run import JobRun
@@ -83,7 +84,7 @@ class SqlTables:
             self._made(TARGET, self._target_rows)
             return None
         if len(parts) == 2 and parts[0].lower() in _FILE_FORMATS:
-            check_paths(self._run.session, [parts[1]], self._run.table.location, require_success_file=False)
+            check_paths(self._run.session, [parts[1]], folders_of(self._run.table), require_success_file=False)
             return None
         catalog = self._catalog(parts[0]) if len(parts) >= 3 else None
         if catalog is None:
