@@ -181,7 +181,10 @@ def _unordered(tokens: Tokens, found: Alterations) -> None:
 
 def _set_properties(tokens: Tokens, found: Alterations) -> None:
     tokens.expect("(")
-    found.properties.update(comma_separated(tokens, _property))
+    for key, value in comma_separated(tokens, _property):
+        if key in found.properties:
+            raise OptionError(f"{tokens.source!r}: property {key} is set twice, to {found.properties[key]!r} and {value!r}")
+        found.properties[key] = value
     tokens.expect(")")
 
 

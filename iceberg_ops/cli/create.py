@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from iceberg_ops.cli.target import find_catalog_of, json_option
+from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
 from iceberg_ops.errors import NoSuchNamespaceError, OptionError
 
 if TYPE_CHECKING:
@@ -60,16 +60,9 @@ def create(
         except NoSuchNamespaceError:
             catalog.create_namespace(name[:-1])
     table = catalog.create_table(
-        name, schema, spec=spec, sort_order=order, location=location, properties=dict(_property(p) for p in properties)
+        name, schema, spec=spec, sort_order=order, location=location, properties=parse_options(properties, "--property")
     )
     show_table(target, table.metadata, as_json, "created")
-
-
-def _property(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise OptionError(f"--property {text!r}: must be KEY=VALUE")
-    return key, value
 
 
 def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) -> Schema:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -100,7 +101,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
 
 
 def _version(text: str) -> int:
-    if not text.isdigit():
+    if not re.fullmatch("[0-9]{1,9}", text):
         raise OptionError(f"format-version {text!r}: must be a whole number")
     return int(text)
 

@@ -11,7 +11,7 @@ import sys
 
 import click
 
-from iceberg_ops.cli.target import find_catalog_of, json_option
+from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
 from iceberg_ops.errors import NoSuchNamespaceError
 
 
@@ -50,7 +50,7 @@ def import_folder(
     """
     from iceberg_ops.actions.import_folder import import_folder as imported
     from iceberg_ops.catalog.configuration import find_catalog
-    from iceberg_ops.cli.maintenance import parse_options, show_report
+    from iceberg_ops.cli.maintenance import show_report
     from iceberg_ops.cli.progress import progress_line
 
     folder = absolute(folder).rstrip("/")

@@ -4,21 +4,22 @@ Each command lives in a module of its own that is imported only when it runs: a 
 imports nothing heavy, because every call pays for it.
 
 Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, with exactly one line ``error: CODE: message`` on standard
-error. ``--debug`` adds the traceback.
+error. ``--debug`` adds the traceback. Blank arguments are errors: a shell variable without a value leaves them.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from iceberg_ops import __version__
+from iceberg_ops.cli.standard_output import ReaderGone, lasting_output
+from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.secrets import hide_passwords
 from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
@@ -61,8 +62,22 @@ COMMANDS: dict[str, Registered] = {
 }
 
 
+class _Ended(Exception):
+    """Carries an exception of a command past click, which takes every Ctrl-C for its own and every broken pipe for success."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (OSError, KeyboardInterrupt) as e:
+            raise _Ended(e) from e
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -95,29 +110,44 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     try:
-        code = cli.main(list(arguments), prog_name="iceberg-ops", standalone_mode=False)
+        check_arguments(arguments)
+        code = cli.main(arguments, prog_name="iceberg-ops", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:
-        # The reader of a pipe (head, say) has what it wanted; Python must not complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderGone:
         return 0
-    except SystemExit:
-        # click's way of saying the same.
-        return 0
-    except (KeyboardInterrupt, click.Abort):
+    except _Ended as e:
+        return _failed(e.error, debug)
+    except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
+        return _failed(e, debug)
+
+
+def check_arguments(arguments: Sequence[str]) -> None:
+    """Raise OptionError for an argument that is blank, or no UTF-8 (Python reads it as lone surrogates)."""
+    before = ""
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        if argument.startswith("--") and equals:
+            check_text(option, value)
+        else:
+            check_text(before if before.startswith("-") else "an argument", argument)
+        before = argument
+
+
+def _failed(error: BaseException, debug: bool) -> int:
+    """One line for an error. An interrupt whose commit may have happened is an unknown outcome first."""
+    if isinstance(error, IcebergOpsError):
+        return _fail(error.code, str(error), debug)
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _fail("INTERRUPTED", "stopped by the user", debug)
-    except click.exceptions.NoArgsIsHelpError as e:
-        click.echo(e.format_message(), err=True)
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
         return 1
-    except click.ClickException as e:
-        return _fail("USAGE", e.format_message(), debug)
-    except IcebergOpsError as e:
-        return _fail(e.code, str(e), debug)
-    except OSError as e:
-        return _fail("IO", f"{e.filename or ''}: {e.strerror or e}".removeprefix(": "), debug)
-    except Exception as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
-        return _fail("INTERNAL", f"{type(e).__name__}: {e} (--debug shows where)", debug)
+    if isinstance(error, click.ClickException):
+        return _fail("USAGE", error.format_message(), debug)
+    if isinstance(error, OSError):
+        return _fail("IO", f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), debug)
+    return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug)
 
 
 def _fail(code: str, message: str, debug: bool) -> int:
@@ -131,7 +161,9 @@ def main() -> None:
     """The ``iceberg-ops`` script."""
     choose_allocator()
     keep_pandas_out()
-    sys.exit(run(sys.argv[1:]))
+    with lasting_output():
+        code = run(sys.argv[1:])
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ spec, the others from one or from a source given here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ import click
 
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
-from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
+from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
@@ -125,19 +125,6 @@ def run(
             source=source,
         )
     return run_and_show(job, as_json)
-
-
-def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str]:
-    """``KEY=VALUE`` texts of option ``name``. Raises OptionError for one without ``=``, and for a key given twice."""
-    found: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise OptionError(f"{name} {text!r}: must be KEY=VALUE")
-        if key in found:
-            raise OptionError(f"{name} {key}: is given twice, as {found[key]!r} and {value!r}")
-        found[key] = value
-    return found
 
 
 def job_for(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from iceberg_ops.spec.table_metadata import TableMetadata
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MOST_SNAPSHOTS, _MOST_MS = 2**31 - 1, 2**63 - 1
+"""What the format has room for: nobody could read the metadata with more."""
 
 
 @click.command()
@@ -30,7 +32,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 @click.option("--rename", metavar="NEW", help="Give the branch another name.")
 @click.option("--drop", is_flag=True, help="Drop the branch; its snapshots stay until they expire.")
 @click.option("--retain", metavar="AGE", help="How long the branch itself is kept: 30d, 12h, ...")
-@click.option("--min-snapshots", type=click.IntRange(min=1), metavar="N", help="Snapshots to keep on it at least.")
+@click.option("--min-snapshots", type=click.IntRange(1, _MOST_SNAPSHOTS), metavar="N", help="Snapshots to keep on it at least.")
 @click.option("--max-snapshot-age", metavar="AGE", help="How long its snapshots are kept.")
 @json_option
 def branch(
@@ -142,9 +144,10 @@ def parse_age(text: str | None) -> int | None:
     """``30d``, ``12h``, ``15m``, ``10s`` or ``500ms`` as milliseconds. Raises OptionError."""
     if text is None:
         return None
-    m = re.fullmatch(r"(\d+)(ms|s|m|h|d)", text.strip().lower())
-    if m is None or int(m[1]) == 0:
-        raise OptionError(f"age {text!r}: must be a whole number above 0 with a unit, ms, s, m, h or d")
+    m = re.fullmatch(r"([0-9]{1,19})(ms|s|m|h|d)", text.strip().lower())
+    if m is None or not 0 < int(m[1]) * _UNITS[m[2]] <= _MOST_MS:
+        most = f"at most {_MOST_MS // _UNITS['d']}d"
+        raise OptionError(f"age {text!r}: must be a whole number above 0 with a unit, ms, s, m, h or d, and {most}")
     return int(m[1]) * _UNITS[m[2]]
 
 

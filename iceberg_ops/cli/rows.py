@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import click
 
-from iceberg_ops.cli.maintenance import job_for, parse_options, run_and_show
+from iceberg_ops.cli.maintenance import job_for, run_and_show
 from iceberg_ops.cli.source import source_of, source_options
-from iceberg_ops.cli.target import json_option
+from iceberg_ops.cli.target import json_option, parse_options
 from iceberg_ops.errors import OptionError
 
 F = TypeVar("F", bound=Callable[..., Any])

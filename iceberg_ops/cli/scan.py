@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from iceberg_ops.cli.standard_output import stop_without_reader
 from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
 from iceberg_ops.errors import OptionError
 
@@ -99,6 +100,7 @@ def parse_columns(text: str | None) -> list[str] | None:
 @contextmanager
 def _opened(output: str | None) -> Iterator[BinaryIO]:
     if output is None:
+        stop_without_reader()
         stream = sys.stdout.buffer
         yield stream
         stream.flush()

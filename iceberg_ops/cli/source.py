@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iceberg_ops.cli.target import parse_options
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
@@ -52,12 +53,7 @@ def source_of(
         return Source(format="table", table=source_table, catalog=find_catalog(source_table.partition(".")[0]))
     if not source_paths:
         return None
-    settings = {}
-    for text in source_settings:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise OptionError(f"--source-option {text!r}: must be KEY=VALUE")
-        settings[key] = value
+    settings = parse_options(source_settings, "--source-option")
     found: Any = source_format or _format_by_name(source_paths)
     return Source(format=found, paths=list(source_paths), options=settings)
 

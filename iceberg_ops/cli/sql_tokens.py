@@ -11,6 +11,7 @@ from typing import NamedTuple, NoReturn
 
 from iceberg_ops.errors import OptionError
 
+MOST = 2**31 - 1
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<text>'(?:[^'\\]|\\.|'')*')
@@ -103,9 +104,12 @@ class Tokens:
         return found if found is not None else self.fail("a text in single quotes")
 
     def whole_number(self) -> int:
+        """A length, width or count, which the format holds in 32 bits: Java reads no table with a greater one."""
         found = self._of("number")
-        if found is None or not found.isdigit():
+        if found is None or re.fullmatch("[0-9]+", found) is None:
             self.fail("a whole number")
+        if len(found) > len(str(MOST)) or int(found) > MOST:
+            self.fail(f"a whole number up to {MOST}")
         return int(found)
 
     def end(self) -> None:

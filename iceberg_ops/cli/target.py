@@ -54,13 +54,28 @@ def snapshot_options(command: F) -> F:
 
 def parse_mapping(texts: Sequence[str]) -> list[tuple[str, str]]:
     """``FROM=TO`` pairs. Raises OptionError."""
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for text in texts:
         recorded, equals, actual = text.partition("=")
         if not (recorded and equals and actual):
             raise OptionError(f"--map-location {text!r}: must be FROM=TO")
+        if recorded in dict(pairs):
+            raise OptionError(f"--map-location {recorded}: is given twice, as {dict(pairs)[recorded]!r} and {actual!r}")
         pairs.append((recorded, actual))
     return pairs
+
+
+def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str]:
+    """``KEY=VALUE`` texts of option ``name``. Raises OptionError for one without ``=``, and for a key given twice."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise OptionError(f"{name} {text!r}: must be KEY=VALUE")
+        if key in found:
+            raise OptionError(f"{name} {key}: is given twice, as {found[key]!r} and {value!r}")
+        found[key] = value
+    return found
 
 
 def is_path(target: str) -> bool:

@@ -1,12 +1,14 @@
 """Reading and writing the JSON and YAML documents of this package, strictly.
 
-Unknown keys, keys given twice, wrong types and missing values are an OptionError of one line that names the document, the path or
-line inside it and the rule. It quotes no value: a document may hold secrets.
+Unknown keys, keys given twice, wrong types, missing values and text that is no Unicode are an OptionError of one line that names
+the document, the path or line inside it and the rule. It quotes no value: a document may hold secrets.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +19,8 @@ from iceberg_ops.errors import OptionError
 T = TypeVar("T")
 _MERGE = "tag:yaml.org,2002:merge"
 """The tag of ``<<``, whose values a mapping's own keys may replace."""
+_CONSTRUCTION = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
+"""What PyYAML raises, beside its own errors, for text that is no value of its type: 30 February, ``0x_``, ``!!bool maybe``."""
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", omit_defaults=True):
@@ -26,9 +30,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def from_json(data: bytes | str, kind: type[T], name: str) -> T:
     """Parse JSON into a document; ``name`` (a path, say) leads the error message. Raises OptionError."""
     try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.DecodeError as e:
+        found = msgspec.json.decode(data, type=kind)
+        json.loads(data, object_pairs_hook=_no_key_twice, parse_int=str, parse_float=str)
+    except UnicodeDecodeError as e:
+        raise OptionError(f"{name}: is no UTF-8 text: {e.reason}") from None
+    except RecursionError:
+        raise OptionError(f"{name}: lists and objects are nested too deeply") from None
+    except (msgspec.DecodeError, OptionError) as e:
         raise OptionError(f"{name}: {e}") from None
+    return found
 
 
 def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
@@ -36,12 +46,12 @@ def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
     loader: yaml.SafeLoader | None = None
     try:
         loader = yaml.SafeLoader(data)
-        return msgspec.convert(_content(loader, name), type=kind)
+        return msgspec.convert(_content(loader), type=kind)
     except yaml.YAMLError as e:
         raise OptionError(f"{name}: not YAML: {_yaml_problem(e)}") from None
     except RecursionError:
         raise OptionError(f"{name}: not YAML: an alias refers to what contains it") from None
-    except msgspec.ValidationError as e:
+    except (msgspec.ValidationError, OptionError) as e:
         raise OptionError(f"{name}: {e}") from None
     finally:
         if loader is not None:
@@ -65,31 +75,62 @@ def _printable(value: Any) -> Any:
     return {_printable(k): _printable(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def _content(loader: yaml.SafeLoader, name: str) -> Any:
-    """The document as lists, mappings and scalars. Raises OptionError for a key given twice: YAML would keep the last one."""
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> None:
+    """Raise OptionError for a key given twice in one JSON object: the parser would keep the last one."""
+    keys = set()
+    for key, _ in pairs:
+        if key in keys:
+            raise OptionError(f"key {key!r} is given twice")
+        keys.add(key)
+
+
+def _content(loader: yaml.SafeLoader) -> Any:
+    """The document as lists, mappings and scalars. Raises OptionError for a key given twice, of which YAML would keep the last one,
+    and for a scalar that is no value of its type."""
     root = loader.get_single_node()
     if root is None:
         return None
-    _check_keys(loader, root, name, set())
-    return loader.construct_document(root)
+    _check_nodes(loader, root, set())
+    return _constructed(root, lambda: loader.construct_document(root))
 
 
-def _check_keys(loader: yaml.SafeLoader, node: yaml.Node, name: str, checked: set[int]) -> None:
+def _check_nodes(loader: yaml.SafeLoader, node: yaml.Node, checked: set[int]) -> None:
     if id(node) in checked:
         return
     checked.add(id(node))
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.ScalarNode):
+        _check_scalar(loader, node)
+    elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _check_keys(loader, item, name, checked)
+            _check_nodes(loader, item, checked)
     elif isinstance(node, yaml.MappingNode):
         lines: dict[Any, int] = {}
         for key_node, value_node in node.value:
             if isinstance(key_node, yaml.ScalarNode) and key_node.tag != _MERGE:
-                key, line = loader.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+                key, line = _check_scalar(loader, key_node), _line(key_node)
                 if key in lines:
-                    raise OptionError(f"{name}: line {line}: key {key!r} is given twice, first in line {lines[key]}")
+                    raise OptionError(f"line {line}: key {key!r} is given twice, first in line {lines[key]}")
                 lines[key] = line
-            _check_keys(loader, value_node, name, checked)
+            _check_nodes(loader, value_node, checked)
+
+
+def _check_scalar(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+    """The scalar's value. Raises OptionError for one that its type does not have, and for text that is no Unicode."""
+    if not node.value.isascii() and any("\ud800" <= character <= "\udfff" for character in node.value):
+        raise OptionError(f"line {_line(node)}: text with half of a surrogate pair is no Unicode")
+    return _constructed(node, lambda: loader.construct_object(node, deep=True))
+
+
+def _constructed(node: yaml.Node, construct: Callable[[], Any]) -> Any:
+    try:
+        return construct()
+    except _CONSTRUCTION:
+        kind = node.tag.rpartition(":")[2]
+        raise OptionError(f"line {_line(node)}: reads as a YAML {kind} and is none: put text in quotes") from None
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
 
 
 def _yaml_problem(error: yaml.YAMLError) -> str:

@@ -2,6 +2,9 @@
 
 Airflow's operators write it, ``spark_jobs/main.py --job-spec FILE`` and ``iceberg-ops run`` read it; nothing else travels between
 host and engine. Names of jobs are the action names of every floor (maintenance) or row operations.
+
+Text that is given and blank is an OptionError in every field: what a template left empty must not name a branch or a run key, and
+not mean every row. Only values of Spark's reader options may be blank.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from iceberg_ops.config.document import Document
+from iceberg_ops.config.given_text import check_given
 from iceberg_ops.config.secrets import secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
 
@@ -38,6 +42,9 @@ class CatalogConfig(Document, frozen=True, kw_only=True):
     type: str
     properties: dict[str, str] = {}
 
+    def __post_init__(self) -> None:
+        check_given(self)
+
     def __repr__(self) -> str:
         return f"CatalogConfig(name={self.name!r}, type={self.type!r}, properties={without_secrets(self.properties)!r})"
 
@@ -64,6 +71,11 @@ class Source(Document, frozen=True, kw_only=True):
     ref: str | None = None
     snapshot_id: int | None = None
 
+    def __post_init__(self) -> None:
+        check_given(self, may_be_blank=frozenset({"options"}))
+        if self.table is not None:
+            _check_table("source table", self.table, self.catalog)
+
 
 class MergeClause(Document, frozen=True, kw_only=True):
     """``WHEN [NOT] MATCHED [BY SOURCE] [AND condition] THEN action``.
@@ -77,7 +89,8 @@ class MergeClause(Document, frozen=True, kw_only=True):
     assignments: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
-        _check_not_blank("condition", self.condition)
+        _check_condition("condition", self.condition)
+        check_given(self)
 
 
 class RowChange(Document, frozen=True, kw_only=True):
@@ -87,6 +100,10 @@ class RowChange(Document, frozen=True, kw_only=True):
     set: dict[str, str] = {}
     on: str | None = None
     clauses: list[MergeClause] = []
+
+    def __post_init__(self) -> None:
+        _check_condition("on", self.on)
+        check_given(self)
 
 
 def check_fields(job: JobSpec) -> None:
@@ -148,14 +165,24 @@ class JobSpec(Document, frozen=True, kw_only=True):
         return secrets_of(self.catalog.properties) + (secrets_of(source.properties) if source is not None else ())
 
     def __post_init__(self) -> None:
-        _check_not_blank("where", self.where)
+        _check_condition("where", self.where)
+        check_given(self)
         if self.job not in JOBS:
             raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(JOBS)}")
-        if self.table.count(".") < 2 or not all(self.table.split(".")):
-            raise OptionError(f"table {self.table!r} must be catalog.namespace.name")
+        _check_table("table", self.table, self.catalog)
 
 
-def _check_not_blank(name: str, condition: str | None) -> None:
+def _check_condition(name: str, condition: str | None) -> None:
     """A condition that a template left empty must not mean every row. Raises OptionError."""
     if condition is not None and not condition.strip():
         raise OptionError(f"{name} is empty: leave it out, or write the condition true for every row")
+
+
+def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
+    """Raise OptionError unless the table is named in full, and in the catalog that is configured beside it: the job would work on
+    that one's table, and report the other name."""
+    first, *rest = table.split(".")
+    if len(rest) < 2 or not all(part.strip() for part in (first, *rest)):
+        raise OptionError(f"{name} {table!r} must be catalog.namespace.name")
+    if catalog is not None and first != catalog.name:
+        raise OptionError(f"{name} {table!r} is in catalog {first!r}, but the catalog configured with it is {catalog.name!r}")

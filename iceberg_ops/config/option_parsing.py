@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from iceberg_ops.errors import OptionError
@@ -79,8 +79,8 @@ def ratio(value: str) -> float:
 
 def at_least(low: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
-        if not re.fullmatch(r"-?\d+", value) or int(value) < low:
-            raise ValueError(f"must be a whole number, {low} or more")
+        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not low <= int(value) < 2**63:
+            raise ValueError(f"must be a whole number, {low} or more" + (", below 2^63" if len(value) > 18 else ""))
         return int(value)
 
     return parse
@@ -116,6 +116,8 @@ def pairs(value: str) -> dict[str, str]:
     found = [part.partition("=") for part in names(value)]
     if not all(left and sign and right for left, sign, right in found):
         raise ValueError("must be from=to pairs separated by commas")
+    if len({left.strip() for left, _, _ in found}) < len(found):
+        raise ValueError("must be from=to pairs, each from once")
     return {left.strip(): right.strip() for left, _, right in found}
 
 
@@ -131,7 +133,8 @@ def moment(now_ms: int) -> Callable[[str], int]:
             at = datetime.fromisoformat(value)
         except ValueError:
             raise ValueError("must be an ISO 8601 time, milliseconds since 1970, or an age such as 5d or 36h") from None
-        return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+        at = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
     return parse
 

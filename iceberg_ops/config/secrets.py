@@ -1,7 +1,8 @@
 """Which texts of a catalog's properties are secrets, and texts without them.
 
-A secret is the password of a URI (of one that cannot be parsed as well), a secret parameter of its query, and the value of a
-property whose name says so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the property, never its value.
+A secret is the password of a URI (of one that cannot be parsed as well), a secret parameter of its query, a secret setting of a
+connection string (``UID=sa;PWD=...``, also where a URI's query holds one, as for ODBC), and the value of a property whose name says
+so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the property, never its value.
 What is written all the same, because it comes from a driver or a library, goes through ``hide`` first. A secret is hidden in each
 form that programs print: as written, percent-decoded, percent-encoded, and as JSON.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus
 
 HIDDEN = "***"
@@ -18,11 +20,20 @@ SHORTEST = 4
 """Shorter texts are not hidden: replacing every ``a`` would destroy the message and tell the secret."""
 
 _SECRET_NAME = re.compile(
-    r"passw(or)?d|passphrase|\bpwd\b|secret|token|credential|authorization|connection[-_.]?string"
+    r"passw(or)?d|passphrase|\b(pwd|pass|sig|sas)\b|signature|secret|token|credential|authorization|connection[-_.]?string"
     r"|(private|access|api|account|service|encryption)[-_.]?key",
     re.IGNORECASE,
 )
 _USER_AND_PASSWORD = re.compile(r"(?P<start>[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@'\"]*:)[^\s'\"]+@")
+
+
+_QUOTED = r"\{(?:[^}]|\}\})*\}|'(?:[^'\\]|\\.)*'|\"[^\"]*\""
+_SETTING_OF_ODBC = re.compile(rf"([A-Za-z][\w .-]*?)\s*=\s*({_QUOTED}|[^;]*)")
+_SETTING = re.compile(rf"([A-Za-z][\w.-]*)\s*=\s*({_QUOTED}|[^&\s]*)")
+"""``name=value`` of a connection string: ODBC's with ``;`` between (``{}`` around a value), libpq's with spaces (``''`` around)."""
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
+"""As SQLAlchemy reads it: a path may have a colon and an @, a user name no slash."""
 
 
 def is_secret(name: str) -> bool:
@@ -34,6 +45,18 @@ def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret among a catalog's properties in every form, longest first; those shorter than ``SHORTEST`` are left out."""
     found = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
     return tuple(sorted((s for s in found if len(s) >= SHORTEST), key=lambda s: (-len(s), s)))
+
+
+def secrets_in(value: Any) -> tuple[str, ...]:
+    """Every secret in a document of mappings, lists and texts, such as a job's source: those of ``properties``, which are a
+    catalog's, and of texts that are URIs. Other texts are SQL, in which ``token = 'x'`` is a condition."""
+    if isinstance(value, Mapping):
+        named = value.get("properties")
+        texts = {str(k): v for k, v in named.items() if isinstance(v, str)} if isinstance(named, Mapping) else {}
+        return secrets_of(texts) + tuple(s for part in value.values() for s in secrets_in(part))
+    if isinstance(value, list | tuple):
+        return tuple(s for part in value for s in secrets_in(part))
+    return secrets_of({"": value}) if isinstance(value, str) and _URI.fullmatch(value) else ()
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -58,16 +81,32 @@ def _secrets(name: str, value: str) -> Iterator[str]:
     if is_secret(name):
         yield value
         yield from value.split(":")[1:]  # a credential may be id:secret
+    yield from _settings(value)
     scheme, separator, rest = value.partition("://")
-    if not separator or scheme.partition("+")[0] == "sqlite":
+    if not separator:
+        return
+    for key, text in parse_qsl(rest.partition("?")[2]):
+        if is_secret(key):
+            yield text
+        yield from _settings(text)
+    if scheme.partition("+")[0] == "sqlite":
+        if (found := _SQLITE_PASSWORD.match(rest)) is not None:
+            yield found[1]
         return
     # The password ends at the last @, which a query may have as well. Characters in it that are not encoded count as its own.
     address = rest.partition("?")[0]
     user, _, _ = (address if "@" in address else rest).rpartition("@")
     yield from user.partition(":")[2:]
-    for key, text in parse_qsl(rest.partition("?")[2]):
-        if is_secret(key):
-            yield text
+
+
+def _settings(text: str) -> Iterator[str]:
+    """Values of secret settings in a connection string, as written and without what is around them."""
+    for name, value in (_SETTING_OF_ODBC if ";" in text else _SETTING).findall(text):
+        if value and is_secret(name):
+            yield value
+            if value[0] in "{'\"":
+                plain = value[1:-1]
+                yield plain.replace("}}", "}") if value[0] == "{" else re.sub(r"\\(.)", r"\1", plain)
 
 
 def _forms(secret: str) -> Iterator[str]:

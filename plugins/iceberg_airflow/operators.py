@@ -23,7 +23,7 @@ from iceberg_airflow.lanes import Lane, LocalLane, SparkLane, spark_master
 from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import narrate, read_report, summary
 from iceberg_airflow.processes import Processes, run_module
-from iceberg_airflow.rendering import ExactRendering, flag, optional_text, text
+from iceberg_airflow.rendering import ExactRendering, check_given, flag, optional_text, text
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.run_keys import default_run_key, work_of
 from iceberg_ops.config.document import to_json
@@ -242,7 +242,7 @@ class IcebergMergeOperator(IcebergOpsOperator):
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("job", "merge")
-        change = {"mode": mode, "on": on, "clauses": [dict(c) for c in clauses]}
+        change = {**_mode(mode), "on": on, "clauses": [dict(c) for c in clauses]}
         super().__init__(table=table, source=source, change=change, **kwargs)
 
 
@@ -253,7 +253,7 @@ class IcebergUpdateOperator(IcebergOpsOperator):
 
     def __init__(self, *, table: str, set: Mapping[str, str], where: str, mode: str | None = None, **kwargs: Any) -> None:
         kwargs.setdefault("job", "update")
-        super().__init__(table=table, where=where, change={"mode": mode, "set": dict(set)}, **kwargs)
+        super().__init__(table=table, where=where, change={**_mode(mode), "set": dict(set)}, **kwargs)
 
 
 class IcebergDeleteOperator(IcebergOpsOperator):
@@ -263,7 +263,12 @@ class IcebergDeleteOperator(IcebergOpsOperator):
 
     def __init__(self, *, table: str, where: str, mode: str | None = None, **kwargs: Any) -> None:
         kwargs.setdefault("job", "delete")
-        super().__init__(table=table, where=where, change={"mode": mode}, **kwargs)
+        super().__init__(table=table, where=where, change=_mode(mode), **kwargs)
+
+
+def _mode(mode: str | None) -> dict[str, str]:
+    """What ``change`` says about the write mode; nothing where the table's property decides."""
+    return {} if mode is None else {"mode": mode}
 
 
 def identity_of(context: Any) -> TryIdentity:
@@ -288,13 +293,11 @@ def _condition(job: str, where: Any) -> str | None:
 
 
 def _part(name: str, value: Any, kind: type[Any]) -> Any:
-    """A nested document, checked. Raises OptionError, also for a condition of a clause that a template left without a value."""
+    """A nested document, checked. Raises OptionError, also for any part of it that a template left without a value."""
     if value is None:
         return None
     fields = _mapping(name, value)
-    for i, clause in enumerate(fields.get("clauses") or ()):
-        if isinstance(clause, Mapping) and "condition" in clause:
-            text(f"condition of clause {i + 1}", clause["condition"])
+    check_given(name, fields)
     return msgspec.to_builtins(_document(fields, kind))
 
 

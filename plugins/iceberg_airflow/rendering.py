@@ -3,21 +3,27 @@
 Airflow's native rendering reads every rendered text as a Python literal: the branch ``2024`` becomes a number, the table
 ``2024.10`` the table ``2024.1``, an option ``1,2`` a tuple. Here a template of one expression gives that expression's value (a
 mapping stays a mapping, None stays None), anything else gives its text, and no text is read as anything else.
+
+Secrets in a rendered field, the password of a source's catalog say, are masked as it is rendered: Airflow shows rendered fields to
+everyone who may see the task, before the operator runs.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
 from airflow.sdk import BaseOperator
 from jinja2.nativetypes import NativeEnvironment
 
+from iceberg_airflow.masking import mask
+from iceberg_ops.config.secrets import secrets_in
 from iceberg_ops.errors import OptionError
 
 _TRUE = ("true", "t", "yes", "y", "on", "1")
-_FALSE = ("false", "f", "no", "n", "off", "0", "", "none")
+_FALSE = ("false", "f", "no", "n", "off", "0")
 
 
 class ExactRendering(BaseOperator):
@@ -26,7 +32,12 @@ class ExactRendering(BaseOperator):
     def render_template(
         self, content: Any, context: Any, jinja_env: jinja2.Environment | None = None, seen_oids: set[int] | None = None
     ) -> Any:
-        """A rendered field; of a collection every text in it."""
+        """A rendered field; of a collection every text in it. Its secrets are masked from now on."""
+        found = self._rendered(content, context, jinja_env, seen_oids)
+        mask(secrets_in(found))
+        return found
+
+    def _rendered(self, content: Any, context: Any, jinja_env: jinja2.Environment | None, seen_oids: set[int] | None) -> Any:
         environment = jinja_env or self.get_template_env()
         exact = isinstance(content, str) and isinstance(environment, NativeEnvironment)
         if not exact or content.endswith(tuple(self.template_ext)):
@@ -57,11 +68,26 @@ def optional_text(name: str, value: Any) -> str | None:
 
 
 def flag(name: str, value: Any) -> bool:
-    """A flag that a template may have made text. Raises OptionError for a word that is neither true nor false."""
+    """A flag that a template may have made text. Raises OptionError for a word that is neither true nor false, and for none: a
+    dry run whose template had no value must not become a real one."""
     word = str(value).strip().lower()
-    if value is not None and word not in _TRUE + _FALSE:
+    if word not in _TRUE + _FALSE:
         raise OptionError(f"{name} {value!r} must be true or false")
     return word in _TRUE
+
+
+def check_given(name: str, value: Any) -> None:
+    """Raise OptionError for a part of a nested field that its template left without a value: None natively, else its text."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            check_given(f"{name}.{key}", part)
+    elif isinstance(value, list | tuple):
+        for i, part in enumerate(value):
+            check_given(f"{name}[{i}]", part)
+    elif value is None:
+        raise OptionError(f"{name} has no value: leave it out, or give it one")
+    elif value == "None":
+        text(name, value)
 
 
 def _value_of(template: jinja2.Template, context: Any) -> Any:

@@ -135,6 +135,49 @@ def test_an_option_without_a_value_is_refused() -> None:
             rendered(IcebergOpsOperator, native=native, job="append", table="a.b", options={"wap-id": "{{ params.none }}"})
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("word", ["{{ params.none }}", "{{ params.empty }}", "{{ params.blank }}"])
+def test_a_dry_run_flag_without_a_value_runs_nothing(word: str, native: bool) -> None:
+    """It ran the job for real."""
+    with pytest.raises(OptionError, match="plan_only"):
+        rendered(IcebergOpsOperator, native=native, job="remove_orphan_files", table="a.b", plan_only=word)
+
+
+FILES = {"format": "parquet", "paths": ["/x"]}
+TABLE = {"format": "table", "table": "lake.a.c"}
+DELETE = [{"when": "matched", "action": "delete"}]
+NESTED: list[tuple[Any, dict[str, Any], str]] = [
+    (
+        IcebergAppendOperator,
+        {"source": {"format": "csv", "paths": ["/x"], "options": {"sep": "{{ params.none }}"}}},
+        "source.options.sep",
+    ),
+    (IcebergAppendOperator, {"source": {**FILES, "paths": ["/x", "{{ params.none }}"]}}, r"source\.paths\[1\]"),
+    (IcebergAppendOperator, {"source": {**TABLE, "ref": "{{ params.none }}"}}, r"source\.ref"),
+    (IcebergAppendOperator, {"source": {**TABLE, "snapshot-id": "{{ params.none }}"}}, r"source\.snapshot-id"),
+    (IcebergUpdateOperator, {"where": "id = 1", "set": {"x": "{{ params.none }}"}}, r"change\.set\.x"),
+    (IcebergMergeOperator, {"source": FILES, "on": "{{ params.none }}", "clauses": DELETE}, r"change\.on"),
+    (IcebergMergeOperator, {"source": FILES, "on": "true", "clauses": DELETE, "mode": "{{ params.none }}"}, r"change\.mode"),
+]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(("make", "fields", "named"), NESTED, ids=[named for _, _, named in NESTED])
+def test_a_part_of_a_field_without_a_value_is_refused(make: Any, fields: dict[str, Any], named: str, native: bool) -> None:
+    """A ref without a value read the head of main instead."""
+    with pytest.raises(OptionError, match=named):
+        rendered(make, native=native, table="a.b", **fields)
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("field", ["branch", "run_key", "work", "plan_id", "where"])
+@pytest.mark.parametrize("word", ["{{ params.empty }}", "{{ params.blank }}"])
+def test_a_field_that_a_template_left_blank_is_refused(field: str, word: str, native: bool) -> None:
+    """A blank branch was made beside main, and the rows went there."""
+    with pytest.raises(OptionError, match=rf"{field} is (blank|empty)"):
+        rendered(IcebergOpsOperator, native=native, job="rewrite_data_files", table="a.b", **{field: word})
+
+
 def test_mappings_and_lists_pass_whole_through_native_templates() -> None:
     job = rendered(
         IcebergOpsOperator,
@@ -151,7 +194,7 @@ def test_mappings_and_lists_pass_whole_through_native_templates() -> None:
         rendered(IcebergOpsOperator, native=False, job="append", table="a.b", options="{{ params.options }}")
 
 
-@pytest.mark.parametrize("word", ["false", "False", "f", "no", "n", "off", "OFF", "0", "", "none", None, False, 0])
+@pytest.mark.parametrize("word", ["false", "False", "f", "no", "n", "off", "OFF", "0", False, 0])
 def test_words_for_false(word: Any) -> None:
     assert flag("plan_only", word) is False
 
@@ -161,7 +204,7 @@ def test_words_for_true(word: Any) -> None:
     assert flag("plan_only", word) is True
 
 
-@pytest.mark.parametrize("word", ["maybe", "2", "nope", 0.5])
+@pytest.mark.parametrize("word", ["maybe", "2", "nope", 0.5, "", " ", "none", "None", None])
 def test_a_word_for_neither_is_refused(word: Any) -> None:
     with pytest.raises(OptionError, match=r"plan_only .* must be true or false"):
         flag("plan_only", word)

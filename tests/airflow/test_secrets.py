@@ -6,17 +6,19 @@ import json
 import logging
 import sys
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import psutil
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk._shared.secrets_masker import redact
 
 from iceberg_airflow.hook import IcebergCatalogHook
 from iceberg_airflow.job_folder import jobs_root
 from iceberg_airflow.lanes import LocalLane
-from iceberg_airflow.operators import IcebergOpsOperator
+from iceberg_airflow.operators import IcebergAppendOperator, IcebergOpsOperator
 from iceberg_airflow.outcome import Ended, JobDiedError
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator
 from iceberg_airflow.processes import Processes
@@ -43,6 +45,18 @@ WRONG = {
     "no dialect": ("nonsense://db/ice", OptionError),
     "no driver": ("mysql+pymysql://db/ice", RuntimeMissingError),
 }
+
+
+def test_a_secret_in_a_rendered_field_is_masked_before_airflow_shows_the_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow shows rendered fields to everyone who may see the task, before the operator runs."""
+    catalog = {"name": "other", "type": "sql", "properties": {"uri": "postgresql+psycopg2://me:{{ params.pw }}@db/x"}}
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+        operator = IcebergAppendOperator(
+            task_id="t", table="a.b", source={"format": "table", "table": "other.x.y", "catalog": catalog}
+        )
+    operator.render_template_fields(a_context(params={"pw": "S3cretPw1"}))
+    assert "S3cretPw1" in operator.source["catalog"]["properties"]["uri"]  # type: ignore[index]
+    assert "S3cretPw1" not in str(redact(operator.source, "source"))
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, uri: str, **fields: object) -> None:

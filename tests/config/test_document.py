@@ -63,3 +63,18 @@ def test_an_error_in_a_catalogs_file_shows_no_value(value: str) -> None:
         from_yaml(text, CatalogFile, "catalogs.yml")
     assert "geheim" not in "".join(traceback.format_exception(caught.value))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value", ["2026-02-30", "2026-07-01 25:00:00", "0x_", "!!int abc", "!!int ''", "!!bool maybe", "!!timestamp soon"]
+)
+def test_a_scalar_that_its_yaml_type_does_not_have_is_an_error_with_its_line(value: str) -> None:
+    text = f"version: 1\ncatalogs:\n  p:\n    type: {value}\n"
+    with pytest.raises(OptionError, match=r"^p\.yml: line 4: reads as a YAML \w+ and is none: put text in quotes$"):
+        from_yaml(text, Policy, "p.yml")
+
+
+@pytest.mark.parametrize("text", ['version: 1\ncatalogs: {p: {type: "\\uD800"}}', 'version: 1\ncatalogs: {"\\uDC00": {type: sql}}'])
+def test_half_of_a_surrogate_pair_is_no_text(text: str) -> None:
+    with pytest.raises(OptionError, match=r"^p\.yml: line 2: text with half of a surrogate pair is no Unicode$"):
+        from_yaml(text, Policy, "p.yml")

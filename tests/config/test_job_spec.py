@@ -1,4 +1,4 @@
-"""Job specs: what is empty does not mean everything."""
+"""Job specs: what is blank, given twice or in another catalog is an error, and never a value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from iceberg_ops.config.document import from_json
-from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
+from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import OptionError
+
+SOURCE = {"format": "parquet", "paths": ["/x"]}
 
 
 def parsed(**fields: Any) -> JobSpec:
@@ -29,6 +32,79 @@ def test_an_empty_condition_of_a_clause_is_refused() -> None:
     clause = {"when": "matched", "action": "delete", "condition": " "}
     with pytest.raises(OptionError, match="condition is empty"):
         parsed(job="merge", change={"on": "true", "clauses": [clause]})
+
+
+BLANKS: list[tuple[dict[str, Any], str]] = [
+    ({"branch": ""}, "branch"),
+    ({"run-key": " "}, "run-key"),
+    ({"plan-id": ""}, "plan-id"),
+    ({"work": "\t"}, "work"),
+    ({"job-id": ""}, "job-id"),
+    ({"report": ""}, "report"),
+    ({"lane-reason": " "}, "lane-reason"),
+    ({"options": {"wap-id": ""}}, "options.wap-id"),
+    ({"options": {"": "x"}}, "a name in options"),
+    ({"table": "lake. .b"}, "table 'lake. .b' must be catalog.namespace.name"),
+    ({"catalog": {"name": "lake", "type": ""}}, "type"),
+    ({"catalog": {"name": "lake", "type": "sql", "properties": {"warehouse": ""}}}, "properties.warehouse"),
+    ({"source": {**SOURCE, "paths": ["/x", " "]}}, "an entry of paths"),
+    ({"source": {**SOURCE, "options": {" ": "x"}}}, "a name in options"),
+    ({"source": {"format": "sql", "query": ""}}, "query"),
+    ({"source": {"format": "sql", "query": "SELECT 1", "views": {"v": ""}}}, "views.v"),
+    ({"source": {"format": "table", "table": "lake.a.c", "ref": ""}}, "ref"),
+    ({"change": {"set": {"x": " "}}}, "set.x"),
+    ({"change": {"on": ""}}, "on is empty"),
+    ({"change": {"clauses": [{"when": "matched", "action": "update", "assignments": {"x": ""}}]}}, "assignments.x"),
+]
+
+
+@pytest.mark.parametrize(("fields", "named"), BLANKS, ids=[named for _, named in BLANKS])
+def test_a_field_that_is_given_and_blank_is_refused(fields: dict[str, Any], named: str) -> None:
+    """A blank branch was made, and committed to, beside main; a blank run key was shared by every run that had none."""
+    with pytest.raises(OptionError) as caught:
+        parsed(**fields)
+    assert named in str(caught.value)
+    assert str(caught.value).startswith("job.json: ")
+
+
+def test_a_reader_option_of_spark_may_be_blank() -> None:
+    found = parsed(job="append", source={"format": "csv", "paths": ["/x"], "options": {"nullValue": ""}}).source
+    assert found is not None
+    assert found.options == {"nullValue": ""}
+
+
+def test_text_that_is_no_unicode_is_refused_before_anything_is_tried() -> None:
+    catalog = CatalogConfig(name="lake", type="sql")
+    with pytest.raises(OptionError, match="run-key is no UTF-8 text"):
+        JobSpec(job="append", table="lake.a.b", catalog=catalog, run_key="k\udcff")
+
+
+def test_a_key_given_twice_is_refused() -> None:
+    """The last one counted: a delete whose WHERE was said twice took other rows than the first one said."""
+    text = '{"job": "delete", "table": "lake.a.b", "catalog": {"name": "lake", "type": "sql"}, "where": "id = 1", "where": "true"}'
+    with pytest.raises(OptionError, match=r"job\.json: key 'where' is given twice"):
+        from_json(text, JobSpec, "job.json")
+    nested = '{"job": "append", "table": "lake.a.b", "catalog": {"name": "lake", "type": "sql"}, "options": {"a": "1", "a": "2"}}'
+    with pytest.raises(OptionError, match="key 'a' is given twice"):
+        from_json(nested, JobSpec, "job.json")
+
+
+def test_a_table_of_another_catalog_than_the_configured_one_is_refused() -> None:
+    """The job was done on the configured catalog's table of that name, and reported as done on the other."""
+    with pytest.raises(
+        OptionError, match=r"table 'staging\.a\.b' is in catalog 'staging', but the catalog configured with it is 'lake'"
+    ):
+        parsed(table="staging.a.b")
+    with pytest.raises(
+        OptionError, match=r"source table 'lake\.a\.b' is in catalog 'lake', but the catalog configured with it is 'other'"
+    ):
+        Source(format="table", table="lake.a.b", catalog=CatalogConfig(name="other", type="sql"))
+
+
+@pytest.mark.parametrize("data", [b'{"action": "x\xff"}', b'{"x": ' + b"[" * 100_000])
+def test_a_damaged_document_is_an_error_of_one_line(data: bytes) -> None:
+    with pytest.raises(OptionError, match=r"^report\.json: "):
+        from_json(data, ActionReport, "report.json")
 
 
 def test_a_job_says_what_work_its_run_key_stands_for_and_which_attempt_it_is() -> None:

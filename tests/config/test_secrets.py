@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
-from iceberg_ops.config.secrets import HIDDEN, hide, hide_passwords, is_secret, secrets_of, without_secrets
+from iceberg_ops.config.secrets import HIDDEN, hide, hide_passwords, is_secret, secrets_in, secrets_of, without_secrets
 
 PASSWORDS = st.text(alphabet="ab%@:/?# +&=\"'\\é0123", min_size=6, max_size=20).filter(lambda p: p.strip() == p)
 NAMES = [
@@ -64,6 +64,37 @@ def test_a_password_that_was_not_encoded_is_hidden_as_written(password: str) -> 
 )
 def test_what_is_no_secret_stays(uri: str, shown: str) -> None:
     assert without_secrets({"uri": uri}) == {"uri": shown}
+
+
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ("mssql+pyodbc:///?odbc_connect=DRIVER%3D%7BODBC%7D%3BSERVER%3Ddb%3BUID%3Dsa%3BPWD%3DS3cretPw1", "S3cretPw1"),
+        ("mssql+pyodbc:///?odbc_connect=UID%3Dsa%3BPWD%3D%7BS3%3Bcret%7D%7DPw1%7D", "S3;cret}Pw1"),
+        ("sqlite+pysqlcipher://:Passphrase1@//data/c.db?cipher=aes-256-cfb", "Passphrase1"),
+        ("sqlite+pysqlcipher://:Pass/phrase1@//data/c.db?cipher=aes-256-cfb", "Pass/phrase1"),
+        ("Driver={ODBC};Server=db;UID=sa;PWD=S3 cretPw1;Encrypt=yes", "S3 cretPw1"),
+        ("host=db user=me password=geheim1 dbname=x", "geheim1"),
+        ("jdbc:sqlserver://db;user=sa;password=geheim1;encrypt=true", "geheim1"),
+        ("postgresql:///ice?host=db&user=me&password=geheim1", "geheim1"),
+        ("https://store/warehouse?sv=2020&sig=geheim1%2Bx", "geheim1+x"),
+    ],
+)
+def test_a_password_is_found_wherever_an_address_may_have_it(value: str, secret: str) -> None:
+    properties = {"uri": value}
+    assert secret not in without_secrets(properties)["uri"]
+    assert len(secret) < 4 or secret not in hide(f"cannot log in with {secret}", secrets_of(properties))
+
+
+def test_a_path_of_sqlite_and_a_condition_are_no_secrets() -> None:
+    assert secrets_of({"uri": "sqlite:////data/a:b@c/catalog.db", "warehouse": "/data/a=b;c=d"}) == ()
+    assert secrets_in({"where": "has_password = true", "set": {"token": "'abcd'"}, "query": "SELECT 'a://b:c@d' AS secret"}) == ()
+
+
+def test_secrets_are_found_in_a_document() -> None:
+    catalog = {"name": "other", "type": "sql", "properties": {"uri": "postgresql://me:geheim1@db/x", "token": "t0ken"}}
+    assert {"geheim1", "t0ken"} <= set(secrets_in({"format": "table", "catalog": catalog}))
+    assert "geheim2" in secrets_in([{"paths": ["s3://key:geheim2@bucket/x"]}])
 
 
 def test_the_secret_of_a_credential_is_hidden_alone_too() -> None:

@@ -15,7 +15,7 @@ from iceberg_ops import errors
 from iceberg_ops.actions.next_steps import next_step
 from iceberg_ops.catalog.configuration import CatalogFile
 from iceberg_ops.cli.main import COMMANDS, cli
-from iceberg_ops.cli.maintenance import parse_options
+from iceberg_ops.cli.target import parse_options
 from iceberg_ops.config.document import from_json, from_yaml
 from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, JobSpec
 from iceberg_ops.config.options import OPTIONS, check_option_names, check_options

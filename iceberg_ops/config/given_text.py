@@ -1,0 +1,59 @@
+"""The rule for text that a person gives, the same in job specs, policies, on the command line and in operators.
+
+A field that is given has a value: blank text is what a shell variable or a template without a value leaves, and never a value.
+Text is Unicode: bytes of another encoding (Python reads them as lone surrogates) can be written into no metadata and no report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from iceberg_ops.errors import OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.document import Document
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise OptionError, which quotes no value, for text that is blank or no Unicode."""
+    if not text.strip():
+        raise OptionError(f"{name} is blank: leave it out, or give it a value")
+    check_unicode(name, text)
+
+
+def check_unicode(name: str, text: str) -> None:
+    """Raise OptionError for text that can not be written as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise OptionError(f"{name} is no UTF-8 text: write it in UTF-8") from None
+
+
+def check_given(document: Document, *, may_be_blank: frozenset[str] = frozenset()) -> None:
+    """Check every text that is given in a document, in its lists and in its mappings; the values of the fields ``may_be_blank``
+    may be blank. Raises OptionError."""
+    fields = zip(document.__struct_fields__, document.__struct_encode_fields__, strict=True)
+    defaults = type(document).__struct_defaults__
+    first_default = len(document.__struct_fields__) - len(defaults)
+    for i, (field, name) in enumerate(fields):
+        value = getattr(document, field)
+        if i >= first_default and value == defaults[i - first_default]:
+            continue
+        if isinstance(value, dict):
+            for key in value:
+                check_text(f"a name in {name}", key)
+        for place, text in _texts(name, value):
+            (check_unicode if field in may_be_blank else check_text)(place, text)
+
+
+def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Texts with their places; of a mapping its values."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(f"an entry of {name}", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(f"{name}.{key}", item)

@@ -1,0 +1,110 @@
+"""What is given on the command line is a value: not blank, not given twice, text, and a number that the format has room for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Cli, lake
+
+
+@pytest.fixture
+def table(cli: Cli, tmp_path: Path) -> Path:
+    """Table ``lake.ns.t``, and a folder with rows for it."""
+    assert cli("create", "lake.ns.t", "id bigint").code == 0
+    (tmp_path / "rows").mkdir()
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "rows/a.parquet")
+    return tmp_path / "rows"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--run-key", ""), ("--branch", " "), ("--from", ""), ("--report", ""), ("--wap-id", "\t"), ("--option", "")],
+)
+def test_an_option_without_a_value_is_refused(cli: Cli, table: Path, option: str, value: str) -> None:
+    """A run key that a shell variable left blank was shared by every such call: the second day's rows were never loaded."""
+    source = [] if option == "--from" else ["--from", str(table)]
+    for given in ([option, value], [f"{option}={value}"] if option != "-o" else []):
+        done = cli("append", "lake.ns.t", *source, "--lane", "local", *given)
+        assert (done.code, done.err) == (1, f"error: BAD_OPTION: {option} is blank: leave it out, or give it a value\n")
+    assert list(lake().load_table(("ns", "t")).metadata.refs) == []
+
+
+def test_a_blank_table_is_refused(cli: Cli) -> None:
+    assert cli("scan", "").err == "error: BAD_OPTION: an argument is blank: leave it out, or give it a value\n"
+
+
+def test_a_blank_value_of_a_key_is_one(cli: Cli, table: Path) -> None:
+    """``KEY=`` sets a property, or an option of Spark's reader, to blank text."""
+    assert cli("evolve", "lake.ns.t", "SET TBLPROPERTIES ('note' = '')").code == 0
+    assert cli("create", "lake.ns.u", "id bigint", "--property", "note=").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tag", "lake.ns.t", os.fsdecode(b"g\xff")],
+        ["evolve", "lake.ns.t", os.fsdecode(b"ADD COLUMN d int COMMENT '\xff'")],
+        ["append", "lake.ns.t", "--from", "/x", "--lane", "local", "--run-key", os.fsdecode(b"k\xff")],
+    ],
+)
+def test_text_that_is_no_utf_8_is_refused_before_anything_is_tried(cli: Cli, table: Path, arguments: list[str]) -> None:
+    """It was tried until its outcome was unknown, for minutes."""
+    done = cli(*arguments)
+    assert done.code == 1
+    assert done.err.startswith("error: BAD_OPTION: ")
+    assert done.err.endswith(" is no UTF-8 text: write it in UTF-8\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["create", "lake.ns.u", "id int", "--property", "a=1", "--property", "a=2"], "--property a: is given twice"),
+        (["evolve", "lake.ns.t", "SET TBLPROPERTIES ('a' = '1', 'a' = '2')"], "property a is set twice"),
+        (["evolve", "lake.ns.t", "SET TBLPROPERTIES ('a'='1')", "SET TBLPROPERTIES ('a'='2')"], "property a is set twice"),
+        (["scan", "lake.ns.t", "--map-location", "/a=/b", "--map-location", "/a=/c"], "--map-location /a: is given twice"),
+        (
+            ["append", "lake.ns.t", "--from", "/x.csv", "--source-option", "sep=,", "--source-option", "sep=;"],
+            "--source-option sep: is given twice",
+        ),
+        (
+            ["plan", "remove_orphan_files", "lake.ns.t", "--option", "equal-schemes=a=b,a=c"],
+            "must be from=to pairs, each from once",
+        ),
+    ],
+)
+def test_what_is_given_twice_is_refused(cli: Cli, table: Path, arguments: list[str], said: str) -> None:
+    done = cli(*arguments)
+    assert done.code == 1
+    assert done.err.startswith("error: BAD_OPTION: ")
+    assert said in done.err
+
+
+TOO_LARGE = [
+    ["branch", "lake.ns.t", "b", "--min-snapshots", "2147483648"],
+    ["tag", "lake.ns.t", "g", "--retain", "999999999999999d"],
+    ["branch", "lake.ns.t", "b", "--max-snapshot-age", "106751991168d"],
+    ["evolve", "lake.ns.t", "ADD PARTITION FIELD bucket(2147483648, id)"],
+    ["evolve", "lake.ns.t", "ADD PARTITION FIELD truncate(2147483648, id)"],
+    ["evolve", "lake.ns.t", "ADD COLUMN f fixed(2147483648)"],
+    ["evolve", "lake.ns.t", "WRITE ORDERED BY bucket(4294967296, id)"],
+    ["evolve", "lake.ns.t", "SET TBLPROPERTIES ('format-version' = '²')"],
+    ["evolve", "lake.ns.t", f"SET TBLPROPERTIES ('format-version' = '{'9' * 5000}')"],
+    ["plan", "expire_snapshots", "lake.ns.t", "--option", f"retain-last={'9' * 5000}"],
+    ["plan", "rewrite_data_files", "lake.ns.t", "--option", f"target-file-size-bytes={2**63}"],
+]
+
+
+@pytest.mark.parametrize("arguments", TOO_LARGE, ids=[" ".join(a)[:60] for a in TOO_LARGE])
+def test_a_number_that_the_format_has_no_room_for_is_refused(cli: Cli, table: Path, arguments: list[str]) -> None:
+    """It was written, and from then on nobody could read the table."""
+    assert cli("append", "lake.ns.t", "--from", str(table), "--lane", "local").code == 0
+    before = lake().load_table(("ns", "t")).metadata_location
+    done = cli(*arguments)
+    assert done.code == 1
+    assert done.err.partition(": ")[2].partition(":")[0] in ("BAD_OPTION", "USAGE")
+    assert lake().load_table(("ns", "t")).metadata_location == before
