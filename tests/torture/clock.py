@@ -20,6 +20,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy.random  # noqa: F401 - it draws numbers when it is imported
+
 import iceberg_ops
 from iceberg_ops.commit import ledger as commit_ledger
 from iceberg_ops.data import delete_keys, file_names
