@@ -16,16 +16,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy.random  # noqa: F401 - it draws numbers when it is imported
+
 import iceberg_ops
 from iceberg_ops.commit import ledger as commit_ledger
-from iceberg_ops.data import delete_keys
+from iceberg_ops.data import delete_keys, file_names
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.serde import manifest_encoding, metadata_json
+from iceberg_ops.serde import avro_container, manifest_encoding, metadata_json
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out
@@ -67,6 +69,8 @@ def laws(
         patches: list[Any] = [
             mock.patch.object(uuid, "uuid4", uuid4),
             mock.patch.object(secrets, "randbits", names.getrandbits),
+            *(mock.patch.object(module, "os", SimpleNamespace(urandom=names.randbytes)) for module in (avro_container, file_names)),
+            mock.patch.object(file_names, "_MAKERS", file_names._Makers()),
             mock.patch.object(time, "time_ns", clock.nanoseconds),
             mock.patch.object(time, "time", clock.seconds),
             *(mock.patch.object(module, "ThreadPoolExecutor", Inline) for module in _threaded()),
@@ -79,12 +83,15 @@ def laws(
         ]
         for patch in patches:
             stack.enter_context(patch)
+        forget_files()
         yield
 
 
 def forget_files() -> None:
-    """What the package keeps of files' contents, which never change outside of this world: here a file's name may be used again."""
+    """What the package keeps of files' contents, which never change outside of this world: here a file's name may be used again.
+    Names are made up anew."""
     CACHE.clear()
+    file_names._MAKERS.begin()
     delete_keys._KEPT = _kept_keys()
 
 

@@ -29,8 +29,6 @@ SHAPES = {
     "v3 by pointer, no keys": Shape(version=3, keyless=True, tables=2, rolled=True, imports=True),
     "v1 by pointer": Shape(version=1, layout="kind", imports=True),
 }
-FULL = ("v2 in folders", "v3 by pointer", "v3 in folders, short log", "v1 by pointer")
-"""Shapes in which every kind of exception is raised at every step; in the others two of them, in turn."""
 SET_UP = ("append", "append", "append", "foreign upsert", "upsert", "delete", "update")
 AFTER_EVOLUTION = ("append", "upsert", "statistics", "several")
 
@@ -74,10 +72,10 @@ class Stage:
 
     def play(self, case: Case) -> Writer:
         """From where the stage was set; every writer is ended, and every reader has looked."""
-        self.restore()
         world = self.world
-        world.random.seed(f"{case.kind} {case.dice}")
         world.names.seed(f"{case.kind} {case.dice}")
+        self.restore()
+        world.random.seed(f"{case.kind} {case.dice}")
         world.persistent = True
         writer = self._begin(case.kind)
         for _ in range(case.at):

@@ -4,7 +4,7 @@ A writer works alone on a table that has a bit of everything; at its k-th step o
 is raised, before the call takes effect or after. What handles it may report anything but an untruth: what it calls refused is not
 in the table, what it calls done is. Then its caller tries again under the same run key, and the work is in the table once; all
 readers see the model's rows throughout, and one clean-up later no file is left that belongs to nothing. The suite takes a few
-steps of each writer; ``make torture`` takes all, with each kind of exception (in three of the seven shapes with two in turn)."""
+steps of each writer; ``make torture`` takes all, with each kind of exception."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.torture import writers
 from tests.torture.faults import EXCEPTIONS
-from tests.torture.staging import FULL, SHAPES, Case, Stage
+from tests.torture.staging import SHAPES, Case, Stage
 
 EVERY_STEP = "ICEBERG_OPS_TORTURE" in os.environ
 SAMPLED = 3
@@ -36,7 +36,7 @@ def test_whatever_is_raised_wherever_what_is_reported_is_true_and_a_retry_finish
     if kind not in writers.kinds_in(stage.world):
         return
     points = stage.play(Case(stage.shape, kind)).points
-    every = [Case(stage.shape, kind, raises=name, after=at) for at in range(points) for name in kinds_at(stage.shape, at)]
+    every = [Case(stage.shape, kind, raises=name, after=at) for at in range(points) for name in EXCEPTIONS]
     wrong = []
     for case in every if EVERY_STEP else random.Random(kind).sample(every, min(SAMPLED, len(every))):
         try:
@@ -45,9 +45,3 @@ def test_whatever_is_raised_wherever_what_is_reported_is_true_and_a_retry_finish
             wrong.append(str(e))
     record_property("torture", stage.counted())
     assert not wrong, f"{len(wrong)} of {len(every)}:\n" + "\n".join(wrong[:20])
-
-
-def kinds_at(shape: str, step: int) -> list[str]:
-    """The kinds of exceptions that are raised at a step."""
-    kinds = list(EXCEPTIONS)
-    return kinds if shape in FULL else [kinds[(step + i) % len(kinds)] for i in (0, 3)]
