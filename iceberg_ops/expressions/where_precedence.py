@@ -2,8 +2,8 @@
 
 In Spark all comparisons are one level, read from left to right, and tests (IN, BETWEEN, LIKE, IS) may have comparisons as operands:
 ``a = b >= c`` is ``(a = b) >= c`` and ``a = b IS NULL`` is ``(a = b) IS NULL``. Others are no SQL at all there (``a IS NULL = b``,
-``a = NOT b``). The parser in use binds them otherwise, so whoever means such a thing writes parentheses. Also refused is a comma that
-nothing follows. Subqueries are an engine's to read and are not looked at.
+``a = NOT b``). The parser in use binds them otherwise, so whoever means such a thing writes parentheses. Also refused is a comma
+that nothing follows. Subqueries are an engine's to read and are not looked at.
 """
 
 from __future__ import annotations

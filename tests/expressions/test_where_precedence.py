@@ -1,4 +1,4 @@
-"""Comparisons that meet without AND, OR or parentheses: Spark reads them from left to right or not at all, here they are refused."""
+"""Comparisons that meet without AND, OR or parentheses: Spark reads them left to right or not at all, here they are refused."""
 
 from __future__ import annotations
 
