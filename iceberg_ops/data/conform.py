@@ -25,8 +25,12 @@ from iceberg_ops.spec.types import MISSING, UNKNOWN, VARIANT, ListType, MapType,
 _SAME_BYTES = frozenset({("binary", "fixed"), ("fixed", "binary"), ("string", "binary"), ("binary", "string")})
 
 
-def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = False) -> pa.RecordBatch:
-    """``batch`` as the canonical batch of ``schema``. Raises DataError."""
+def conform(
+    batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = False, of_structs_some: bool = False
+) -> pa.RecordBatch:
+    """``batch`` as the canonical batch of ``schema``. Raises DataError.
+
+    ``of_structs_some``: structs may have more fields than the schema, which are left out."""
     columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
@@ -34,7 +38,7 @@ def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = 
     given = {c.field_id for c in columns}
     if unset := [f.name for f in schema.fields if f.required and f.write_default in (MISSING, None) and f.field_id not in given]:
         raise DataError(f"column {unset[0]} is required and has no write-default, but the rows do not have it")
-    _check_kinds(columns, schema.fields, "")
+    _check_kinds(columns, schema.fields, "", of_structs_some)
     try:
         made = project(batch, columns, schema.fields, _write_defaults(schema), keep_dictionaries=keep_dictionaries)
     except (CorruptTableError, pa.ArrowInvalid) as e:
@@ -43,12 +47,14 @@ def conform(batch: pa.RecordBatch, schema: Schema, *, keep_dictionaries: bool = 
     return made
 
 
-def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str) -> None:
+def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str, some: bool) -> None:
     """Prevents what a file may do and rows may not: whole numbers that stand for unscaled decimals, days or microseconds. Fields of
     structs that the table does not have are refused as well."""
     by_id = {f.field_id: f for f in fields}
     for c in columns:
         f = by_id.get(c.field_id) if c.field_id is not None else None
+        if f is None and some:
+            continue
         if f is None:
             raise DataError(
                 f"column {path + c.name!r} is not in the table: its columns are {', '.join(path + f.name for f in fields)}"
@@ -56,11 +62,11 @@ def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], p
         if f.type in (VARIANT, UNKNOWN):
             continue
         if isinstance(f.type, StructType) and pa.types.is_struct(c.type):
-            _check_kinds(c.children, f.type.fields, f"{path}{f.name}.")
+            _check_kinds(c.children, f.type.fields, f"{path}{f.name}.", some)
         elif isinstance(f.type, ListType | MapType):
             inner = child_fields(f.type)
             if len(inner) == len(c.children):
-                _check_kinds(c.children, inner, f"{path}{f.name}.")
+                _check_kinds(c.children, inner, f"{path}{f.name}.", some)
         elif f.type.is_primitive and not c.children and not _is_of_kind(c.type, arrow_type(f.type)):
             raise DataError(f"column {path}{f.name}: the rows hold {c.type}, which is not {f.type}")
 

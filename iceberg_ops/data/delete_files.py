@@ -255,7 +255,7 @@ def write_equality_deletes(
             if writer is None or writer.is_full:
                 finish()
                 writer = maker.begin(context, schema, partition)
-            writer.write(conform(_picked(batch, schema), schema))
+            writer.write(conform(_picked(batch, schema), schema, of_structs_some=True))
         finish()
     except BaseException:
         if writer is not None:

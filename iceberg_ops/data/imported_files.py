@@ -109,10 +109,8 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
     """The file as a data file of the table. Raises SchemaError, DataError."""
     footer, arrow = footer_of(io, location)
     columns = ColumnIds(target.mapping, target.schema).columns(arrow)
-    instants = _int96_leaves(footer)
-    stored = Schema(
-        StructType(tuple(_stored(location, target, c, None, target.mapping, instants) for c in columns)), target.schema.schema_id
-    )
+    of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
+    stored = Schema(StructType(tuple(of_table.stored(c, None, target.mapping) for c in columns)), target.schema.schema_id)
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
     bounds = _bounds_of(location, columns, footer.created_by)
@@ -136,7 +134,7 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         upper_bounds=_known(found.upper_bounds, target.schema),
         split_offsets=offsets,
     )
-    return ImportedFile(file, {} if has_ids(arrow) else dict(_names_of(columns)))
+    return ImportedFile(file, {} if of_table.own_ids else dict(_names_of(columns)))
 
 
 def _known(found: Mapping[int, T], schema: Schema) -> dict[int, T]:
@@ -155,76 +153,74 @@ def _names_of(columns: Sequence[FileColumn]) -> Iterator[tuple[int, str]]:
             yield from (found for part in c.children for found in _names_of(part.children if pa.types.is_struct(part.type) else ()))
 
 
-def _stored(
-    location: str,
-    target: ImportTarget,
-    column: FileColumn,
-    parent: int | None,
-    mapped: NameMapping | MappedField | None,
-    instants: frozenset[int],
-) -> NestedField:
-    """A file's column as a field of the table: the table's id and type, children in the file's order. ``mapped`` is the part of
-    the name mapping that holds the column's names."""
-    schema = target.schema
-    field = schema.fields_by_id.get(column.field_id) if column.field_id is not None else None
-    holder = None if parent is None else schema.fields_by_id[parent].type
-    if field is None or schema.parents[field.field_id] != parent:
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """A file's columns as the table's fields. ``instants`` are the leaves of type INT96; ``own_ids``: the file carries field ids,
+    so that the name mapping is not asked."""
+
+    location: str
+    target: ImportTarget
+    instants: frozenset[int]
+    own_ids: bool
+
+    def stored(self, column: FileColumn, parent: int | None, mapped: NameMapping | MappedField | None) -> NestedField:
+        """A column as a field of the table: the table's id and type, children in the file's order. ``mapped`` is the part of the
+        name mapping that holds the column's names. Raises SchemaError."""
+        schema = self.target.schema
+        field = schema.fields_by_id.get(column.field_id) if column.field_id is not None else None
+        holder = None if parent is None else schema.fields_by_id[parent].type
         siblings = schema.fields if holder is None else child_fields(holder)
-        known = ", ".join(f.name for f in siblings)
-        if any(f.name == column.name for f in siblings):
+        if field is None or schema.parents[field.field_id] != parent:
+            raise SchemaError(f"file {self.location}: column {column.name!r} {self._why_unknown(column, siblings)}")
+        if isinstance(holder, ListType | MapType):
+            entry = mapped.child(field.name) if mapped is not None else None
+        else:
+            entry = next((m for m in mapped.fields if m.field_id == field.field_id), None) if mapped is not None else None
+            self._check_name(column, field, entry, siblings)
+        return replace(field, type=self._type(column, field, entry))
+
+    def _why_unknown(self, column: FileColumn, siblings: Sequence[NestedField]) -> str:
+        if all(f.name != column.name for f in siblings):
+            return f"is not a column of the table ({', '.join(f.name for f in siblings)})"
+        if self.own_ids:
+            return f"has field id {column.field_id}, which is another column here or none: its ids are another table's"
+        return (
+            "has a name that the table's name mapping gives to a column that is gone, because files that were imported before have "
+            "it. Write the rows with append instead of importing the file"
+        )
+
+    def _check_name(
+        self, column: FileColumn, field: NestedField, entry: MappedField | None, siblings: Sequence[NestedField]
+    ) -> None:
+        """Prevents a column that is read as another one: by another table's ids, or by a name that was another column's."""
+        names = {field.name.lower(), *(n.lower() for n in (entry.names if entry else ()))}
+        if column.name.lower() not in names:
             raise SchemaError(
-                f"file {location}: the name mapping of the table gives the name {column.name!r} to a column that is gone, because "
-                "files that were imported before have it. Write the rows with append instead of importing the file"
+                f"file {self.location}: column {column.name!r} has field id {field.field_id}, which is {field.name!r} here: "
+                "its ids are another table's"
             )
-        raise SchemaError(f"file {location}: column {column.name!r} is not a column of the table ({known})")
-    if isinstance(holder, ListType | MapType):
-        inner = mapped.child(field.name) if mapped is not None else None
-        return replace(field, type=_stored_type(location, target, column, field, inner, instants))
-    entry = next((m for m in mapped.fields if m.field_id == field.field_id), None) if mapped is not None else None
-    _check_name(location, schema, column, field, entry)
-    return replace(field, type=_stored_type(location, target, column, field, entry, instants))
+        if field.name != column.name and any(f.name == column.name for f in siblings):
+            raise SchemaError(
+                f"file {self.location}: column {column.name!r} was the name of column {field.name!r} before, and is another "
+                "column's now: which of them the file means is not known. Write the rows with append instead of importing the file"
+            )
 
-
-def _check_name(location: str, schema: Schema, column: FileColumn, field: NestedField, entry: MappedField | None) -> None:
-    """Prevents a column that is read as another one: by ids that are another table's, or by a name that was another column's."""
-    names = {field.name.lower(), *(n.lower() for n in (entry.names if entry else ()))}
-    if column.name.lower() not in names:
-        raise SchemaError(
-            f"file {location}: column {column.name!r} has field id {field.field_id}, which is {field.name!r} here: "
-            "its ids are another table's"
-        )
-    parent = schema.parents[field.field_id]
-    siblings = schema.fields if parent is None else child_fields(schema.fields_by_id[parent].type)
-    if field.name != column.name and any(f.name == column.name for f in siblings):
-        raise SchemaError(
-            f"file {location}: column {column.name!r} was the name of column {field.name!r} before, and is another column's now: "
-            "which of them the file means is not known. Write the rows with append instead of importing the file"
-        )
-
-
-def _stored_type(
-    location: str,
-    target: ImportTarget,
-    column: FileColumn,
-    field: NestedField,
-    entry: MappedField | None,
-    instants: frozenset[int],
-) -> IcebergType:
-    wanted, name = field.type, target.schema.names_by_id[field.field_id]
-    if not column.children:
-        found = type_of_arrow(column.type, itertools.count(1), name)
-        fits = can_promote(found, wanted, target.format_version) or (wanted == TIMESTAMP and instants.issuperset(column.leaves))
-        if wanted.is_nested or not fits:
-            raise SchemaError(f"file {location}: column {name!r} is {found}, which does not fit the table's {wanted}")
-        return _IGNORED if wanted == UNKNOWN else wanted
-    children = [_stored(location, target, c, field.field_id, entry, instants) for c in column.children]
-    if isinstance(wanted, StructType) and pa.types.is_struct(column.type):
-        return StructType(tuple(children))
-    if isinstance(wanted, ListType) and len(children) == 1:
-        return ListType(children[0])
-    if isinstance(wanted, MapType) and pa.types.is_map(column.type):
-        return MapType(children[0], children[1])
-    raise SchemaError(f"file {location}: column {name!r} is {column.type}, which does not fit the table's {wanted}")
+    def _type(self, column: FileColumn, field: NestedField, entry: MappedField | None) -> IcebergType:
+        wanted, name = field.type, self.target.schema.names_by_id[field.field_id]
+        if not column.children:
+            found = type_of_arrow(column.type, itertools.count(1), name)
+            is_instant = wanted == TIMESTAMP and self.instants.issuperset(column.leaves)
+            if wanted.is_nested or not (can_promote(found, wanted, self.target.format_version) or is_instant):
+                raise SchemaError(f"file {self.location}: column {name!r} is {found}, which does not fit the table's {wanted}")
+            return _IGNORED if wanted == UNKNOWN else wanted
+        children = [self.stored(c, field.field_id, entry) for c in column.children]
+        if isinstance(wanted, StructType) and pa.types.is_struct(column.type):
+            return StructType(tuple(children))
+        if isinstance(wanted, ListType) and len(children) == 1:
+            return ListType(children[0])
+        if isinstance(wanted, MapType) and pa.types.is_map(column.type):
+            return MapType(children[0], children[1])
+        raise SchemaError(f"file {self.location}: column {name!r} is {column.type}, which does not fit the table's {wanted}")
 
 
 def _check_required(location: str, target: ImportTarget, stored: Schema) -> None:

@@ -15,6 +15,7 @@ from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
 
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.where_literals import Node
+from iceberg_ops.expressions.where_precedence import check_operators
 
 _CLAUSE_WORDS = frozenset({
     "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "JOIN", "NATURAL", "ON", "USING", "LIMIT", "OFFSET", "HAVING", "WHERE",
@@ -59,6 +60,7 @@ def parse_condition(text: str) -> Node:
 def _parsed(text: str) -> list[Any]:
     tokens = joined(tokens_of(text))
     _check_typed_literals(text, tokens)
+    check_operators(text, tokens)
     dialect = _Dialect()
     try:
         return list(dialect.parser().parse_into(exp.Condition, tokens, text))

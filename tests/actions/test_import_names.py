@@ -43,7 +43,7 @@ def test_values_of_a_dropped_column_do_not_come_back_under_a_new_column_of_its_n
     evolve(place, lambda e: e.drop_column("a"), lambda e: e.add_column("a", type_))
     assert [r["a"] for r in place.rows()] == [None, None]
     place.write("y.parquet", [{"id": 3, "a": 12, "b": 22}], ABC)
-    with pytest.raises(SchemaError, match="the name mapping of the table gives the name 'a' to a column that is gone"):
+    with pytest.raises(SchemaError, match="column 'a' has a name that the table's name mapping gives to a column that is gone"):
         place.add(check_duplicate_files="false")
 
 

@@ -274,7 +274,7 @@ def test_a_source_that_is_not_whole_is_named_and_nothing_is_left(
 def test_a_source_inside_the_table_or_the_table_itself_is_refused(place: Place, job: str) -> None:
     place.create("t", SCHEMA)
     place.append("t", arrow(ROWS))
-    with pytest.raises(DataError, match="inside the table's own location"):
+    with pytest.raises(DataError, match="inside the table's own folder"):
         place.run(job, "t", source=Source(format="parquet", paths=[f"{place.table('t').location}/data"]), **INTO[job])
     with pytest.raises(OptionError, match="is the target itself"):
         place.run(job, "t", source=Source(format="table", table="test.db.t"), **INTO[job])

@@ -93,7 +93,7 @@ def test_a_source_query_may_name_tables_of_the_catalog(filled: Place) -> None:
         ("id = (SELECT id FROM test.db.other)", DataError, "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
         ("id IN (SELECT id FROM test.db.other VERSION AS OF 1)", UnsupportedError, "format table"),
         ("id IN (SELECT id FROM parquet.`{folder}/no-such-file`)", DataError, "no such path"),
-        ("id IN (SELECT id FROM parquet.`{location}/data`)", DataError, "inside the table's own location"),
+        ("id IN (SELECT id FROM parquet.`{location}/data`)", DataError, "inside the table's own folder"),
     ],
 )
 def test_a_wrong_subquery_is_one_line_and_changes_nothing(filled: Place, where: str, error: type, says: str) -> None:
