@@ -21,8 +21,9 @@ from iceberg_airflow.hook import DEFAULT_CONNECTION
 from iceberg_airflow.operators import SPARK_CONNECTION
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
 from iceberg_airflow.retry_policy import task_defaults
+from iceberg_airflow.work import read_policy
 from iceberg_ops.config.policy import Policy, all_layers
-from iceberg_ops.config.policy_lint import load_policy, step_order
+from iceberg_ops.config.policy_lint import step_order
 
 _IN_DAG_ID = {" ": "_", "*": "x", ",": ".", "/": ".per.", "#": ".nth.", "?": ".any."}
 """Characters of a cron expression that a DAG id cannot have, and what stands for them."""
@@ -47,7 +48,7 @@ def build_maintenance_dags(
 
     Raises OptionError for a policy that is wrong; Airflow then shows that line as the file's import error, and starts no run of
     its DAGs until it is right."""
-    policy = load_policy(policy_file.read_bytes(), policy_file.name)
+    policy = read_policy(policy_file)
     labels = step_order(policy)
     built = {}
     for schedule in schedules(policy):
