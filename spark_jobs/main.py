@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import traceback
 from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[1])
@@ -20,6 +21,7 @@ from pyspark.logger import PySparkLogger  # noqa: E402
 
 from iceberg_ops.config.document import from_json  # noqa: E402
 from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
+from iceberg_ops.config.secrets import hide  # noqa: E402
 from iceberg_ops.errors import IcebergOpsError, OptionError  # noqa: E402
 from spark_jobs.jobs.dispatch import run  # noqa: E402
 from spark_jobs.session import spark_session  # noqa: E402
@@ -35,15 +37,21 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace in it.
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    secrets: tuple[str, ...] = ()
     try:
         job = _job(options.job_spec)
+        secrets = job.secrets()
         session = spark_session(f"iceberg-ops {job.job} {job.table}")
         try:
             report = run(session, job)
         finally:
             session.stop()
     except IcebergOpsError as e:
-        print(f"error: {e.code}: {e}", file=sys.stderr, flush=True)
+        print(f"error: {e.code}: {hide(str(e), secrets)}", file=sys.stderr, flush=True)
+        return 1
+    except Exception as e:  # noqa: BLE001 - whoever waits for the job must see one line at its end
+        print(hide(traceback.format_exc(), secrets), flush=True)
+        print(f"error: INTERNAL: {type(e).__name__}: {hide(' '.join(str(e).split()), secrets)}", file=sys.stderr, flush=True)
         return 1
     print(f"{report.action} {report.table}: {report.status} in {report.duration_ms / 1000:.1f} s", flush=True)
     return 2 if report.dry_run and report.status == "planned" else 0

@@ -17,11 +17,12 @@ import click
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table, parse_options
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError
 
 if TYPE_CHECKING:
+    from iceberg_ops.cli.spark_process import Ended
     from iceberg_ops.config.job_spec import JobSpec
-    from iceberg_ops.config.report import ActionReport
+    from iceberg_ops.config.report import ActionReport, ErrorReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 WORK_FOUND = 2
@@ -199,20 +200,43 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     from iceberg_ops.actions.report_file import check_report_place, write_report
     from iceberg_ops.cli.spark_launcher import spark_submit
+    from iceberg_ops.cli.spark_process import stoppable
     from iceberg_ops.config.document import from_json, to_json
     from iceberg_ops.config.report import ActionReport
 
     check_report_place(job)
-    with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
+    with stoppable(), tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
         # A file of our own, which can be read again: --report may name a device.
         written = Path(folder) / "report.json"
-        code = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
-        if code in (0, WORK_FOUND) or written.exists():
-            found = from_json(written.read_bytes(), ActionReport, str(written))
-            write_report(job, found)
-            if code in (0, WORK_FOUND):
-                show_report(found, as_json)
-    return code
+        ended = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
+        try:
+            found = from_json(written.read_bytes(), ActionReport, "the report")
+        except (FileNotFoundError, OptionError):
+            if ended.exit_code == 1 and ended.said_why:
+                return 1
+            raise _lost(job, ended) from None
+        write_report(job, found)
+        if found.error is not None:
+            if ended.said_why:
+                return 1
+            raise _reported(found.error)
+        show_report(found, as_json)
+        return WORK_FOUND if found.status == "planned" else 0
+
+
+def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
+    """The error of a job that ended without a report: it was killed, or could not start."""
+    said = f"{job.job} on {job.table}: spark-submit ended with exit code {ended.exit_code} and without a report"
+    if job.dry_run:
+        return RetryableError(f"{said}: a dry run changes nothing, try again")
+    return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with the same --run-key")
+
+
+def _reported(error: ErrorReport) -> IcebergOpsError:
+    """The error that a report names."""
+    raised = IcebergOpsError(error.message)
+    raised.code = error.code
+    return raised
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

@@ -16,15 +16,15 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from iceberg_ops.cli.spark_process import Ended, run_to_end
 from iceberg_ops.errors import RuntimeMissingError
 
 OLDEST_JAVA = 17
-_STDERR = 2
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
 
 
-def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ) -> int:
-    """Run the job on Spark (client mode; master from ICEBERG_OPS_SPARK_MASTER, default local[*]) and return the exit code.
+def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ) -> Ended:
+    """Run the job on Spark (client mode; master from ICEBERG_OPS_SPARK_MASTER, default local[*]) and say how it ended.
 
     Raises RuntimeMissingError for a missing or old Java, and for a missing pyspark.
     """
@@ -44,10 +44,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
             out.write(job_spec)
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         # Standard output is the report's: what the job logs goes to standard error.
-        run = subprocess.run(
-            [*command, str(application), "--job-spec", str(path)], env={**environment, **python}, check=False, stdout=_STDERR
-        )
-    return run.returncode
+        return run_to_end([*command, str(application), "--job-spec", str(path)], {**environment, **python})
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:

@@ -8,23 +8,22 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from iceberg_airflow.last_line import exit_code_of
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.errors import IcebergOpsError
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 0, or 1 with one line on standard error."""
     path, answer = map(Path, arguments)
-    try:
+
+    def work() -> None:
         config = from_json(path.read_bytes(), CatalogConfig, path.name)
         names = [".".join(namespace) for namespace in load_catalog(config).list_namespaces()]
-    except IcebergOpsError as e:
-        print(f"error: {e.code}: {e}", file=sys.stderr)
-        return 1
-    answer.write_text(f"catalog {config.name} ({config.type}) answers; namespaces: {', '.join(names[:20]) or 'none'}")
-    return 0
+        answer.write_text(f"catalog {config.name} ({config.type}) answers; namespaces: {', '.join(names[:20]) or 'none'}")
+
+    return exit_code_of(work)
 
 
 if __name__ == "__main__":

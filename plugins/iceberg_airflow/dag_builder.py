@@ -8,9 +8,11 @@ only. ``report`` runs whatever happened; ``outcome``, the last task, fails the r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,15 @@ from iceberg_airflow.hook import DEFAULT_CONNECTION
 from iceberg_airflow.operators import SPARK_CONNECTION
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
 from iceberg_airflow.retry_policy import task_defaults
+from iceberg_airflow.work import read_policy
 from iceberg_ops.config.policy import Policy, all_layers
-from iceberg_ops.config.policy_lint import load_policy, step_order
+from iceberg_ops.config.policy_lint import step_order
+from iceberg_ops.errors import OptionError
 
 _IN_DAG_ID = {" ": "_", "*": "x", ",": ".", "/": ".per.", "#": ".nth.", "?": ".any."}
 """Characters of a cron expression that a DAG id cannot have, and what stands for them."""
+_MOST_CHARACTERS = 250
+_DAG_ID = re.compile(r"[\w.-]{1,220}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,11 @@ def build_maintenance_dags(
 
     Raises OptionError for a policy that is wrong; Airflow then shows that line as the file's import error, and starts no run of
     its DAGs until it is right."""
-    policy = load_policy(policy_file.read_bytes(), policy_file.name)
+    if not _DAG_ID.fullmatch(dag_id):
+        raise OptionError(
+            f"dag_id {dag_id!r} must be 1 to 220 letters, digits, underscores, dots and dashes: DAGs of schedules add to it"
+        )
+    policy = read_policy(policy_file)
     labels = step_order(policy)
     built = {}
     for schedule in schedules(policy):
@@ -60,10 +70,15 @@ def build_maintenance_dags(
 
 def maintenance_dag_id(base: str, schedule: str | None) -> str:
     """``base``, and the schedule in the characters that a DAG id may have: ``*/5 * * * *`` is ``x.per.5_x_x_x_x``. Different
-    schedules have different ids, since no cron expression has a word like ``per``."""
+    schedules have different ids, since no cron expression has a word like ``per``. An id that is longer than Airflow allows is cut,
+    and ends with ``--`` and a digest of the schedule."""
     if schedule is None:
         return base
-    return f"{base}__" + "".join(_IN_DAG_ID.get(c, c) for c in schedule.removeprefix("@"))
+    whole = f"{base}__" + "".join(_IN_DAG_ID.get(c, c) for c in schedule.removeprefix("@"))
+    if len(whole) <= _MOST_CHARACTERS:
+        return whole
+    digest = sha256(schedule.encode()).hexdigest()[:16]
+    return f"{whole[: _MOST_CHARACTERS - len(digest) - 2]}--{digest}"
 
 
 def schedules(policy: Policy) -> list[str | None]:

@@ -7,19 +7,20 @@ line on standard error and exit code 1.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from iceberg_airflow.work import Answer, Request, StepWork, TableWork
+from iceberg_airflow.last_line import exit_code_of
+from iceberg_airflow.work import Answer, Request, StepWork, TableWork, read_policy
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.policy import EffectiveStep, Policy, effective
-from iceberg_ops.config.policy_lint import load_policy
-from iceberg_ops.errors import IcebergOpsError, OptionError
+from iceberg_ops.errors import NoSuchNamespaceError, OptionError
 
 
 def discover(request: Request, catalog: Catalog, policy: Policy) -> Answer:
@@ -58,19 +59,13 @@ def verdict(policy: Policy, table: str, schedule: str | None) -> TableWork:
 def main(arguments: list[str]) -> int:
     """Exit code 0, or 1 with one line on standard error."""
     request_path, answer_path = map(Path, arguments)
-    try:
+
+    def work() -> None:
         request = from_json(request_path.read_bytes(), Request, str(request_path))
-        policy_path = Path(request.policy)
-        policy = load_policy(policy_path.read_bytes(), policy_path.name)
-        answer = discover(request, load_catalog(request.catalog), policy)
-    except IcebergOpsError as e:
-        print(f"error: {e.code}: {e}", file=sys.stderr)
-        return 1
-    except OSError as e:
-        print(f"error: {OptionError.code}: policy {request.policy}: {e.strerror}", file=sys.stderr)
-        return 1
-    answer_path.write_bytes(to_json(answer))
-    return 0
+        policy = read_policy(Path(request.policy))
+        answer_path.write_bytes(to_json(discover(request, load_catalog(request.catalog), policy)))
+
+    return exit_code_of(work)
 
 
 def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str | None) -> TableWork:
@@ -86,9 +81,11 @@ def _verdict(policy: Policy, catalog: str, identifier: Identifier, schedule: str
 
 
 def _tables(catalog: Catalog, namespace: tuple[str, ...]) -> Iterator[Identifier]:
+    """Every table below a namespace. A namespace that is dropped meanwhile has none."""
     for child in catalog.list_namespaces(namespace):
-        yield from catalog.list_tables(child)
-        yield from _tables(catalog, child)
+        with contextlib.suppress(NoSuchNamespaceError):
+            yield from catalog.list_tables(child)
+            yield from _tables(catalog, child)
 
 
 def _work(step: EffectiveStep) -> StepWork:

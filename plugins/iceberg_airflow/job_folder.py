@@ -30,6 +30,7 @@ SPEC, REPORT = "job.json", "report.json"
 PRIVATE = "private-"
 """How the names of files with secrets begin."""
 
+_MOST_TRIES = 20
 _MOST_BYTES = 200
 """Longer names are cut and get a digest: file systems allow 255 bytes, ids of Airflow 250 characters."""
 
@@ -101,6 +102,16 @@ def folder_name(part: str) -> str:
 
 
 def _make(root: Path, names: list[str]) -> Path:
+    """The folder, with those above it. A sweep may remove one that is still empty between two steps: it is then made again."""
+    for _ in range(_MOST_TRIES - 1):
+        try:
+            return _make_once(root, names)
+        except FileNotFoundError:
+            continue
+    return _make_once(root, names)
+
+
+def _make_once(root: Path, names: list[str]) -> Path:
     root.mkdir(parents=True, exist_ok=True)
     path = root
     for name in names:

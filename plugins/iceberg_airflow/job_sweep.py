@@ -2,15 +2,18 @@
 
 A job's own processes delete its files with secrets (``iceberg_airflow.guard``). What is left to do here is what a machine that died
 left behind. Only names that this package writes are deleted, in folders that are named like a try; symbolic links are never
-followed. A folder that cannot be tidied is left as it is: that must not fail the task that came by.
+followed. A folder that cannot be tidied is left as it is, with a warning: that must not fail the task that came by, nor keep it
+from the other folders. A time in the future (of a machine whose clock was wrong) counts as now, and is set to it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ ANSWERS = ("lane.json", "answer.json")
 _EVERY_S = 3600.0
 _PRIVATE_S = 86_400.0
 """Engines read their job spec within seconds; a file with secrets that is a day old belongs to no running job."""
+_SKEW_S = 60.0
+"""Clocks of machines may differ so much."""
 _TRY = re.compile(r"try-\d+")
 _MARK = ".swept"
 
@@ -36,9 +41,9 @@ def sweep(folder: JobFolder, *, log: Any) -> None:
             if _TRY.fullmatch(other.name) and not other.is_symlink():
                 _delete_private(other, older_than_s=0)
         if _is_time(jobs_root()):
-            prune(jobs_root(), older_than_s=keep_s)
+            prune(jobs_root(), older_than_s=keep_s, failed=lambda e: _warn(log, e))
     except OSError as e:
-        log.warning("old job folders could not be tidied up: %s: %s", e.filename, e.strerror)
+        _warn(log, e)
 
 
 def keep_seconds() -> float:
@@ -50,35 +55,55 @@ def keep_seconds() -> float:
         raise OptionError(f"{KEEP_VARIABLE} = {told!r}: {e}") from None
 
 
-def prune(root: Path, *, older_than_s: float) -> int:
+def _warn(log: Any, error: OSError) -> None:
+    log.warning("old job folders could not be tidied up: %s: %s", error.filename, error.strerror)
+
+
+def prune(root: Path, *, older_than_s: float, failed: Callable[[OSError], None] = lambda _error: None) -> int:
     """Delete the folders of tries in which nothing is younger, and files with secrets of more than a day; returns how many
-    folders."""
+    folders. ``failed`` hears of each folder that could not be read or tidied."""
     removed = 0
-    for folder in list(_tries(root)):
+    for folder in list(_tries(root, failed)):
         try:
-            newest = max(path.lstat().st_mtime for path in (folder, *folder.iterdir()))
+            youngest = min(_age_s(path) for path in (folder, *folder.iterdir()))
             _delete_private(folder, older_than_s=min(older_than_s, _PRIVATE_S))
-            if time.time() - newest >= older_than_s and _remove(folder):
+            if youngest >= older_than_s and _remove(folder):
                 removed += 1
                 _remove_empty(folder.parent, root)
         except FileNotFoundError:
             continue  # removed meanwhile: by another task, or as the empty folder of a run called like a try
+        except OSError as e:
+            failed(e)
     return removed
 
 
-def _tries(folder: Path) -> Iterator[Path]:
+def _tries(folder: Path, failed: Callable[[OSError], None]) -> Iterator[Path]:
     """Folders of tries below ``folder``, inner ones first: an id may look like a try."""
-    for path in folder.iterdir():
-        if path.is_symlink() or not path.is_dir():
-            continue
-        yield from _tries(path)
+    try:
+        found = [path for path in folder.iterdir() if not path.is_symlink() and path.is_dir()]
+    except FileNotFoundError:
+        return  # removed meanwhile
+    except OSError as e:  # another user's folder
+        failed(e)
+        return
+    for path in found:
+        yield from _tries(path, failed)
         if _TRY.fullmatch(path.name):
             yield path
 
 
+def _age_s(path: Path) -> float:
+    """Seconds since the file was changed. One that lies in the future is set to now, and ages from here on."""
+    age = time.time() - path.lstat().st_mtime
+    if age < -_SKEW_S:
+        with contextlib.suppress(OSError):  # another user's; it counts as new
+            os.utime(path, follow_symlinks=False)
+    return max(age, 0.0)
+
+
 def _delete_private(folder: Path, *, older_than_s: float) -> None:
     for path in folder.glob(f"{PRIVATE}*"):
-        if time.time() - path.lstat().st_mtime >= older_than_s:
+        if _age_s(path) >= older_than_s:
             path.unlink(missing_ok=True)
 
 
@@ -96,14 +121,19 @@ def _remove(folder: Path) -> bool:
 def _remove_empty(folder: Path, root: Path) -> None:
     """Delete a folder and those above it, up to the root, as long as they are empty."""
     while folder != root and not any(folder.iterdir()):
-        folder.rmdir()
+        try:
+            folder.rmdir()
+        except OSError as e:
+            if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return  # a new task of this DAG came meanwhile
+            raise
         folder = folder.parent
 
 
 def _is_time(root: Path) -> bool:
     """Whether an hour has passed since someone tidied up; it then counts as done by this task."""
     mark = root / _MARK
-    if mark.exists() and time.time() - mark.lstat().st_mtime < _EVERY_S:
+    if mark.exists() and 0 <= time.time() - mark.lstat().st_mtime < _EVERY_S:
         return False
     mark.touch()
     return True

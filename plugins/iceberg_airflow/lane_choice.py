@@ -10,22 +10,21 @@ import json
 import sys
 from pathlib import Path
 
+from iceberg_airflow.last_line import exit_code_of
 from iceberg_ops.actions.lanes import choose_lane
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.errors import IcebergOpsError
 
 
 def main(arguments: list[str]) -> int:
     """Exit code 0, or 1 with one line on standard error."""
     spec, master, answer = arguments
-    try:
+
+    def work() -> None:
         choice = choose_lane(from_json(Path(spec).read_bytes(), JobSpec, spec), master)
-    except IcebergOpsError as e:
-        print(f"error: {e.code}: {e}", file=sys.stderr)
-        return 1
-    Path(answer).write_text(json.dumps({"lane": choice.lane, "reason": choice.reason}), encoding="utf-8")
-    return 0
+        Path(answer).write_text(json.dumps({"lane": choice.lane, "reason": choice.reason}), encoding="utf-8")
+
+    return exit_code_of(work)
 
 
 if __name__ == "__main__":

@@ -79,10 +79,12 @@ def typed_error(error: ErrorReport) -> errors.IcebergOpsError:
 
 
 def error_of_line(line: str) -> errors.IcebergOpsError | None:
-    """The typed error of a line ``error: CODE: message``, which is how our commands end when they fail; None for another line."""
+    """The typed error of a line ``error: CODE: message``, which is how our commands end when they fail; None for another line, and
+    for a code that is no error of the tree: INTERRUPTED, IO and INTERNAL say nothing about what was committed before."""
     prefix, found, rest = line.strip().partition("error: ")
     code, separator, message = rest.partition(": ")
-    return typed_error(ErrorReport(code=code, message=message)) if found and not prefix and separator else None
+    known = found and not prefix and separator and code in _CLASSES
+    return typed_error(ErrorReport(code=code, message=message)) if known else None
 
 
 def summary(report: ActionReport, uri: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -26,6 +28,9 @@ from iceberg_airflow.outcome import Ended, JobDiedError, error_of_line
 from iceberg_ops.errors import RetryableError
 
 PLUGINS_FOLDER = Path(__file__).resolve().parents[1]
+_POLL_MS = 200
+_PIPE_BYTES = 65_536
+"""What a pipe holds at most: so much may have been written before the session ended."""
 _GUARD_SECONDS = 15.0
 """The guard ends a session within 12 seconds (2 of grace, 10 of SIGKILL)."""
 
@@ -77,6 +82,8 @@ class _Guarded:
 
     process: subprocess.Popen[bytes]
     asked: int
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set when the guard and its session have ended."""
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> _Guarded:
@@ -104,15 +111,18 @@ class _Guarded:
                 request = request[os.write(self.asked, request) :]
 
     def listen(self, heard: Callable[[str], None]) -> Ended:
-        """Read the output to its end."""
+        """Read the output to its end, or to the end of the session: a process that left the session may hold the output open for
+        ever."""
         last: deque[str] = deque(maxlen=1)
         assert self.process.stdout is not None
         # The engine holds the output open as well: without its guard nobody would end it.
         threading.Thread(target=self._end_session_after_guard, daemon=True).start()
-        for line in io.TextIOWrapper(self.process.stdout, encoding="utf-8", errors="replace"):
-            if line.strip():
-                last.append(line.strip())
-                heard(line.rstrip())
+        with self.process.stdout as pipe:
+            output = io.BufferedReader(_UntilOver(pipe.fileno(), self.over))
+            for line in io.TextIOWrapper(output, encoding="utf-8", errors="replace"):
+                if line.strip():
+                    last.append(line.strip())
+                    heard(line.rstrip())
         return Ended(_exit_code(self.process.wait()), last[0] if last else "")
 
     def let_go(self) -> None:
@@ -134,12 +144,39 @@ class _Guarded:
     def _end_session_after_guard(self) -> None:
         self.process.wait()
         self._end_what_is_left()
+        self.over.set()
 
     def _end_what_is_left(self) -> None:
         """End the session whose guard is gone. A live process of the guard's id means that the system gave the id away, which it
         does only when the session is empty."""
         if not psutil.pid_exists(self.process.pid):
             guard.end_session(self.process.pid, grace=0)
+
+
+class _UntilOver(io.RawIOBase):
+    """What a pipe holds until its last writer closes it, or until the event is set; then only what is in it already."""
+
+    def __init__(self, descriptor: int, over: threading.Event) -> None:
+        self._descriptor, self._over = descriptor, over
+        self._left: int | None = None
+        self._ready = select.poll()
+        self._ready.register(descriptor, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._left is None and not self._ready.poll(_POLL_MS):
+            if self._over.is_set():
+                break
+        if self._over.is_set() and self._left is None:
+            self._left = _PIPE_BYTES
+        if self._left is not None and (self._left <= 0 or not self._ready.poll(0)):
+            return 0
+        data = os.read(self._descriptor, len(buffer) if self._left is None else min(len(buffer), self._left))
+        self._left = None if self._left is None else self._left - len(data)
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def run_module(processes: Processes, module: str, arguments: Sequence[str], files: Mapping[Path, bytes]) -> None:

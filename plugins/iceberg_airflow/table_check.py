@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from iceberg_airflow.last_line import exit_code_of
 from iceberg_airflow.work import CheckAnswer, CheckRequest
 from iceberg_ops.catalog.configuration import split_identifier
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
-from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.table.integrity import Finding, IntegrityCheck
 from iceberg_ops.table.table import Table
 
@@ -34,14 +34,13 @@ def check(table: Table) -> CheckAnswer:
 def main(arguments: list[str]) -> int:
     """Exit code 0, or 1 with one line on standard error."""
     request_path, answer_path = map(Path, arguments)
-    try:
+
+    def work() -> None:
         request = from_json(request_path.read_bytes(), CheckRequest, request_path.name)
         answer = check(load_catalog(request.catalog).load_table(split_identifier(request.table)[1]))
-    except IcebergOpsError as e:
-        print(f"error: {e.code}: {e}", file=sys.stderr)
-        return 1
-    answer_path.write_bytes(to_json(answer))
-    return 0
+        answer_path.write_bytes(to_json(answer))
+
+    return exit_code_of(work)
 
 
 def _line(finding: Finding) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.policy import Policy
+from iceberg_ops.config.policy_lint import load_policy
+from iceberg_ops.errors import OptionError
 
 
 class Request(Document, frozen=True, kw_only=True):
@@ -54,3 +59,12 @@ class CheckAnswer(Document, frozen=True, kw_only=True):
     looked: str
     errors: list[str] = []  # noqa: RUF012
     warnings: list[str] = []  # noqa: RUF012
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy of a file. Raises OptionError for one that is wrong or cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise OptionError(f"policy {path}: {e.strerror}") from None
+    return load_policy(data, path.name)

@@ -184,3 +184,20 @@ def test_results_are_gathered_from_none_one_or_many_tables(results: dict[str, ob
 def test_a_policy_without_steps_still_makes_a_dag(tmp_path: Path) -> None:
     dag = build_maintenance_dags(a_file(tmp_path, "version: 1"))["table_maintenance"]
     assert {"discover", "maintain.verify", "report"} <= set(dag.task_ids)
+
+
+def test_a_schedule_may_be_longer_than_a_dag_id(tmp_path: Path) -> None:
+    """Airflow refused the id, and every DAG of the file was gone."""
+    minutes, hours = ",".join(map(str, range(60))), ",".join(map(str, range(24)))
+    crons = [f"{minutes} {hours} {day} * *" for day in ("1,2,3", "1,2,4")]
+    steps = "".join(f"    - {{action: rewrite_manifests, name: s{i}, schedule: '{cron}'}}\n" for i, cron in enumerate(crons))
+    (tmp_path / "p.yml").write_text(f"version: 1\ncatalogs: {{lake: {{type: sql}}}}\ndefaults:\n  maintenance:\n{steps}")
+    built = build_maintenance_dags(tmp_path / "p.yml")
+    assert {dag.schedule for dag in built.values()} == {None, *crons}
+    assert max(map(len, built)) == 250
+
+
+def test_a_dag_id_that_airflow_does_not_take_is_named(tmp_path: Path) -> None:
+    for wrong in ("", "a b", "x" * 230):
+        with pytest.raises(OptionError, match=r"dag_id '.*' must be 1 to 220 letters"):
+            build_maintenance_dags(tmp_path / "p.yml", dag_id=wrong)

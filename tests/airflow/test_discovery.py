@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow import discovery
-from iceberg_airflow.outcome import JobDiedError
+from iceberg_airflow.dag_builder import build_maintenance_dags
+from iceberg_airflow.outcome import JobDiedError, error_of_line
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
+from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.work import Answer, Request
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.append_files import AppendFiles
@@ -211,3 +215,70 @@ def test_a_check_that_was_killed_is_no_damaged_table(death: str, tmp_path: Path,
 def test_a_missing_table_is_named_by_the_check(connected: CatalogConfig) -> None:
     with pytest.raises(NoSuchTableError, match=r"nyc\.trains"):
         CheckTableOperator(task_id="t", table_work={"table": "lake.nyc.trains"}).execute(a_context())
+
+
+class Dropping:
+    """A catalog in which someone drops a namespace right after it was listed."""
+
+    def __init__(self, catalog: Any, namespace: tuple[str, ...]) -> None:
+        self._catalog, self._namespace = catalog, namespace
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        found = self._catalog.list_namespaces(parent)
+        if self._namespace in found:
+            self._catalog.drop_namespace(self._namespace)
+        return found  # type: ignore[no-any-return]
+
+
+def test_a_namespace_that_is_dropped_meanwhile_has_no_tables(catalog: CatalogConfig) -> None:
+    """It failed the whole run, and no table got any maintenance."""
+    opened = load_catalog(catalog)
+    opened.create_namespace(("passing",))
+    found = discovery.discover(Request(catalog=catalog, policy="p"), Dropping(opened, ("passing",)), load_policy(POLICY, "p"))
+    assert [table.table for table in found.tables if table.steps] == ["lake.nyc.flights"]
+
+
+def ended(tmp_path: Path, catalog: CatalogConfig, policy: str | None, capsys: pytest.CaptureFixture[str]) -> str:
+    """The last lines of a discovery that failed."""
+    if policy is not None:
+        (tmp_path / "p.yml").write_text(policy)
+    (tmp_path / "r.json").write_bytes(to_json(Request(catalog=catalog, policy=str(tmp_path / "p.yml"))))
+    assert discovery.main([str(tmp_path / "r.json"), str(tmp_path / "answer.json")]) == 1
+    return capsys.readouterr().err
+
+
+def test_a_store_that_fails_while_it_is_listed_is_no_wrong_policy(
+    tmp_path: Path, catalog: CatalogConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was BAD_OPTION of the policy file, which is never tried again."""
+
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", "/wh/nyc")
+
+    monkeypatch.setattr("iceberg_ops.catalog.sql.SqlCatalog.list_tables", failing)
+    said = ended(tmp_path, catalog, POLICY, capsys)
+    assert said == "error: CATALOG_UNAVAILABLE: /wh/nyc: Input/output error\n"
+    error = error_of_line(said)
+    assert error is not None
+    assert iceberg_retry_policy().evaluate(error, 1, 3).action.name == "RETRY"
+
+
+def test_a_policy_that_can_not_be_read_is_named(tmp_path: Path, catalog: CatalogConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(tmp_path, catalog, None, capsys) == f"error: BAD_OPTION: policy {tmp_path}/p.yml: No such file or directory\n"
+    with pytest.raises(OptionError, match="No such file"):
+        build_maintenance_dags(tmp_path / "p.yml")
+
+
+def test_any_other_error_is_one_line_too(
+    tmp_path: Path, catalog: CatalogConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: object) -> None:
+        raise KeyError("two\nlines")
+
+    monkeypatch.setattr("iceberg_airflow.discovery.load_catalog", failing)
+    said = ended(tmp_path, catalog, POLICY, capsys)
+    assert said.count("\n") == 1
+    assert said.startswith("error: INTERNAL: KeyError: ")

@@ -6,7 +6,9 @@ import logging
 import os
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -206,3 +208,54 @@ def test_a_wrong_time_to_keep_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ICEBERG_OPS_JOBS_KEEP", "a while")
     with pytest.raises(OptionError, match="ICEBERG_OPS_JOBS_KEEP = 'a while': must be a length of time"):
         sweep(JobFolder.of(identity()), log=LOG)
+
+
+def test_a_folder_that_cannot_be_read_keeps_no_other_from_being_tidied(caplog: pytest.LogCaptureFixture) -> None:
+    """One folder of another user stopped the removal of every other one, in every later sweep."""
+    olds = [JobFolder.of(identity(dag_id=name)) for name in ("aaa", "mmm", "zzz")]
+    for old in olds:
+        leave(old, "job.json", "private-job.json", days_ago=400)
+    read = Path.iterdir
+
+    def refusing(self: Path) -> Iterator[Path]:
+        if self.name == "mmm":
+            raise PermissionError(13, "Permission denied", str(self))
+        return read(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "iterdir", refusing)
+        sweep(JobFolder.of(identity(run_id="now")), log=LOG)
+    assert [names(old) for old in olds] == [[], ["job.json", "private-job.json"], []]
+    assert caplog.text.count("mmm: Permission denied") == 1
+
+
+def test_times_in_the_future_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker whose clock was wrong kept every other one from tidying up until then, and its own files with secrets."""
+    monkeypatch.setenv("ICEBERG_OPS_JOBS_KEEP", "10d")
+    old, ahead, mine = (JobFolder.of(identity(run_id=r)) for r in ("old", "ahead", "mine"))
+    leave(old, "report.json", days_ago=11)
+    leave(ahead, "private-job.json", days_ago=-30_000)
+    leave(mine, "private-job.json", days_ago=-30_000)
+    mark = jobs_root() / ".swept"
+    mark.touch()
+    os.utime(mark, (4e9, 4e9))
+    sweep(JobFolder.of(identity(run_id="mine", try_number=2)), log=LOG)
+    assert not old.folder.exists()
+    assert names(mine) == []
+    assert abs((ahead.folder / "private-job.json").stat().st_mtime - time.time()) < 60
+    assert abs(mark.stat().st_mtime - time.time()) < 60
+
+
+def test_a_folder_is_made_though_a_sweep_removes_what_is_empty_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last old run of a DAG goes, with the DAG's empty folder, while a new task of it makes its own."""
+    leave(JobFolder.of(identity(run_id="old")), "job.json", days_ago=400)
+    make, swept = Path.mkdir, []
+
+    def slow(self: Path, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        if self.name == "d" and not swept:
+            swept.append(prune(jobs_root(), older_than_s=86_400))
+
+    monkeypatch.setattr(Path, "mkdir", slow)
+    assert JobFolder.of(identity(run_id="new")).folder.is_dir()
+    assert swept == [1]

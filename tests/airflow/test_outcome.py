@@ -68,6 +68,21 @@ def test_the_last_line_of_a_killed_job_is_no_error_of_its_own() -> None:
         run_with(lambda _: None, Ended(1, "error: BAD_OPTION: x"))
 
 
+@pytest.mark.parametrize(
+    "line", ["error: INTERRUPTED: stopped by the user", "error: IO: Broken pipe", "error: INTERNAL: KeyError: 'x'"]
+)
+def test_an_engine_that_was_interrupted_may_have_committed(line: str) -> None:
+    """It counted as a job that can not succeed: nothing changed, never tried again."""
+    with pytest.raises(JobDiedError, match=r"exit code 1 and wrote no report: error: ") as caught:
+        run_with(lambda _: None, Ended(1, line))
+    assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
+
+
+def test_a_report_with_a_damaged_byte_means_that_the_job_died() -> None:
+    with pytest.raises(JobDiedError, match="its report cannot be read"):
+        run_with(lambda job: to_json(a_report(job)).replace(b'"committed"', b'"committed\xff"'))
+
+
 def test_a_job_that_was_killed_after_its_report_is_believed() -> None:
     """What the report says has happened, whatever became of the process afterwards."""
     run_with(a_report, Ended(137))

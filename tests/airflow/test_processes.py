@@ -156,6 +156,41 @@ def test_what_an_engine_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
     assert family.alive() == []
 
 
+ESCAPED = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)",
+                  sys.argv[1]], start_new_session=True)
+while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read():
+    time.sleep(0.01)
+print("x" * 40_000)
+print("engine is done", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+"""An engine that leaves a process in a session of its own, which holds the output open."""
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_process_that_left_the_session_keeps_no_task_waiting(tmp_path: Path, stopped: bool) -> None:
+    """The job was over and its report there, and the task waited for ever; stopping it did not help."""
+    pid, processes, ended, lines = tmp_path / "pid", Processes(), [], []
+    command = [sys.executable, "-c", ESCAPED, str(pid), "600" if stopped else "0"]
+
+    def heard(line: str) -> None:
+        lines.append(line)
+        if stopped and line == "engine is done":
+            processes.kill()
+
+    worker = threading.Thread(target=lambda: ended.append(processes.run(command, environment={}, heard=heard)), daemon=True)
+    worker.start()
+    try:
+        worker.join(60)
+        assert not worker.is_alive()
+        assert lines == ["x" * 40_000, "engine is done"]
+        assert ended[0].killed is stopped
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
 def test_a_task_that_was_stopped_starts_nothing_more(tmp_path: Path) -> None:
     family, processes = Family(tmp_path), Processes()
     processes.kill()

@@ -1,0 +1,110 @@
+"""``--lane spark``: however spark-submit ends, the command ends with an exit code and a line of its own, and Spark ends with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.conftest import Cli
+
+REPORT = '{"action": "append", "table": "lake.ns.t", "status": "%s", "started-at": "2026-01-01T00:00:00Z", "duration-ms": 1%s}'
+COMMITTED, FAILED = REPORT % ("committed", ""), REPORT % ("failed", ', "error": {"code": "BAD_DATA", "message": "no such path"}')
+WRITE_REPORT = "import json, sys; open(json.load(open(sys.argv[1]))['report'], 'w').write(sys.argv[2])"
+
+
+class Spark:
+    """A stand-in for spark-submit: a shell script. ``$spec`` is the job spec's path, ``report TEXT`` writes the report."""
+
+    def __init__(self, folder: Path) -> None:
+        self.script = folder / "spark/bin/spark-submit"
+        self.script.parent.mkdir(parents=True)
+
+    def does(self, body: str) -> None:
+        write = f'report() {{ "{sys.executable}" -c "{WRITE_REPORT}" "$spec" "$1"; }}'
+        self.script.write_text(f"#!/bin/bash\nfor spec; do :; done\n{write}\n{body}\n")
+        self.script.chmod(0o755)
+
+
+@pytest.fixture
+def spark(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setattr("iceberg_ops.cli.spark_launcher.find_java", lambda _environment: (17, "java"))
+    return Spark(tmp_path)
+
+
+APPEND = ["append", "lake.ns.t", "--from", "/x", "--lane", "spark"]
+
+
+@pytest.mark.parametrize(("how", "code"), [("kill -9 $$", 137), ("exit 137", 137), ("exit 0", 0), ("exit 1", 1), ("exit 3", 3)])
+def test_a_job_without_a_report_has_an_unknown_outcome(cli: Cli, spark: Spark, how: str, code: int) -> None:
+    """The exit code was Spark's, and there was no line that said what had happened."""
+    spark.does(how)
+    done = cli(*APPEND)
+    assert (done.code, done.out) == (1, "")
+    said = f"error: COMMIT_STATE_UNKNOWN: append on lake.ns.t: spark-submit ended with exit code {code} and without a report"
+    assert done.err.splitlines()[-1].startswith(said)
+
+
+def test_a_dry_run_without_a_report_has_changed_nothing(cli: Cli, spark: Spark) -> None:
+    spark.does("exit 137")
+    (line,) = cli("append", "lake.ns.t", "--from", "/x", "--dry-run", "--lane", "spark").err.splitlines()[-1:]
+    assert line.startswith("error: ")
+    assert "COMMIT_STATE_UNKNOWN" not in line
+
+
+def test_a_job_that_could_not_start_says_so_once(cli: Cli, spark: Spark) -> None:
+    spark.does("echo starting; echo 'error: RUNTIME_MISSING: no spark' >&2; exit 1")
+    assert cli(*APPEND) == (1, "", "starting\nerror: RUNTIME_MISSING: no spark\n")
+
+
+def test_a_reports_error_is_said_once(cli: Cli, spark: Spark) -> None:
+    spark.does(f"report '{FAILED}'; echo 'error: BAD_DATA: no such path' >&2; exit 1")
+    assert cli(*APPEND) == (1, "", "error: BAD_DATA: no such path\n")
+    spark.does(f"report '{FAILED}'; exit 137")
+    assert cli(*APPEND) == (1, "", "error: BAD_DATA: no such path\n")
+
+
+def test_what_a_report_says_has_happened_whatever_became_of_spark(cli: Cli, spark: Spark) -> None:
+    spark.does(f"report '{COMMITTED}'; kill -9 $$")
+    done = cli(*APPEND, "--json")
+    assert (done.code, done.json["status"], done.err) == (0, "committed", "")
+
+
+def test_a_report_that_was_cut_off_says_nothing(cli: Cli, spark: Spark) -> None:
+    spark.does(f"report '{COMMITTED[:40]}'; exit 0")
+    assert "error: COMMIT_STATE_UNKNOWN: " in cli(*APPEND).err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_stopping_the_command_ends_spark_and_removes_the_job_spec(spark: Spark, tmp_path: Path, number: signal.Signals) -> None:
+    """Spark went on, and committed, without its parent, and the catalog's password stayed in the temporary folder."""
+    (tmp_path / "tmp").mkdir()
+    spark.does(f"sleep 600 & echo $! $$ > {tmp_path}/pids.part; mv {tmp_path}/pids.part {tmp_path}/pids; wait")
+    code = "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s; s.find_java = lambda e: (17, 'java'); m.main()"
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    command = subprocess.Popen([sys.executable, "-c", code, *APPEND], env=environment, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (tmp_path / "pids").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert list((tmp_path / "tmp").rglob("job-spec.json"))
+    command.send_signal(number)
+    said = command.communicate(timeout=60)[1]
+    assert (command.returncode, said.strip().splitlines()[-1:]) == (
+        (1, ["error: INTERRUPTED: stopped by the user"]) if number == signal.SIGINT else (-number, [])
+    )
+    assert not [pid for pid in (tmp_path / "pids").read_text().split() if _runs(int(pid))]
+    assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_file()] == []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
