@@ -100,7 +100,8 @@ def test_the_other_parts_name_tests_that_exist(part: str) -> None:
         assert named or "shown by" in row, row
         assert [f"{file}::{name}" for file, name in named if name not in functions(file)] == []
     if part == "flaws":
-        assert re.findall(r"^\| (\d+) \|", FLAWS, flags=re.MULTILINE) == [str(n) for n in range(1, 17)]
+        numbers = re.findall(r"^\| (\d+) \|", FLAWS, flags=re.MULTILINE)
+        assert numbers == [str(n) for n in range(1, len(rows))], "one line is the head of the table"
 
 
 def test_ids_that_tests_name_are_requirements() -> None:
