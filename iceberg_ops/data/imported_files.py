@@ -110,7 +110,7 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
     footer, arrow = footer_of(io, location)
     columns = ColumnIds(target.mapping, target.schema).columns(arrow)
     of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
-    stored = Schema(StructType(tuple(of_table.stored(c, None, target.mapping) for c in columns)), target.schema.schema_id)
+    stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
     bounds = _bounds_of(location, columns, footer.created_by)
@@ -163,6 +163,21 @@ class _Columns:
     instants: frozenset[int]
     own_ids: bool
 
+    def of_level(
+        self, columns: Sequence[FileColumn], parent: int | None, mapped: NameMapping | MappedField | None
+    ) -> tuple[NestedField, ...]:
+        """Columns beside each other as fields of the table. Raises SchemaError, also for two that are the same field."""
+        owners: dict[int, str] = {}
+        found = []
+        for column in columns:
+            field = self.stored(column, parent, mapped)
+            if field.field_id in owners:
+                both = f"columns {owners[field.field_id]!r} and {column.name!r}"
+                raise SchemaError(f"file {self.location}: {both} are both {field.name!r} of the table")
+            owners[field.field_id] = column.name
+            found.append(field)
+        return tuple(found)
+
     def stored(self, column: FileColumn, parent: int | None, mapped: NameMapping | MappedField | None) -> NestedField:
         """A column as a field of the table: the table's id and type, children in the file's order. ``mapped`` is the part of the
         name mapping that holds the column's names. Raises SchemaError."""
@@ -213,9 +228,9 @@ class _Columns:
             if wanted.is_nested or not (can_promote(found, wanted, self.target.format_version) or is_instant):
                 raise SchemaError(f"file {self.location}: column {name!r} is {found}, which does not fit the table's {wanted}")
             return _IGNORED if wanted == UNKNOWN else wanted
-        children = [self.stored(c, field.field_id, entry) for c in column.children]
+        children = self.of_level(column.children, field.field_id, entry)
         if isinstance(wanted, StructType) and pa.types.is_struct(column.type):
-            return StructType(tuple(children))
+            return StructType(children)
         if isinstance(wanted, ListType) and len(children) == 1:
             return ListType(children[0])
         if isinstance(wanted, MapType) and pa.types.is_map(column.type):

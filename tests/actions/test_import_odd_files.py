@@ -142,6 +142,16 @@ def test_fields_of_a_struct_whose_ids_are_another_tables_are_refused(place: Plac
         place.add()
 
 
+@pytest.mark.parametrize("names", [("a", "a"), ("a", "A")])
+def test_two_columns_of_a_file_that_are_one_of_the_table_are_refused(place: Place, names: tuple[str, str]) -> None:
+    place.files.mkdir()
+    arrays = [pa.array([1]), pa.array([10]), pa.array([20])]
+    pq.write_table(pa.Table.from_arrays(arrays, names=["id", *names]), place.files / "a.parquet")
+    place.create(columns(("a", LONG)))
+    with pytest.raises(SchemaError, match=f"columns 'a' and '{names[1]}' are both 'a' of the table"):
+        place.add()
+
+
 def test_a_string_column_whose_statistics_are_not_text_is_refused(place: Place) -> None:
     place.files.mkdir()
     raw = pa.array([b"ok", b"\xff\xfe"], pa.binary())
