@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeVar
 
+from iceberg_ops.cli.nesting import MOST_LEVELS
 from iceberg_ops.cli.sql_tokens import Tokens
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec import types
@@ -128,8 +129,10 @@ def _definition(tokens: Tokens, name: str, ids: count[int]) -> ColumnDefinition:
 
 
 def data_type(tokens: Tokens, ids: count[int] | None = None) -> IcebergType:
-    """One type. Raises OptionError for an unknown one."""
+    """One type. Raises OptionError for an unknown one, and for one that is nested deeper than Parquet files are read."""
     ids = ids or count(1)
+    if tokens.depth > MOST_LEVELS:
+        raise OptionError(f"{tokens.source[:60]!r}...: types are nested more than {MOST_LEVELS} deep")
     name = tokens.name().lower()
     if name in ("decimal", "dec", "numeric"):
         return _decimal(tokens)

@@ -46,11 +46,13 @@ def create(
     string>".
     """
     from iceberg_ops.cli.column_definitions import parse_columns, parse_sort_keys, parse_terms
+    from iceberg_ops.cli.nesting import check_nesting
     from iceberg_ops.cli.table_view import show_table
 
     if (columns is None) == (like is None):
         raise OptionError("give either the columns or --like FILE")
     schema = schema_of(parse_columns(columns), identifier) if columns is not None else schema_of_file(like or "", identifier)
+    check_nesting(schema)
     spec = spec_of(schema, parse_terms(partitioned_by) if partitioned_by else [])
     order = order_of(schema, parse_sort_keys(ordered_by) if ordered_by else [])
     catalog, name = find_catalog_of(target)

@@ -58,6 +58,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
     from iceberg_ops.cli.create import order_of
+    from iceberg_ops.cli.nesting import check_nesting
     from iceberg_ops.commit.metadata_updates import (
         UpdateProperties,
         UpdateSchema,
@@ -83,7 +84,9 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         columns = SchemaEvolution.of_table(metadata, case_sensitive=False, allow_incompatible_changes=allow_incompatible)
         for step in asked.schema:
             step(columns)
-        operations.append(UpdateSchema(schema=columns.apply()))
+        evolved = columns.apply()
+        check_nesting(evolved)
+        operations.append(UpdateSchema(schema=evolved))
         metadata = apply_updates(metadata, columns.updates(), now_ms=now)
     if asked.spec:
         partitions = SpecEvolution.of_table(metadata, case_sensitive=False)

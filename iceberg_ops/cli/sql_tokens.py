@@ -54,6 +54,12 @@ class Tokens:
     def rest(self) -> str:
         return "" if self.done else self.source[self._tokens[self._next].position :].strip()
 
+    @property
+    def depth(self) -> int:
+        """How many ``<`` are open where reading has come to."""
+        marks = [token.value for token in self._tokens[: self._next] if token.kind == "mark"]
+        return marks.count("<") - marks.count(">")
+
     def fail(self, wanted: str) -> NoReturn:
         """Raises OptionError that says what was expected where."""
         found = f"at {self.rest!r}" if not self.done else "at the end"

@@ -79,10 +79,19 @@ def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str
 
 
 def is_path(target: str) -> bool:
-    """Whether TABLE is a path rather than catalog.namespace.name."""
-    if "/" in target or os.sep in target or _SCHEME.match(target) or target.endswith(".json"):
+    """Whether TABLE is a path rather than catalog.namespace.name. ``v3.metadata.json`` is one; where the first part is the name of
+    a configured catalog, it is the table called ``json``."""
+    if "/" in target or os.sep in target or _SCHEME.match(target):
         return True
-    return target.count(".") < 2 and os.path.exists(target)
+    if target.count(".") < 2:
+        return target.endswith(".json") or os.path.exists(target)
+    return target.endswith(".json") and not _is_configured(target.partition(".")[0])
+
+
+def _is_configured(name: str) -> bool:
+    from iceberg_ops.catalog.configuration import read_catalogs
+
+    return any(config.name == name for config in read_catalogs())
 
 
 def open_table(target: str, locations: Sequence[str] = ()) -> Table:

@@ -14,12 +14,13 @@ from iceberg_ops.config.document import from_yaml
 from iceberg_ops.config.globs import glob_problem, may_match
 from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE
 from iceberg_ops.config.options import check_options, known_options
-from iceberg_ops.config.policy import MaintenanceStep, Policy, Settings, all_layers, as_text
+from iceberg_ops.config.policy import CatalogPolicy, MaintenanceStep, Policy, Settings, all_layers, as_text
 from iceberg_ops.config.schedules import schedule_problem
 from iceberg_ops.errors import OptionError
 
 _STEP_NAME = re.compile(r"[\w.-]{1,200}")
 """Airflow: letters, digits, ``_.-``, at most 250 of them; a task's id is the name with a prefix."""
+_BLANK = "is blank: leave it out, or give it a value"
 _ACTIONS = ", ".join(MAINTENANCE_ACTIONS)
 
 
@@ -80,6 +81,11 @@ def _lint_names(policy: Policy) -> Iterable[str]:
 
 
 def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
+    if settings.owner is not None and not settings.owner.strip():
+        yield f"{path}.owner: {_BLANK}"
+    if isinstance(settings, CatalogPolicy):
+        given = {"type": settings.type, **{f"properties.{name}": value for name, value in settings.properties.items()}}
+        yield from (f"{path}.{name}: {_BLANK}" for name, value in given.items() if not value.strip())
     if settings.schedule is not None and (problem := schedule_problem(settings.schedule)):
         yield f"{path}.schedule: {problem}"
     for action, options in settings.options.items():
@@ -91,6 +97,8 @@ def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
                 f"{path}.options.{action}: unknown option {name}: the options are {', '.join(sorted(known_options(action)))}"
                 for name in unknown
             )
+            blank = sorted(name for name, value in options.items() if not as_text(value).strip())
+            yield from (f"{path}.options.{action}.{name}: {_BLANK}" for name in blank)
     labels: set[str] = set()
     for i, step in enumerate(settings.maintenance or ()):
         yield from _lint_step(f"{path}.maintenance[{i}]", step)
@@ -107,11 +115,15 @@ def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
         yield f"{path}.name: {step.name!r} must be 1 to 200 letters, digits, underscores, dots and dashes: task ids carry it"
     if step.schedule is not None and (problem := schedule_problem(step.schedule)):
         yield f"{path}.schedule: {problem}"
+    for name in sorted(name for name, value in step.options.items() if not as_text(value).strip()):
+        yield f"{path}.options.{name}: {_BLANK}"
     if step.where is not None and step.action not in TAKE_WHERE:
         yield f"{path}.where: {step.action} takes no where"
     elif step.where is not None and not step.where.strip():
         yield f"{path}.where: is empty: leave it out for every file"
-    if step.branch != "main" and step.action not in TAKE_BRANCH:
+    if not step.branch.strip():
+        yield f"{path}.branch: {_BLANK}"
+    elif step.branch != "main" and step.action not in TAKE_BRANCH:
         yield f"{path}.branch: {step.action} works on the whole table and takes no branch"
     try:
         check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, {}, now_ms=2**41)

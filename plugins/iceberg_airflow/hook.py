@@ -24,6 +24,7 @@ from airflow.sdk import BaseHook, Connection
 from iceberg_airflow.masking import mask
 from iceberg_airflow.processes import Processes, run_module
 from iceberg_ops.config.document import to_json
+from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.secrets import hide, secrets_of
 from iceberg_ops.errors import IcebergOpsError, OptionError
@@ -81,6 +82,8 @@ def catalog_config(connection: Connection) -> CatalogConfig:
     wrong = sorted(k for k, v in extra.items() if not isinstance(v, (str, int, float)))
     if wrong:
         raise OptionError(f"{where}: extra {wrong[0]!r} must be text, a number, true or false")
+    for key, value in extra.items():
+        check_text(f"{where}: extra {key!r}", _text(value))
     properties = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
     if connection.login and "uri" in properties:
         properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)

@@ -50,6 +50,10 @@ def test_a_uri_without_host_or_with_a_user_is_left_alone(uri: str) -> None:
     ("extra", "said"),
     [
         ({"type": "sql"}, "connection lake_conn: extra must hold 'name'"),
+        (
+            {"name": "lake", "type": "sql", "warehouse": " "},
+            "connection lake_conn: extra 'warehouse' is blank: leave it out, or give it a value",
+        ),
         ({"name": "lake"}, "connection lake_conn: extra must hold 'type'"),
         ({"name": "la.ke", "type": "sql"}, "connection lake_conn: extra 'name' must have no dot"),
         ({"name": "lake", "type": "sql", "uri": ["a"]}, "connection lake_conn: extra 'uri' must be text"),

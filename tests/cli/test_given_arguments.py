@@ -108,3 +108,36 @@ def test_a_number_that_the_format_has_no_room_for_is_refused(cli: Cli, table: Pa
     assert done.code == 1
     assert done.err.partition(": ")[2].partition(":")[0] in ("BAD_OPTION", "USAGE")
     assert lake().load_table(("ns", "t")).metadata_location == before
+
+
+DEEP = {
+    "structs": "struct<a:" * 120 + "int" + ">" * 120,
+    "lists": "array<" * 40 + "int" + ">" * 40,
+    "deeper than Python's stack": "struct<a:" * 5000 + "int" + ">" * 5000,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_a_column_nested_deeper_than_files_are_read_is_refused(cli: Cli, table: Path, name: str) -> None:
+    """Rows were written, and from then on no column of the table could be read."""
+    for arguments in (["evolve", "lake.ns.t", f"ADD COLUMN n {DEEP[name]}"], ["create", "lake.ns.u", f"n {DEEP[name]}"]):
+        done = cli(*arguments)
+        assert done.code == 1
+        assert done.err.startswith(("error: BAD_OPTION: ", "error: BAD_SCHEMA: "))
+        assert "deep" in done.err
+    inner = "struct<a:" * 50 + "int" + ">" * 50
+    assert cli("evolve", "lake.ns.t", f"ADD COLUMN n {inner}").code == 0
+    place = ".".join(["n"] + ["a"] * 49)
+    assert "BAD_SCHEMA" in cli("evolve", "lake.ns.t", f"ADD COLUMN {place}.b {inner}").err
+    assert cli("append", "lake.ns.t", "--from", str(table), "--lane", "local").code == 0
+    assert len(cli("scan", "lake.ns.t").rows) == 3
+
+
+def test_a_table_may_be_called_json(cli: Cli, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counted as the path of a metadata file."""
+    assert cli("create", "lake.ns.json", "id bigint").code == 0
+    assert cli("append", "lake.ns.json", "--from", str(table), "--lane", "local").code == 0
+    assert len(cli("scan", "lake.ns.json").rows) == 3
+    metadata = max((tmp_path / "warehouse/ns/json/metadata").glob("v*.metadata.json"), key=lambda p: p.stat().st_mtime)
+    monkeypatch.chdir(metadata.parent)
+    assert len(cli("scan", metadata.name).rows) == 3

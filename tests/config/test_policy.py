@@ -9,6 +9,8 @@ from iceberg_ops.config.policy import Policy, effective
 from iceberg_ops.config.policy_lint import lint, load_policy
 from iceberg_ops.errors import OptionError
 
+P = "catalogs: {p: {type: sql}}"
+
 POLICY = """
 version: 1
 defaults:
@@ -147,3 +149,23 @@ def test_a_namespace_may_be_called_like_its_catalog() -> None:
 def test_lint_lists_every_problem() -> None:
     text = POLICY.replace("@daily", "x").replace("rewrite-all", "rewrite-everything")
     assert len(lint(from_yaml(text, Policy, "p.yml"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("catalogs: {p: {type: ''}}", "catalogs.p.type"),
+        ("catalogs: {p: {type: sql, properties: {warehouse: ' '}}}", "catalogs.p.properties.warehouse"),
+        ("defaults: {owner: ''}", "defaults.owner"),
+        (f"{P}\ndefaults: {{options: {{expire_snapshots: {{older-than: ''}}}}}}", "defaults.options.expire_snapshots.older-than"),
+        (f"{P}\ndefaults: {{maintenance: [{{action: rewrite_manifests, branch: ''}}]}}", "defaults.maintenance[0].branch"),
+        (
+            f"{P}\ndefaults: {{maintenance: [{{action: expire_snapshots, options: {{retain-last: ' '}}}}]}}",
+            "defaults.maintenance[0].options.retain-last",
+        ),
+    ],
+)
+def test_what_is_given_and_blank_is_a_problem(text: str, path: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        load_policy(f"version: 1\n{text}\n", "p.yml")
+    assert str(caught.value).startswith(f"p.yml: {path}: is blank: leave it out, or give it a value")
