@@ -3,7 +3,8 @@
 What is checked follows from what is committed. Deletes alone may meet files that a delete removed meanwhile (those rows are gone
 anyway); with new rows as well it is an update, and then a row that someone else deleted or rewrote must not come back. New rows
 that match the filter are refused under ``serializable``. Whatever the isolation: deletes for files that this commit removes are
-refused, and so is a second deletion vector for a file, unless the operation ``merges_vectors`` (``row_delta_vectors``).
+refused, deletes by position of files that were added again meanwhile, and a second deletion vector for a file, unless the operation
+``merges_vectors`` (``row_delta_vectors``).
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class RowDelta(SnapshotOperationFields):
         if not self.merges_vectors:
             validation.no_second_deletion_vector(history, self.added_deletes, rows)
         validation.no_missing_references(history, self._references(), rows, forgive_deletes=not self.is_update)
+        if self.starting_snapshot_id is not None:
+            validation.no_reference_added_again(table, history, self._references(), self.added_deletes)
         if self.upserts:
             validation.no_rows_out_of_reach(table, self.branch, self.added_deletes)
         if self.isolation is None:

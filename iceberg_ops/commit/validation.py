@@ -132,6 +132,21 @@ def no_missing_references(history: History, paths: Iterable[str], rows: RowFilte
             )
 
 
+def no_reference_added_again(table: Table, history: History, paths: Iterable[str], deletes: Sequence[DataFile]) -> None:
+    """Prevents deleting rows by position that nothing decided about: someone else added a data file that ``deletes`` name again
+    (a folder imported twice), and deletes by position reach every entry of a file in their partition (Java has no such check)."""
+    by_position = [f for f in deletes if f.content is FileContent.POSITION_DELETES]
+    wanted = {history.identity(p) for p in paths}
+    if not by_position or not wanted:
+        return
+    pruning = PartitionPruning(table.metadata, by_position)
+    for snapshot, entry in history.added_data(ANY_OPERATION, pruning.may_hold):
+        if history.identity(entry.data_file.file_path) in wanted:
+            path = entry.data_file.file_path
+            message = f"Cannot commit, a data file that is deleted from by position was added again meanwhile: {path}"
+            raise conflict(message, snapshot, entry.data_file, (path,))
+
+
 def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataFile], *, ignore_equality_deletes: bool) -> None:
     """Prevents bringing back rows: deletes that came meanwhile against files that are replaced (Java:
     validateNoNewDeletesForDataFiles).

@@ -18,8 +18,8 @@ from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import identity_under
-from iceberg_ops.scan.delete_index import partition_key, scoped_path
-from iceberg_ops.scan.live_entries import have_the_same_deletes, live_several_times
+from iceberg_ops.scan.delete_index import scoped_path
+from iceberg_ops.scan.live_entries import are_in_one_partition, have_the_same_deletes, live_several_times
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 
@@ -54,7 +54,8 @@ def write_row_deletes(
 
     A file that is live several times is deleted from once, at the positions of all its entries, which are to be among ``deleted``.
 
-    Raises UnsupportedError for a v1 table and for ORC delete files, and in v3 for a file whose entries have other deletes each.
+    Raises UnsupportedError for a v1 table, for ORC delete files, for a file that is live in several partitions, and in v3 for a
+    file whose entries have other deletes each.
     """
     check_row_deletes(context)
     deleted = _one_of_each_file(io, context, deleted)
@@ -73,22 +74,27 @@ def write_row_deletes(
 def _one_of_each_file(
     io: FileIO, context: WriteContext, deleted: Sequence[tuple[FileScanTask, Positions]]
 ) -> Sequence[tuple[FileScanTask, Positions]]:
-    """A delete by position names a file, and so reaches all of its live entries in the partition. A row that one of them has lost
-    already is none that it could lose again; a deletion vector also takes in the older deletes, so these must be the same."""
+    """A delete by position names a file, and so reaches all of its live entries in its partition; whether it reaches those in another
+    one, engines do not agree on. A row that one of them has lost already is none that it could lose again; a deletion vector also
+    takes in the older deletes, so these must be the same."""
     identity = identity_under(io)
     several = live_several_times((task for task, _ in deleted), identity)
     if not several:
         return deleted
-    found: dict[tuple[object, ...], list[tuple[FileScanTask, Positions]]] = {}
-    for task, positions in deleted:
-        key = (identity(task.file_path), partition_key(task.spec_id, task.data_file.partition))
-        found.setdefault(key, []).append((task, positions))
     for entries in several:
+        if not are_in_one_partition(entries):
+            raise UnsupportedError(
+                f"not supported: deleting rows by position of {entries[0].file_path}, because it is live {len(entries)} times, in "
+                f"different partitions, and a delete by position reaches one partition: write copy-on-write"
+            )
         if context.format_version >= 3 and not have_the_same_deletes(entries):
             raise UnsupportedError(
                 f"not supported: deleting rows by deletion vector of {entries[0].file_path}, because it is live {len(entries)} "
                 f"times with different deletes, and a vector would reach all of them: run rewrite_data_files on it, or write "
                 f"copy-on-write"
             )
+    found: dict[str, list[tuple[FileScanTask, Positions]]] = {}
+    for task, positions in deleted:
+        found.setdefault(identity(task.file_path), []).append((task, positions))
     united = [(same[0][0], np.unique(np.concatenate([EMPTY, *(p for _, p in same)]))) for same in found.values()]
     return [(task, positions) for task, positions in united if len(positions)]

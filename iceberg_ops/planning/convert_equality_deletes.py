@@ -3,7 +3,7 @@
 An equality delete may go when every data file it applies to has its matching rows deleted by position in the same commit. With a
 WHERE, deletes that apply to files that may match are chosen, and then all files those deletes apply to, so that every chosen delete
 goes as a whole. A delete that applies to no live file dangles and goes too (without WHERE only). Deletes of a file that is live
-several times stay where not all of its entries have the same ones: by position they would reach all entries.
+several times stay where not all of its entries have the same ones, or are in one partition: by position they would reach others.
 """
 
 from __future__ import annotations

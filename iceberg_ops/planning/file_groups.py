@@ -57,7 +57,7 @@ class Skipped:
 
 UNEVEN = (
     "it applies to a data file that is live several times, and not to all of its entries alike: "
-    "rewrite_data_files with rewrite-all = true makes one of them"
+    "rewrite_data_files with rewrite-all = true makes one of them, if they are in one partition"
 )
 """Why a delete file is not rewritten (``scan.live_entries``)."""
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from iceberg_ops.io.locations import Identity
+from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 
 T = TypeVar("T")
@@ -54,8 +55,15 @@ def have_the_same_deletes(entries: Sequence[FileScanTask]) -> bool:
     return all({delete_key(d) for d in task.deletes} == first for task in entries[1:])
 
 
+def are_in_one_partition(entries: Sequence[FileScanTask]) -> bool:
+    """Whether all entries of a file are in one partition of one spec. A delete by position reaches the entries of its own partition
+    only, and some engines apply it by location alone."""
+    return len({partition_key(task.spec_id, task.data_file.partition) for task in entries}) == 1
+
+
 def unevenly_applied(tasks: Iterable[FileScanTask], identity: Identity) -> set[DeleteKey]:
-    """Keys of the deletes that apply to a file whose entries do not all have the same deletes: rewritten as deletes by position,
-    they would reach rows that they do not reach now."""
-    uneven = (entries for entries in live_several_times(tasks, identity) if not have_the_same_deletes(entries))
+    """Keys of the deletes that apply to a file whose entries do not all have the same deletes, or are not all in one partition:
+    rewritten as deletes by position, they would reach other rows than they reach now."""
+    several = live_several_times(tasks, identity)
+    uneven = (entries for entries in several if not (have_the_same_deletes(entries) and are_in_one_partition(entries)))
     return {delete_key(d) for entries in uneven for task in entries for d in task.deletes}

@@ -16,11 +16,12 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpgradeFormatVersion
+from iceberg_ops.commit.metadata_updates import UpdateSpec, UpgradeFormatVersion
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import UnsupportedError, ValidationError
 from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.table.integrity import IntegrityCheck
 from tests.actions.lake import Lake, make_lake, numbered
 
@@ -264,3 +265,71 @@ def test_position_deletes_of_both_copies_are_rewritten(version: int) -> None:
     rows = lake.rows()
     report = lake.run("rewrite_position_delete_files", rewrite_all=True)
     assert (report.status, lake.rows(), len(rows)) == ("committed", rows, 8)
+
+
+@DELETES
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+@pytest.mark.parametrize("job", ["delete", "update"])
+def test_rows_of_a_file_live_in_two_partitions_change_in_both_or_the_job_is_refused(
+    version: int, granularity: str, job: str
+) -> None:
+    lake = make_lake(version=version, partitioned=True, properties={"write.delete.granularity": granularity})
+    lake.append(numbered(1, 3, "a"))
+    add_again(lake, partition=("b",))
+    before = lake.rows()
+    changes = {"set": {"data": "'new'"}} if job == "update" else {}
+    with pytest.raises(UnsupportedError, match="live 2 times, in different partitions"):
+        change(lake, job, "merge-on-read", "id = 1", **changes)
+    assert lake.rows() == before
+    change(lake, job, "copy-on-write", "id = 1", **changes)
+    assert len(before) == 6
+    assert [row[1] for row in lake.rows() if row[0] == 1] == (["new", "new"] if job == "update" else [])
+    assert [row for row in lake.rows() if row[0] > 1] == [row for row in before if row[0] > 1]
+
+
+@DELETES
+def test_a_global_equality_delete_of_a_file_live_in_two_partitions_is_not_converted(version: int) -> None:
+    lake = make_lake(version=version)
+    evolution = SpecEvolution.of_table(lake.table.metadata).add_field("region")
+    commit(lake.catalog, lake.table, UpdateSpec(spec=evolution.apply()))
+    lake.append(numbered(1, 5, "a"))
+    add_again(lake, partition=("b",))
+    lake.delete_ids(2)
+    rows = lake.rows()
+    report = lake.run("convert_equality_deletes")
+    assert (report.status, lake.rows(), len(rows)) == ("nothing-to-do", rows, 8)
+    assert "live several times" in report.skipped[0].reason
+
+
+def imported_again_at_the_swap(lake: Lake) -> None:
+    """Someone adds the live files a second time, right before the next commit is swapped in."""
+    files, swap = lake.tasks(), lake.catalog.commit_table
+
+    def commit_table(*args: Any, **fields: Any) -> Any:
+        lake.catalog.commit_table = swap  # type: ignore[method-assign]
+        add_again(lake, files)
+        return swap(*args, **fields)
+
+    lake.catalog.commit_table = commit_table  # type: ignore[method-assign]
+
+
+@DELETES
+def test_a_conversion_keeps_the_rows_of_a_file_that_is_imported_again_meanwhile(version: int) -> None:
+    lake = make_lake(version=version)
+    lake.append(numbered(1, 5))
+    lake.delete_ids(2)
+    imported_again_at_the_swap(lake)
+    with pytest.raises(ValidationError, match="was added again meanwhile"):
+        lake.run("convert_equality_deletes")
+    assert [row[0] for row in lake.rows()] == [1, 1, 2, 3, 3, 4, 4, 5, 5]
+
+
+@DELETES
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_an_update_changes_the_rows_of_a_file_that_is_imported_again_meanwhile(version: int, isolation: str, mode: str) -> None:
+    lake = make_lake(version=version, properties={"write.update.isolation-level": isolation})
+    lake.append(numbered(1, 5))
+    imported_again_at_the_swap(lake)
+    change(lake, "update", mode, "id = 2", set={"data": "'new'"})
+    assert [(i, data == "new") for i, data, _ in lake.rows()] == [(i, i == 2) for i in range(1, 6) for _ in range(2)]

@@ -146,6 +146,7 @@ PLAIN_REWRITE = (lambda start: RewriteFiles(removed_data=(A,), added_data=(LATE,
 TO_PLAIN = (lambda start: UpdateSpec(spec=PartitionSpec(1, ())),)
 NEW_PLAIN = data_file("new", spec_id=1, ids=(0, 9))
 LATE_PLAIN = data_file("late", spec_id=1, ids=(0, 9))
+ADDED_AGAIN = "Cannot commit, a data file that is deleted from by position was added again meanwhile: a"
 ADDED_MEANWHILE = "Cannot add a file that was added meanwhile: new"
 LEFT_BEHIND = "Cannot commit, found new equality delete that does not reach the new partition spec"
 OUT_OF_REACH = "Cannot commit equality deletes of partition specs [0]: the branch has rows of partition spec 1"
@@ -282,7 +283,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta, update: rows had their ids before it started", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), (*UPGRADE, append(LATE_US)), None, V2, since_others=True),
     Scenario("delta, rows only: the start is not an ancestor", lambda s: RowDelta(added_data=(NEW,), isolation="snapshot", starting_snapshot_id=7), (), "Cannot determine history", ALL),
     Scenario("delta, rows only, nothing validated: the start is not an ancestor", lambda s: RowDelta(added_data=(NEW,), isolation=None, starting_snapshot_id=7), (), None, ALL),
+    Scenario("delta, delete: its file was added again", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (append(A),), ADDED_AGAIN, V2),
+    Scenario("delta, nothing validated: a vector's file was added again", vector("a"), (append(A),), ADDED_AGAIN, V3),
     # near misses of row deltas
+    Scenario("delta, delete: its file was added again before it started", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (append(A),), None, V2, since_others=True),
+    Scenario("delta, delete: another file was added again", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (append(A2),), None, V2),
     Scenario("delta, delete: its file's partition was replaced", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (replace_partitions(isolation=None),), MISSING, V2),
     Scenario("delta, delete: its file was replaced before it started", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), PLAIN_REWRITE, None, V2, since_others=True),
     Scenario("delta, update: a referenced file was removed, wherever the filter looks", delta("snapshot", **UPDATE_2, referenced_data_files=("b",), conflict_filter=IN_EU), (remove("b"),), MISSING, V2),

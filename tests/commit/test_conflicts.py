@@ -10,6 +10,7 @@ from iceberg_ops.commit.removals import RowFilter
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
 from tests.builders import IDENTIFIER
 from tests.commit.scenarios import (
+    ADDED_AGAIN,
     ADDED_MEANWHILE,
     CONCURRENT_DV,
     EU,
@@ -54,6 +55,7 @@ CONFLICTS = (
     CONCURRENT_DV,
     OTHER_IDS,
     LEFT_BEHIND,
+    ADDED_AGAIN,
     ADDED_MEANWHILE,
 )
 
