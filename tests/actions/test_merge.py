@@ -233,7 +233,7 @@ PLAIN = (when("matched", "update"),)
 @pytest.mark.parametrize(
     ("on", "clauses", "more", "error", "says"),
     [
-        ("", PLAIN, {}, OptionError, "needs an ON"),
+        ("", PLAIN, {}, OptionError, "on is empty"),
         (ON, (), {}, OptionError, "at least one WHEN"),
         (ON, (when("matched", "insert"),), {}, OptionError, "WHEN MATCHED can not INSERT"),
         ("true", PLAIN, {}, UnsupportedError, "ON true, without an equality .*--lane spark$"),

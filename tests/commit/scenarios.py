@@ -24,8 +24,9 @@ from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.expressions.predicates import and_, eq, gt_eq, lt
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.table.table import Table
 from tests.builders import (
     IDENTIFIER,
@@ -146,15 +147,26 @@ PLAIN_REWRITE = (lambda start: RewriteFiles(removed_data=(A,), added_data=(LATE,
 TO_PLAIN = (lambda start: UpdateSpec(spec=PartitionSpec(1, ())),)
 NEW_PLAIN = data_file("new", spec_id=1, ids=(0, 9))
 LATE_PLAIN = data_file("late", spec_id=1, ids=(0, 9))
+TO_DATA = (lambda start: UpdateSpec(spec=PartitionSpec(1, (PartitionField((2,), 1001, IDENTITY, "data"),))),)
 ADDED_AGAIN = "Cannot commit, a data file that is deleted from by position was added again meanwhile: a"
 ADDED_MEANWHILE = "Cannot add a file that was added meanwhile: new"
 LEFT_BEHIND = "Cannot commit, found new equality delete that does not reach the new partition spec"
+CAUGHT_UP = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
 OUT_OF_REACH = "Cannot commit equality deletes of partition specs [0]: the branch has rows of partition spec 1"
 UPSERT = {"added_deletes": (equality_deletes("u", partition=EU),), "added_data": (NEW,), "upserts": True}
 
 
 def rewrite_to_plain(**fields: Any) -> Callable[[int], Any]:
     return lambda start: RewriteFiles(removed_data=(A,), added_data=(NEW_PLAIN,), starting_snapshot_id=start, **fields)
+
+
+def rewrite_by_data(**fields: Any) -> Callable[[int], Any]:
+    moved = data_file("new", partition=("x",), spec_id=1, ids=(0, 9))
+    return lambda start: RewriteFiles(removed_data=(A,), added_data=(moved,), starting_snapshot_id=start, **fields)
+
+
+def equality_by_data(value: str) -> Callable[[int], Any]:
+    return delta(None, added_deletes=(equality_deletes("e", partition=(value,), spec_id=1, ids=(0, 9)),))
 
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -167,6 +179,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("rewrite to another spec: an equality delete of the old one", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality()), LEFT_BEHIND),
     Scenario("rewrite to another spec: an equality delete of another partition", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality(US))),
     Scenario("rewrite to another spec: an equality delete of every spec", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, delta(None, added_deletes=(equality_deletes("e", spec_id=1, ids=(0, 9)),)))),
+    Scenario("rewrite to another spec: an equality delete of that one", rewrite_by_data(data_sequence_number=1), (*TO_DATA, equality_by_data("x")), CAUGHT_UP),
+    Scenario("rewrite to another spec: an equality delete elsewhere in that one", rewrite_by_data(data_sequence_number=1), (*TO_DATA, equality_by_data("y"))),
     Scenario("rewrite to another spec: rows of its own number", rewrite_to_plain(), (*TO_PLAIN, equality()), NEW_DELETE),
     Scenario("upsert: rows came in another spec", delta(None, **UPSERT), (*TO_PLAIN, append(LATE_PLAIN)), OUT_OF_REACH),
     Scenario("upsert: rows of another spec came and went", delta(None, **UPSERT), (*TO_PLAIN, append(LATE_PLAIN), remove("late"))),
