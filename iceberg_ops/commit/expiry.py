@@ -179,9 +179,8 @@ def _is_later(note: dict[str, Any], table: Table) -> bool:
     of earlier releases say only when their snapshots were made."""
     stamps = [s["timestamp-ms"] for s in note.get("snapshots", ())]
     known = table.metadata
-    return note.get("last-updated-ms", max(stamps, default=0)) > known.last_updated_ms or (
-        note.get("last-sequence-number", 0) > known.last_sequence_number
-    )
+    at_ms, number = int(note.get("last-updated-ms", max(stamps, default=0))), int(note.get("last-sequence-number", 0))
+    return at_ms > known.last_updated_ms or number > known.last_sequence_number
 
 
 def _gone(after: Table, note: dict[str, Any]) -> tuple[list[Snapshot], list[str]]:
