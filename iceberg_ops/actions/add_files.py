@@ -5,7 +5,8 @@ Files without field ids need a name mapping: where the table has none, one of it
 each name of a file that the mapping lacks.
 
 From then on the files are the table's: expiry deletes them once no snapshot needs them, unless gc.enabled is false. A lease on the
-folder keeps them while they are taken in; while the table deletes files, an import waits (``iceberg_ops.deletion.notes``). A folder
+folder keeps them while they are taken in. While the table deletes files, or a running job has written some of those in the folder,
+an import is refused with an error that may be retried (``iceberg_ops.deletion.notes``, ``iceberg_ops.deletion.leases``). A folder
 of another table of the catalog is refused, and one outside the table's own is recorded in the table's properties, so that jobs on
 other tables keep its files (``catalog.neighbours``)."""
 
@@ -24,6 +25,7 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
+from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion
 from iceberg_ops.errors import DataError, OptionError, UnsupportedError
 from iceberg_ops.io.local import folder_links
@@ -90,6 +92,8 @@ def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
         raise DataError(f"add_files: there is no data file below {options.source_path}{where}")
     if options.check_duplicate_files:
         _check_new(table, [info.location for info, _ in found])
+    # After the listing, and before a footer is read: see there.
+    forbid_files_of_running_jobs(run.catalog.load_table(table.identifier[1:]), [info.location for info, _ in found])
     target = ImportTarget(
         schema,
         spec,

@@ -231,13 +231,17 @@ class FileSystemCatalog(BaseCatalog):
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, and for folders
-        that hold another table."""
+        that hold another table. Another one may lie in the metadata folder as well: then only what lies directly there is the
+        table's."""
         folder = self._table_folder(table.identifier[1:])
         listed = [info.location for info in self.io.list_prefix(folder)]
         own = f"{folder}/metadata"
-        others = {p.rpartition("/")[0].removesuffix("/metadata") for p in listed if is_metadata_file(p)} - {folder, own}
-        found = [p for p in (*super()._files_of(table), *listed) if not any(p.startswith(f"{other}/") for other in others)]
-        return tuple(dict.fromkeys(p for p in found if p.rpartition("/")[0] != own or not is_pointer(p)))
+        holders = {p.rpartition("/")[0] for p in listed if is_metadata_file(p)} - {folder, own}
+        others = {holder.removesuffix("/metadata") for holder in holders}
+        found = dict.fromkeys((*super()._files_of(table), *listed))
+        directly = [p for p in found if p.rpartition("/")[0] == own and not is_pointer(p)]
+        elsewhere = [p for p in found if p.rpartition("/")[0] != own and not any(p.startswith(f"{other}/") for other in others)]
+        return (*elsewhere, *directly)
 
     def _forget(self, identifier: Identifier, location: str) -> None:
         """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
@@ -272,6 +276,20 @@ class FileSystemCatalog(BaseCatalog):
         raise UnsupportedError(
             f"not supported: registering table {'.'.join(identifier)}, because in a filesystem catalog a table is its folder"
         )
+
+    def _check_new(self, identifier: Identifier) -> None:
+        """Also that no table would lie in the folder of another: jobs on the outer one would not know whose files are there."""
+        super()._check_new(identifier)
+        outer = next((name for n in range(1, len(identifier) - 1) if self.table_exists(name := identifier[:n])), None)
+        folder = self._table_folder(identifier)
+        inside = (info.location for info in self.io.list_prefix(folder) if is_metadata_file(info.location))
+        inner = next((p for p in inside if p.rpartition("/")[0] != f"{folder}/metadata"), None)
+        if outer is not None or inner is not None:
+            what = f"its folder lies in that of table {'.'.join(outer)}" if outer else f"its folder holds another table, at {inner}"
+            raise UnsupportedError(
+                f"not supported: table {'.'.join(identifier)}, because {what}, and in a filesystem catalog a table is its folder. "
+                f"Give it another name"
+            )
 
     def _default_location(self, identifier: Identifier) -> str:
         return self._table_folder(identifier)

@@ -91,7 +91,7 @@ class ExpireSnapshots(MetadataOperation):
         if self.run is not None:
             entries |= ledger_entries({self.run: None}, self._now_ms)
         entered, file = prepared.ledger.updates(table, entries)
-        requirements = (*_requirements(metadata), *not_committed_yet(self.run))
+        requirements = (*_requirements(metadata), *not_committed_yet(self.run, metadata))
         staged = staged_updates(metadata, *updates, *entered, requirements=requirements)
         return replace(staged, referenced=frozenset(() if file is None else (file,)))
 

@@ -20,7 +20,16 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
-from iceberg_ops.deletion.gate import NOTHING, Delete, Deletion, Reload, check_same_table, delete_unreferenced, in_bulk
+from iceberg_ops.deletion.gate import (
+    NOTHING,
+    Delete,
+    Deletion,
+    Reload,
+    check_same_table,
+    delete_unreferenced,
+    in_bulk,
+    is_older,
+)
 from iceberg_ops.deletion.notes import delete_note
 from iceberg_ops.deletion.places import noted, notes_folder
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
@@ -68,7 +77,7 @@ def expire(
         delete_note(table.io, note)
         raise
     on_commit(committed)
-    after = _reloaded(catalog, before)
+    after = _reloaded(catalog, committed.table)
     gone = [s for s in before.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
     statistics = [path for _, path in _statistics_of(before, {s.snapshot_id for s in gone})]
     files = unreached_files(after, gone, statistics)
@@ -82,10 +91,11 @@ def expire(
 
 
 def _reloaded(catalog: Catalog, table: Table) -> Table:
-    """The table as it is now. Raises ValidationError where another table has its name."""
+    """The table as it is now; ``table`` itself where the catalog's answer is older (a cache, a replica): what that lacks has not
+    expired, and the gate would believe it. Raises ValidationError where another table has its name."""
     now = catalog.load_table(table.identifier[1:])
     check_same_table(table, now)
-    return now
+    return table if is_older(now, table) else now
 
 
 def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
@@ -98,6 +108,8 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
     note = {
         "created-at-ms": time.time_ns() // 1_000_000,
         "table-uuid": metadata.table_uuid,
+        "last-updated-ms": metadata.last_updated_ms,
+        "last-sequence-number": metadata.last_sequence_number,
         "snapshots": [
             {
                 "snapshot-id": s.snapshot_id,
@@ -118,13 +130,16 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
 def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk) -> int:
     """Delete what expired snapshots of earlier runs left behind; the number of notes finished.
 
-    A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away."""
+    A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away. One that
+    is later than the catalog's answer waits for the next run."""
     finished = 0
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     notes = [info.location for info in noted(table, FOLDER)]
     for location in notes:
         note = _read_note(table, location)
         after = _reloaded(catalog, table)
+        if _is_later(note, after):
+            continue
         gone, statistics = _gone(after, note)
         if gone:
             files = unreached_files(after, gone, statistics)
@@ -157,6 +172,15 @@ def _read_note(table: Table, location: str) -> dict[str, Any]:
         return {}
     own = found.get("table-uuid") == table.metadata.table_uuid
     return found if own else {"created-at-ms": found.get("created-at-ms", 0)}
+
+
+def _is_later(note: dict[str, Any], table: Table) -> bool:
+    """Prevents taking snapshots for expired that ``table`` has not got yet: it is older than what the note's writer saw. Notes
+    of earlier releases say only when their snapshots were made."""
+    stamps = [s["timestamp-ms"] for s in note.get("snapshots", ())]
+    known = table.metadata
+    at_ms, number = int(note.get("last-updated-ms", max(stamps, default=0))), int(note.get("last-sequence-number", 0))
+    return at_ms > known.last_updated_ms or number > known.last_sequence_number
 
 
 def _gone(after: Table, note: dict[str, Any]) -> tuple[list[Snapshot], list[str]]:

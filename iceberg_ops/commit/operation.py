@@ -158,7 +158,7 @@ def staged_updates(
         return StagedCommit()
     entered = {} if run is None else ledger_entries({run: None}, time.time_ns() // 1_000_000)
     more = [SetProperties(entered)] if entered else []
-    needed = (AssertTableUUID(metadata.table_uuid), *requirements, *not_committed_yet(run))
+    needed = (AssertTableUUID(metadata.table_uuid), *requirements, *not_committed_yet(run, metadata))
     return StagedCommit(requirements=needed, updates=(*updates, *more))
 
 

@@ -28,6 +28,7 @@ from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
 from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.table import Table
 
 RUN_KEY = "iceberg-ops.run-key"
@@ -73,6 +74,22 @@ class RunIdentity:
         return None if _is_coded(name) else name
 
     @property
+    def ledger_names(self) -> tuple[str, ...]:
+        """Every property that may hold the run in the ledger, the present one first."""
+        older = self.older_ledger_name
+        return (self.ledger_name,) if older is None else (self.ledger_name, older)
+
+    def made(self, snapshot: Snapshot) -> bool:
+        """Whether the run made the snapshot: key, action, branch and stage agree."""
+        summary = snapshot.summary
+        return (
+            summary.get(RUN_KEY) == self.key
+            and summary.get(ACTION, self.action) == self.action
+            and summary.get(BRANCH, self.branch) == self.branch
+            and (STAGED in summary) == self.staged
+        )
+
+    @property
     def summary(self) -> dict[str, str]:
         """What a snapshot says of the run that made it."""
         return {
@@ -97,13 +114,11 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
     if run is None:
         return None
     for snapshot in reversed(table.metadata.snapshots):
-        if _made(snapshot, run):
+        if run.made(snapshot):
             _forbid_other_work(table, run, snapshot.summary.get(WORK), f"snapshot {snapshot.snapshot_id}")
             return EarlierRun(snapshot.snapshot_id, snapshot)
-    text = ledger_entry(table, run.ledger_name)
-    if text is None and (older := run.older_ledger_name) is not None:
-        text = ledger_entry(table, older)
-    if text is None:
+    entries = (ledger_entry(table, name) for name in run.ledger_names)
+    if (text := next((entry for entry in entries if entry is not None), None)) is None:
         return None
     known, _, rest = text.partition("@")
     _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
@@ -124,13 +139,11 @@ def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | Non
             table = now
 
 
-def not_committed_yet(run: RunIdentity | None) -> tuple[AssertNoRun, ...]:
+def not_committed_yet(run: RunIdentity | None, metadata: TableMetadata) -> tuple[AssertNoRun, ...]:
     """Prevents two commits of one run that are submitted at once: neither finds the other before its swap. Most commits of
-    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not."""
-    if run is None:
-        return ()
-    summary = {k: v for k, v in run.summary.items() if k != WORK}
-    return (AssertNoRun((*summary.items(), (ACTION, run.action)), run.ledger_name),)
+    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not. ``metadata``: where
+    ``find_run`` did not find the run."""
+    return () if run is None else (AssertNoRun(run, frozenset(ledger_files(metadata))),)
 
 
 def identity_of(snapshot: Snapshot) -> RunIdentity | None:
@@ -226,16 +239,6 @@ def _is_coded(name: str) -> bool:
 def made_up_run_key() -> str:
     """A key for a run that was given none."""
     return f"run-{uuid.uuid4()}"
-
-
-def _made(snapshot: Snapshot, run: RunIdentity) -> bool:
-    summary = snapshot.summary
-    return (
-        summary.get(RUN_KEY) == run.key
-        and summary.get(ACTION, run.action) == run.action
-        and summary.get(BRANCH, run.branch) == run.branch
-        and (STAGED in summary) == run.staged
-    )
 
 
 def _forbid_other_work(table: Table, run: RunIdentity, work: str | None, made: str) -> None:

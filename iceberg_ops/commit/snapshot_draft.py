@@ -233,7 +233,7 @@ class SnapshotDraft:
         )
         updates: list[TableUpdate] = [AddSnapshot(snapshot, metadata.schema, specs)]
         requirements: list[TableRequirement] = [AssertTableUUID(metadata.table_uuid), *_parent_stays(metadata, target, parent)]
-        requirements += not_committed_yet(target.run)
+        requirements += not_committed_yet(target.run, metadata)
         referenced = frozenset(self.folder.written) & {written.location, *(m.manifest_path for m in written.manifests)}
         if target.staged:
             return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)

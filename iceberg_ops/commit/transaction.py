@@ -69,7 +69,7 @@ class Transaction(OperationFields):
         if updates and self.run is not None:
             entries = ledger_entries({self.run: None if snapshot is None else snapshot.snapshot_id}, now)
             updates += [SetProperties(entries)] if entries else []
-            requirements += not_committed_yet(self.run)
+            requirements += not_committed_yet(self.run, base)
         return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
 
 

@@ -151,7 +151,7 @@ class _Proof:
             return [], _kept(found, f"the table is gone: {e}")
         if now.metadata.table_uuid != self.table.metadata.table_uuid:
             return [], _kept(found, _another_table(self.table, now))
-        if _is_older(now, self.table):
+        if is_older(now, self.table):
             return [], _kept(found, "the catalog answered with an older state of the table")
         self.table = now  # Where leases lie may have changed as well.
         leases = self.leases()
@@ -193,7 +193,7 @@ def _deleted(found: Sequence[str], proof: _Proof, delete: Delete, *, noted: bool
     return Deletion(deleted=tuple(x for x in done if x not in failed), kept=tuple(kept), failures=tuple(failures))
 
 
-def _is_older(now: Table, known: Table) -> bool:
+def is_older(now: Table, known: Table) -> bool:
     """Prevents a proof by a stale answer (a cache, a replica): time and sequence numbers of a table never go back."""
     a, b = now.metadata, known.metadata
     return a.last_updated_ms < b.last_updated_ms or a.last_sequence_number < b.last_sequence_number

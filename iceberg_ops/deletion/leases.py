@@ -16,11 +16,13 @@ import json
 import logging
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from urllib.parse import quote
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import noted, notes_folder
+from iceberg_ops.errors import CatalogUnavailableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.table.table import Table
@@ -96,6 +98,19 @@ def active_leases(table: Table, now_ms: int | None = None) -> list[Lease]:
         if lease.is_active(now):
             found.append(lease)
     return sorted(found, key=lambda lease: (lease.holder, lease.instance))
+
+
+def forbid_files_of_running_jobs(table: Table, locations: Iterable[str]) -> None:
+    """Raise CatalogUnavailableError where a running job wrote one of the files at ``locations``, which it may commit, or delete, at
+    any moment. A job takes its lease before it writes. So list the files first, and call this with the table as it is then: the
+    lease is there, or the job has ended and its files are live or gone."""
+    marked = [(mark, lease.holder) for lease in active_leases(table) for mark in lease.marks]
+    for location in locations if marked else ():
+        if (holder := next((holder for mark, holder in marked if mark in location), None)) is not None:
+            raise CatalogUnavailableError(
+                f"table {table.name}: {location} was written by run {holder}, which holds a lease on its files and has not ended; "
+                f"it may commit or delete them: try again when it has ended"
+            )
 
 
 def has_run_out(table: Table, location: str, now_ms: int) -> bool:

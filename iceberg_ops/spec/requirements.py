@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
-from iceberg_ops.config.properties import GC_ENABLED, RETENTION_PREFIX
+from iceberg_ops.config.properties import GC_ENABLED, LEDGER_FILE_PREFIX, RETENTION_PREFIX
 from iceberg_ops.errors import CommitFailedError
+from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 
 
@@ -134,18 +136,33 @@ def _retention(metadata: TableMetadata) -> dict[str, object]:
     }
 
 
+class Run(Protocol):
+    """A piece of work that is committed once (``iceberg_ops.commit.run_keys``)."""
+
+    @property
+    def ledger_names(self) -> tuple[str, ...]:
+        """Table properties any of which says that it was committed."""
+
+    def made(self, snapshot: Snapshot) -> bool:
+        """Whether it is what made the snapshot."""
+
+
 @dataclass(frozen=True, slots=True)
 class AssertNoRun(TableRequirement):
-    """The piece of work has not been committed meanwhile: no snapshot has all of ``summary`` in its own, and there is no table
-    property ``ledger_name``."""
+    """The run has not been committed since it was looked for: no snapshot was made by it, the table's properties do not remember
+    it, and they name no ledger file beside ``ledger_files``, those it was looked for in. An expiry may have moved it into another
+    one, which the requirement does not read: then it must be looked for again."""
 
-    summary: tuple[tuple[str, str], ...]
-    ledger_name: str
+    run: Run
+    ledger_files: frozenset[str] = frozenset()
 
     def check(self, current: TableMetadata | None) -> None:
-        wanted, found = frozenset(self.summary), _exists(current)
-        if self.ledger_name in found.properties:
-            raise CommitFailedError(f"requirement failed: the table property {self.ledger_name} says that this run was committed")
+        found = _exists(current)
+        if name := next((name for name in self.run.ledger_names if name in found.properties), None):
+            raise CommitFailedError(f"requirement failed: the table property {name} says that this run was committed")
         for snapshot in found.snapshots:
-            if wanted <= snapshot.summary.items():
+            if self.run.made(snapshot):
                 raise CommitFailedError(f"requirement failed: snapshot {snapshot.snapshot_id} was committed by the same run")
+        for name, location in found.properties.items():
+            if name.startswith(LEDGER_FILE_PREFIX) and location not in self.ledger_files:
+                raise CommitFailedError(f"requirement failed: ledger file {location}, which remembers run keys, is new")

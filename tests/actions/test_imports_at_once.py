@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.refs import RollBack
@@ -17,7 +19,7 @@ from iceberg_ops.deletion import gate
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, lease_location, release_lease
 from iceberg_ops.deletion.notes import DELETIONS, deletion_noted, forbid_running_deletion
 from iceberg_ops.deletion.places import notes_folder
-from iceberg_ops.errors import CatalogUnavailableError, ValidationError
+from iceberg_ops.errors import CatalogUnavailableError, DataError, ValidationError
 from iceberg_ops.io.memory import MemoryFileIO
 from tests.actions.lake import NOW, Lake, make_lake
 from tests.catalog.wrappers import Meddles
@@ -65,6 +67,58 @@ def interposing(lake: Lake, when: str, then: Callable[[], object]) -> None:
     io: Any = lake.table.io
     io.__class__ = Interposes
     io.when, io.then = when, then
+
+
+def staged_by_a_running_job(lake: Lake) -> tuple[Any, tuple[Any, ...], Lease]:
+    """The table as the job planned on it, its uncommitted files in the table's folder, and its lease on them."""
+    lake.append([(9, "x", "eu")])
+    before, staged = lake.table, lake.written([(1, "x", "n"), (2, "x", "n")])
+    lease = Lease(holder="job", snapshot_id=before.metadata.current_snapshot_id, expires_at_ms=2**62, marks=("append-1",))
+    acquire_lease(before, lease)
+    return before, staged, lease
+
+
+@pytest.mark.parametrize("options", [{}, {"check_duplicate_files": "false"}], ids=["new files only", "any files"])
+def test_an_import_waits_for_the_job_whose_uncommitted_files_are_in_the_folder(options: dict[str, str]) -> None:
+    lake = make_lake(partitioned=True)
+    before, staged, lease = staged_by_a_running_job(lake)
+    staged_folder = {"source_path": f"{before.location}/data", "partition_filter": "region=n", **options}
+    for dry_run in (False, True):
+        with pytest.raises(CatalogUnavailableError, match=r"region=n/.* was written by run job.*: try again when it has ended"):
+            lake.run("add_files", dry_run=dry_run, **staged_folder)
+    commit(lake.catalog, before, AppendFiles(added=staged))
+    assert [row[0] for row in lake.rows()] == [1, 2, 9]
+    release_lease(before, lease)
+    if not options:
+        with pytest.raises(DataError, match=r"is in table .* already"):
+            lake.run("add_files", **staged_folder)
+
+
+def test_an_import_never_takes_in_what_a_refused_job_is_about_to_delete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after the job has proven that nothing refers to its files, and before they are deleted."""
+    lake = make_lake(partitioned=True)
+    before, staged, _ = staged_by_a_running_job(lake)
+    proven = gate._Proof.of
+
+    def of(self: Any, found: Any) -> Any:
+        answer = proven(self, found)
+        with pytest.raises(CatalogUnavailableError, match="was written by run job"):
+            lake.run("add_files", source_path=f"{before.location}/data", partition_filter="region=n")
+        return answer
+
+    monkeypatch.setattr(gate._Proof, "of", of)
+    gone = gate.discard_staged(before, lambda: lake.table, [f.file_path for f in staged], mark="append-1")
+    assert len(gone.deleted) == 1
+    assert [row[0] for row in lake.rows()] == [9]
+
+
+def test_files_of_a_job_that_died_are_imported_once_its_lease_has_run_out() -> None:
+    lake = make_lake(partitioned=True)
+    before, _, lease = staged_by_a_running_job(lake)
+    acquire_lease(before, replace(lease, expires_at_ms=1))
+    report = lake.run("add_files", source_path=f"{before.location}/data", partition_filter="region=n")
+    assert report.status == "committed"
+    assert [row[0] for row in lake.rows()] == [1, 2, 9]
 
 
 def test_an_import_waits_while_orphans_are_deleted() -> None:

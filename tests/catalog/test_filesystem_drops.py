@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from iceberg_ops.errors import (
     CommitStateUnknownError,
     IcebergOpsError,
     NoSuchTableError,
+    UnsupportedError,
     ValidationError,
 )
 from iceberg_ops.io.local import LocalFileIO
@@ -303,3 +305,34 @@ def test_a_mark_that_cannot_be_written_leaves_the_table_as_it_was(catalog: FileS
     with pytest.raises(CatalogUnavailableError):
         catalog.drop_table(IDENTIFIER, purge=True)
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+
+
+@pytest.mark.parametrize("inner", [("metadata",), ("sub",), ("data", "y"), ("metadata", "metadata")], ids=".".join)
+def test_a_drop_leaves_a_table_alone_that_lies_in_the_folder_of_the_dropped_one(inner: tuple[str, ...], tmp_path: Path) -> None:
+    """Another engine may have put it there; this package refuses to, whichever of the two comes first."""
+    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    away = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path / "wh" / "ns"))
+    catalog.create_namespace(("ns",))
+    name = ("t", *inner)
+    away.create_namespace(name[:-1])
+    lives = make_table(away, identifier=name)
+    path = f"{lives.location}/data/a.parquet"
+    lives.io.write(path, b"PAR1")
+    lives = commit(away, lives, AppendFiles(added=(data_file(path),))).table
+    shutil.move(tmp_path / "wh" / "ns" / "t", tmp_path / "inner")
+    outer = make_table(catalog)
+    shutil.copytree(tmp_path / "inner", tmp_path / "wh" / "ns" / "t", dirs_exist_ok=True)
+    assert lives.location.startswith(f"{outer.location}/")
+    catalog.drop_table(IDENTIFIER, purge=True)
+    now = away.load_table(name)
+    assert now.metadata == lives.metadata
+    assert lives.io.exists(path)
+    assert now.metadata.current_snapshot is not None
+    assert lives.io.exists(str(now.metadata.current_snapshot.manifest_list))
+    with pytest.raises(UnsupportedError, match="its folder holds another table, at "):
+        make_table(catalog)
+    catalog.create_namespace(("other",))
+    make_table(catalog, identifier=("other", "t"))
+    os.makedirs(tmp_path / "wh" / "other" / "t" / "data")
+    with pytest.raises(UnsupportedError, match=r"its folder lies in that of table other\.t"):
+        make_table(catalog, identifier=("other", "t", "data", "y"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +36,7 @@ from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, SCHEMA, data_file, live_paths, make_catalog, make_table, position_deletes
-from tests.catalog.wrappers import Meddles
+from tests.catalog.wrappers import Meddles, Wrapped
 
 EU = ("eu",)
 ALL = ExpireSnapshots(older_than_ms=2**60, retain_last=1)
@@ -218,6 +220,57 @@ def test_expiry_reads_each_gone_list_once(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(io, "exists", lambda location: asked.append(location) or exists(location))
     s.expire()
     assert sorted(x for x in asked if x in lists) == sorted(lists)
+
+
+class Lags(Wrapped):
+    """A catalog whose loads answer with ``stale`` from its next commit on, as a replica may, or at once."""
+
+    def __init__(self, inner: Any, stale: Table, *, at_once: bool = False) -> None:
+        super().__init__(inner)
+        self.stale, self.lagging = stale, at_once
+
+    def load_table(self, identifier: tuple[str, ...]) -> Table:
+        return self.stale if self.lagging else self.inner.load_table(identifier)  # type: ignore[no-any-return]
+
+    def commit_table(self, *commit: Any) -> Table:
+        done = self.inner.commit_table(*commit)
+        self.lagging = True
+        return done  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_expiry_that_gets_an_older_answer_after_its_commit_deletes_nothing_that_is_live(version: int) -> None:
+    setting = Setting(version)
+    setting.append("a")
+    stale = setting.table
+    time.sleep(0.002)
+    setting.append("b")
+    found = expire(Lags(setting.catalog, stale), setting.table, ALL)
+    assert found.deletion.deleted == ()
+    setting.table = setting.catalog.load_table(IDENTIFIER)
+    assert setting.there() == {"a", "b"}
+    assert all(setting.catalog.io.exists(location) for location in reachable_files(setting.table))
+
+
+@pytest.mark.parametrize("noted", ["by this release", "by an earlier one"])
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_note_of_an_expiry_is_not_finished_by_an_older_answer_that_lacks_its_snapshots(version: int, noted: str) -> None:
+    setting = Setting(version)
+    setting.append("a")
+    stale = setting.table
+    time.sleep(0.002)
+    setting.append("b")
+    setting.append("c")
+    note = write_intent(setting.table, ALL)
+    assert note is not None
+    if noted == "by an earlier one":
+        text = json.loads(setting.catalog.io.read(note))
+        for key in ("last-updated-ms", "last-sequence-number"):
+            text.pop(key, None)
+        setting.catalog.io.write(note, json.dumps(text).encode(), overwrite=True)
+    assert resume_expiry(Lags(setting.catalog, stale, at_once=True), stale) == 0
+    assert all(setting.catalog.io.exists(location) for location in reachable_files(setting.table))
+    assert setting.catalog.io.exists(note)
 
 
 def test_a_crash_before_the_swap_deletes_nothing_and_the_note_is_thrown_away_after_a_day() -> None:

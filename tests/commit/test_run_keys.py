@@ -295,6 +295,54 @@ def test_a_change_of_metadata_submitted_twice_at_once_is_done_once() -> None:
     assert keyed.catalog.load_table(IDENTIFIER).properties["owner"] == "b"
 
 
+def test_a_change_of_metadata_is_done_once_though_an_expiry_moves_its_key_into_a_ledger_file_meanwhile() -> None:
+    """The properties no longer show it, and the swap reads no file: it is refused, and the run looked for again."""
+    keyed = Keyed()
+    for n in range(LEDGER_SIZE + 2):
+        keyed.append(f"x{n}", run_key=f"x{n}")
+    change = UpdateProperties(updates={"owner": "a"}, run_key="K")
+
+    def meanwhile() -> None:
+        keyed.commit(change)
+        keyed.commit(UpdateProperties(updates={"owner": "b"}))
+        keyed.expire()
+
+    commit(Meddles(keyed.catalog, meanwhile), keyed.table, change, sleep=lambda _: None)
+    now = keyed.catalog.load_table(IDENTIFIER)
+    assert ledger_files(now.metadata), "the expiry moved the keys"
+    assert now.properties["owner"] == "b"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_every_run_that_is_not_found_is_committed_at_its_first_attempt(version: int) -> None:
+    """What the loop finds committed and what the swap refuses as committed is one and the same: the loop would never end."""
+    catalog = make_catalog()
+    table = make_table(catalog, version=version)
+    stages = [(branch, staged) for branch in ("main", "b") for staged in (True, False)]
+    for key, order in (("K", stages), ("L", stages[::-1])):
+        for branch, staged in order:
+            name = f"{key}-{branch}-{staged}"
+            summary = {"wap.id": name} if staged else {}
+            run = AppendFiles(added=(data_file(name),), branch=branch, staged=staged, run_key=key, summary=summary)
+            done = commit(catalog, table, run, sleep=_never)
+            assert (done.attempts, done.already_committed) == (1, False)
+            assert commit(catalog, done.table, run).already_committed
+
+
+def _never(_: float) -> None:
+    raise AssertionError("it is committed at once")
+
+
+def test_the_swap_knows_a_run_by_the_name_it_had_in_the_ledger_before_names_were_coded() -> None:
+    run = RunIdentity(key="K", action="append", branch="a%b")
+    older = run.older_ledger_name
+    assert older is not None
+    keyed = Keyed()
+    meddling = Meddles(keyed.catalog, lambda: keyed.commit(UpdateProperties(updates={older: "7@1"})))
+    append = AppendFiles(added=(data_file("x"),), branch=run.branch, run_key=run.key)
+    assert commit(meddling, keyed.table, append, sleep=lambda _: None).already_committed
+
+
 def test_two_runs_at_once_under_one_key_with_other_work_are_not_both_taken() -> None:
     keyed = Keyed()
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from iceberg_ops.commit.run_keys import RunIdentity
 from iceberg_ops.errors import CommitFailedError, CorruptTableError, UnsupportedError
 from iceberg_ops.serde.metadata_json import metadata_from_dict
 from iceberg_ops.serde.update_json import requirement_from_dict, requirement_to_dict, update_from_dict, update_to_dict
@@ -125,7 +126,7 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         requirement_from_dict({"type": "assert-nothing"})
     with pytest.raises(UnsupportedError):
         update_to_dict(u.TableUpdate())
-    for requirement in (_UnheardOf(), r.AssertRetention(TABLE), r.AssertNoRun((), "x")):
+    for requirement in (_UnheardOf(), r.AssertRetention(TABLE), r.AssertNoRun(RunIdentity(key="k", action="append"))):
         with pytest.raises(UnsupportedError, match="because the REST specification has no such one"):
             requirement_to_dict(requirement)
 
