@@ -67,12 +67,16 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
     raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
 
 
-def check_quarantine(table_location: str, folder: str | None, identity: Identity) -> None:
-    """Raise OptionError for a quarantine inside the table: the next run would take what is in it for orphans again."""
-    if folder is not None and (_is_within(folder, table_location, identity) or _is_within(table_location, folder, identity)):
-        raise OptionError(
-            f"remove_orphan_files: option quarantine-path = {folder!r}: must be neither below nor above the table, {table_location}"
-        )
+def check_quarantine(folders: Iterable[str], quarantine: str | None, identity: Identity) -> None:
+    """Raise OptionError for a quarantine inside one of the table's ``folders``: the next run would take what is in it for orphans
+    again."""
+    if quarantine is None:
+        return
+    for folder in folders:
+        if _is_within(quarantine, folder, identity) or _is_within(folder, quarantine, identity):
+            raise OptionError(
+                f"remove_orphan_files: option quarantine-path = {quarantine!r}: must be neither below nor above the table, {folder}"
+            )
 
 
 def quarantine_root(folder: str, run_key: str) -> str:

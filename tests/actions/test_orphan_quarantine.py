@@ -47,3 +47,12 @@ def test_a_quarantine_inside_or_around_the_table_is_refused(below: str) -> None:
     place = lake.table.location + below if below != "/.." else lake.table.location.rsplit("/", 1)[0]
     with pytest.raises(OptionError, match="must be neither below nor above"):
         lake.run("remove_orphan_files", now=lambda: later(4), quarantine_path=place)
+
+
+@pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path", "write.object-storage.path"])
+@pytest.mark.parametrize("below", ["", "/aside", "/.."])
+def test_a_quarantine_inside_or_around_a_folder_of_the_table_elsewhere_is_refused(name: str, below: str) -> None:
+    lake = make_lake(properties={name: "memory://elsewhere/t/files"})
+    place = "memory://elsewhere/t" if below == "/.." else f"memory://elsewhere/t/files{below}"
+    with pytest.raises(OptionError, match="must be neither below nor above the table, memory://elsewhere/t/files"):
+        lake.run("remove_orphan_files", now=lambda: later(4), quarantine_path=place)
