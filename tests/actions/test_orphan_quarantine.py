@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import structs
 
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.errors import OptionError
 from tests.actions.lake import make_lake, numbered
 from tests.actions.test_housekeeping import later, plant
@@ -28,6 +30,19 @@ def test_orphans_are_moved_and_recorded_and_can_be_put_back() -> None:
         io.write(move["from"], io.read(move["to"]))
     assert set(orphans) <= set(lake.paths())
     assert lake.rows() == rows
+
+
+@pytest.mark.parametrize("key", ["k" * 300, "scheduled/" + "\u00dc" * 60, "..", "."])
+def test_a_run_key_that_is_no_file_name_has_a_folder_of_its_own_in_the_quarantine(key: str) -> None:
+    lake = make_lake()
+    orphan = plant(lake)
+    job = structs.replace(lake.job("remove_orphan_files", quarantine_path="memory://quarantine"), run_key=key)
+    report = run_job(job, catalog=lake.catalog, now=lambda: later(4))
+    assert (report.status, report.files) == ("committed", [orphan])
+    (moved,) = [f.location for f in lake.table.io.list_prefix("memory://quarantine") if "/files/" in f.location]
+    name = moved.removeprefix("memory://quarantine/").partition("/")[0]
+    assert name not in ("", ".", "..")
+    assert len(name) < 255
 
 
 def test_a_dry_run_moves_nothing() -> None:
