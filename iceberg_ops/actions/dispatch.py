@@ -32,6 +32,7 @@ from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRAN
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.io.locations import look_at_folders_again
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -102,6 +103,7 @@ def run_job(
     CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed.
     """
     check_report_place(job)
+    look_at_folders_again()
     record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
     try:
         with typed_limits():

@@ -112,7 +112,9 @@ def _record_files(run: Run, files: UnreachedFiles, deletion: Deletion | None) ->
     for metric, kind in _METRICS:
         run.outcome.metrics[metric] = sum(path in gone for path in getattr(files, kind))
     run.outcome.files.extend(path for path in files if path in gone)
-    if deletion is not None:
+    if deletion is None:
+        run.outcome.skipped.extend(SkippedFile(file_path=path, reason=f"it is damaged: {e}") for path, e in files.damaged)
+    else:
         run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept)
         run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures)
     run.outcome.metrics["kept-files-count"] = 0 if deletion is None else len(deletion.kept)

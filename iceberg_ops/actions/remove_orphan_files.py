@@ -22,7 +22,7 @@ from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.sorted_lines import SortedLines
-from iceberg_ops.catalog.neighbours import Claim, claims_of_others
+from iceberg_ops.catalog.neighbours import Claim, claims_of_others, folders_of
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
@@ -66,7 +66,7 @@ def remove_orphan_files(run: Run) -> None:
     location = search_location(table.location, table.properties, options.location, identity)
     if not options.stream_results:
         run.outcome.listed = NO_LIMIT
-    check_quarantine(table.location, options.quarantine_path, identity)
+    check_quarantine(folders_of(table), options.quarantine_path, identity)
     with SortedLines() as orphans:
         current = _find(run, options, location, orphans)
         if not orphans.count:

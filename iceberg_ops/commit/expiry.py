@@ -8,6 +8,7 @@ them. After it, the table is loaded afresh, the files that only the removed snap
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from iceberg_ops.deletion.gate import (
     NOTHING,
     Delete,
     Deletion,
+    KeptFile,
     Reload,
     check_same_table,
     delete_unreferenced,
@@ -32,11 +34,13 @@ from iceberg_ops.deletion.gate import (
 )
 from iceberg_ops.deletion.notes import delete_note
 from iceberg_ops.deletion.places import noted, notes_folder
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError
+from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
 from iceberg_ops.table.metadata_files import ledger_files
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 FOLDER = "iceberg-ops/expiry"
 ABANDONED_AFTER_MS = 24 * 3600 * 1000
@@ -65,7 +69,8 @@ def expire(
 ) -> ExpiryResult:
     """Expire, and delete with ``delete``. ``on_commit`` gets the commit before a file is deleted, which may fail still.
 
-    Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go (then none is deleted)."""
+    Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go, because a retained snapshot is
+    damaged (then none is deleted). Damaged files of expired snapshots are among those that are kept."""
     resumed = resume_expiry(catalog, table, delete=delete) if clean == "all" else 0
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
@@ -128,7 +133,8 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
 
 
 def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk) -> int:
-    """Delete what expired snapshots of earlier runs left behind; the number of notes finished.
+    """Delete what expired snapshots of earlier runs left behind; the number of notes finished. A note stays while a retained
+    snapshot is damaged, so that it cannot be told which files may go: that snapshot may be about to expire.
 
     A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away. One that
     is later than the catalog's answer waits for the next run."""
@@ -142,7 +148,11 @@ def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, 
             continue
         gone, statistics = _gone(after, note)
         if gone:
-            files = unreached_files(after, gone, statistics)
+            try:
+                files = unreached_files(after, gone, statistics)
+            except CorruptTableError as e:
+                log.warning("%s: files of snapshots that expired earlier stay, because of a damaged table: %s", table.name, e)
+                continue
             if not _delete(after, partial(catalog.load_table, table.identifier[1:]), files, "all", delete).left:
                 delete_note(table.io, location)
                 finished += 1
@@ -159,7 +169,7 @@ def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup,
         done += delete_unreferenced(after, reload, phase, proven_for=after.metadata, delete=delete)
         if done.left:
             break
-    return done
+    return done + Deletion(kept=tuple(KeptFile(location, f"it is damaged: {error}") for location, error in files.damaged))
 
 
 def _read_note(table: Table, location: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from iceberg_ops.data.formats import BATCH_ROWS, open_file
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.locations import identity_under
+from iceberg_ops.io.locations import KnownFolders, identity_under, known_folders
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS
@@ -29,6 +29,7 @@ Positions = dict[str, np.ndarray]
 DELETE_SCHEMA = Schema.of(DELETE_FILE_PATH, DELETE_FILE_POS)
 EMPTY = np.empty(0, np.int64)
 _CACHED_POSITIONS = 64
+_Key = tuple[str, tuple[tuple[str, str], ...], KnownFolders]
 
 
 def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str) -> np.ndarray:
@@ -44,19 +45,20 @@ def deleted_positions(io: FileIO, deletes: Sequence[DeleteFile], file_path: str)
     if vectors:
         found = [read_deletion_vector(io, vectors[0].data_file)]
     else:
-        wanted = identity_under(io)(file_path)
+        folders = known_folders()
+        wanted = identity_under(io, folders)(file_path)
         files = [d.data_file for d in deletes if not d.is_equality]
-        found = [positions_in(io, f).get(wanted, EMPTY) for f in files]
+        found = [positions_in(io, f, folders).get(wanted, EMPTY) for f in files]
     found = [p for p in found if len(p)]
     if not found:
         return EMPTY
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
-def positions_in(io: FileIO, file: DataFile) -> Positions:
-    """Everything a position delete file deletes, by the identity of the data file's path. Files are immutable: kept in a small
-    cache."""
-    key = (file.file_path, tuple(sorted(io.properties.items())))
+def positions_in(io: FileIO, file: DataFile, folders: KnownFolders) -> Positions:
+    """Everything a position delete file deletes, by the identity that the data file's path has in ``folders``. Files are immutable:
+    kept in a small cache."""
+    key = (file.file_path, tuple(sorted(io.properties.items())), folders)
     return _cached(key, _Load(io, file))
 
 
@@ -74,13 +76,13 @@ class _Load:
 
 
 @lru_cache(maxsize=_CACHED_POSITIONS)
-def _cached(key: tuple[str, tuple[tuple[str, str], ...]], load: _Load) -> Positions:
-    return read_positions(load.io, load.file)
+def _cached(key: _Key, load: _Load) -> Positions:
+    return read_positions(load.io, load.file, key[-1])
 
 
-def read_positions(io: FileIO, file: DataFile) -> Positions:
+def read_positions(io: FileIO, file: DataFile, folders: KnownFolders | None = None) -> Positions:
     """Read a position delete file. Raises CorruptTableError."""
-    identity = identity_under(io)
+    identity = identity_under(io, folders)
     parts: dict[str, list[np.ndarray]] = {}
     for batch in delete_rows(io, file):
         for path, positions in _grouped(batch, identity):

@@ -74,9 +74,9 @@ def write_row_deletes(
 def _one_of_each_file(
     io: FileIO, context: WriteContext, deleted: Sequence[tuple[FileScanTask, Positions]]
 ) -> Sequence[tuple[FileScanTask, Positions]]:
-    """A delete by position names a file, and so reaches all of its live entries in its partition; whether it reaches those in
-    another one, engines do not agree on. A row that one of them has lost already is none that it could lose again; a deletion
-    vector also takes in the older deletes, so these must be the same."""
+    """A delete by position names a file, and so reaches all of its live entries in its partition; engines do not agree whether it
+    reaches those in another one. A row that one of them has lost already is none that it could lose again; a deletion vector also
+    takes in the older deletes, so these must be the same."""
     identity = identity_under(io)
     several = live_several_times((task for task, _ in deleted), identity)
     if not several:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from iceberg_ops.errors import RetryableError
+from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
 
 DELETED_AT_ONCE = 10_000
@@ -21,7 +21,7 @@ def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None)
     def attempt(location: str) -> DeleteFailure | None:
         try:
             io.delete(location)
-        except (OSError, RetryableError) as e:
+        except (OSError, IcebergOpsError) as e:
             return DeleteFailure(location, str(e))
         return None
 

@@ -5,12 +5,13 @@ of the expired snapshots. What the table as it is now refers to is taken out: ev
 at, because one file may be live twice in a snapshot (a folder imported twice), and one Puffin file holds deletion vectors of many
 data files, in several manifests and partition specs. Reading stops when no candidate is left.
 
-An expired manifest that is gone already (a resumed clean-up) only means that its files are left to the orphan job; a retained
-manifest that cannot be read raises CorruptTableError."""
+An expired manifest that is gone already (a resumed clean-up) only means that its files are left to the orphan job. An expired
+manifest or manifest list that is damaged stays, with what leads to it and what only it refers to, and is named; the other files may
+go. A retained one that cannot be read raises CorruptTableError."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from iceberg_ops.errors import CorruptTableError
@@ -36,6 +37,8 @@ class UnreachedFiles:
     manifests: tuple[str, ...] = ()
     manifest_lists: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
+    damaged: tuple[tuple[str, str], ...] = ()
+    """(location, error) of expired manifest lists and manifests that cannot be read; none of them is in the other fields."""
 
     def __iter__(self) -> Iterator[str]:
         for name in _KINDS:
@@ -61,13 +64,24 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
     used = {*retained, *(identity[path] for path in _metadata_references(after))}
     used |= {name for path in (*_metadata_references(after), *retained) for name in links(path)}
     candidates: dict[str, ManifestFile] = {}
+    listed_in: dict[str, list[str]] = {}
+    damaged: dict[str, str] = {}
     for snapshot in gone:
-        for m in reader.still_there(snapshot):
+        try:
+            manifests = reader.still_there(snapshot)
+        except CorruptTableError as e:
+            damaged.update(dict.fromkeys((identity[p] for p in _roots_of(snapshot)), str(e)))
+            continue
+        for m in manifests:
             if identity[m.manifest_path] not in used:
                 candidates.setdefault(identity[m.manifest_path], m)
-    content = _content_of(after, candidates.values(), identity, used)
+                listed_in.setdefault(identity[m.manifest_path], []).extend(identity[p] for p in _roots_of(snapshot))
+    content, broken = _content_of(after, candidates, identity, used)
     _take_out_live(after, retained.values(), content, identity, links)
     lists = {identity[s.manifest_list]: s.manifest_list for s in gone if s.manifest_list is not None}
+    damaged |= broken
+    needed = {*damaged, *(name for manifest in broken for name in listed_in[manifest])}
+    locations = {**lists, **{name: m.manifest_path for name, m in candidates.items()}}
 
     def of(kind: FileContent) -> tuple[str, ...]:
         return tuple(sorted(path for path, found in content.values() if found == kind))
@@ -76,10 +90,16 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
         data=of(FileContent.DATA),
         position_deletes=of(FileContent.POSITION_DELETES),
         equality_deletes=of(FileContent.EQUALITY_DELETES),
-        manifests=tuple(sorted(m.manifest_path for m in candidates.values())),
-        manifest_lists=tuple(sorted(path for name, path in lists.items() if name not in used)),
+        manifests=tuple(sorted(m.manifest_path for name, m in candidates.items() if name not in needed)),
+        manifest_lists=tuple(sorted(path for name, path in lists.items() if name not in used | needed)),
         statistics=tuple(sorted({path for path in statistics if identity[path] not in used})),
+        damaged=tuple(sorted((locations.get(name, name), error) for name, error in damaged.items())),
     )
+
+
+def _roots_of(snapshot: Snapshot) -> tuple[str, ...]:
+    """What the metadata names of a snapshot: its manifest list, or the manifests of an old one that has none."""
+    return snapshot.manifests or () if snapshot.manifest_list is None else (snapshot.manifest_list,)
 
 
 class _Identities(dict[str, str]):
@@ -103,21 +123,22 @@ def _metadata_references(table: Table) -> Iterator[str]:
 
 
 def _content_of(
-    table: Table, candidates: Iterable[ManifestFile], identity: _Identities, used: set[str]
-) -> dict[str, tuple[str, int]]:
-    """Identity -> (location, content) of the candidates' live files."""
+    table: Table, candidates: Mapping[str, ManifestFile], identity: _Identities, used: set[str]
+) -> tuple[dict[str, tuple[str, int]], dict[str, str]]:
+    """Identity -> (location, content) of the candidates' live files, and the errors of damaged candidates by their identity."""
     found: dict[str, tuple[str, int]] = {}
-    for manifest in candidates:
+    damaged: dict[str, str] = {}
+    for name, manifest in candidates.items():
         try:
-            live = live_paths(table, manifest)
-        except CorruptTableError:
+            live = list(live_paths(table, manifest))
+        except CorruptTableError as e:
             if table.io.exists(manifest.manifest_path):
-                raise
+                damaged[name] = str(e)
             continue
         for path, content in live:
             if identity[path] not in used:
                 found[identity[path]] = path, content
-    return found
+    return found, damaged
 
 
 def _take_out_live(

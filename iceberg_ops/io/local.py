@@ -3,13 +3,15 @@
 Locations: ``/p``, ``file:/p`` and ``file:///p`` name the same file; nothing is percent-decoded, as Hadoop does not either.
 
 Creation is atomic and exclusive, also against other processes: bytes go to a hidden temporary file in the same folder, which
-is then hard-linked to its name (``link`` fails where the name exists). Where the file system has no hard links, the name is
-reserved with ``O_EXCL`` and the temporary file renamed over the reservation; only there a reader can see an empty file for a
-moment. Nothing is fsynced: a table survives the crash of a process, and a power cut as far as the file system itself promises.
+is then hard-linked to its name (``link`` fails where the name exists). Where the file system has no hard links, it is renamed by a
+call that fails where the name exists (``renameat2``). Only where neither works, the name is reserved with ``O_EXCL`` and the
+temporary file renamed over the reservation: a reader can see an empty file for a moment, and a crash in it leaves one.
+Nothing is fsynced: a table survives the crash of a process, and a power cut as far as the file system itself promises.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import io
 import os
@@ -30,6 +32,9 @@ _PASSING = frozenset(
     {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 )
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
+_NO_EXCLUSIVE_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM})
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+"""Arguments of Linux's renameat2(2)."""
 _DELETE_THREADS = 8
 _FAST_S, _PATIENCE_S = 0.0002, 0.01
 """A local disk deletes a file in a hundredth of a millisecond, and threads would take longer to be told of it."""
@@ -274,12 +279,28 @@ def _publish(temporary: str, path: str, *, overwrite: bool) -> None:
     except OSError as e:
         if e.errno not in _NO_HARD_LINKS:
             raise
+        if _rename_exclusively(temporary, path):
+            return
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         try:
             os.replace(temporary, path)
         except BaseException:
             os.unlink(path)
             raise
+
+
+def _rename_exclusively(temporary: str, path: str) -> bool:
+    """Rename where the name is free, in one step; False where this system or file system cannot. Raises FileExistsError."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(path), _RENAME_NOREPLACE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NO_EXCLUSIVE_RENAME:
+        return False
+    raise OSError(code, os.strerror(code), path)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import errno
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from urllib.parse import unquote
 
@@ -34,6 +35,7 @@ _FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 _S3 = frozenset({"s3", "s3a", "s3n"})
 _MOST_FOLDERS = 100_000
+_KNOWN_FOR_S = 60.0
 _LOOKED_AT_ONE_BY_ONE = 64
 _NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
@@ -60,10 +62,38 @@ def location_identity(location: str) -> str:
     return location
 
 
-def identity_under(io: FileIO) -> Identity:
+class KnownFolders:
+    """Where the links of local folders led when they were first looked at. One look serves all that is compared with each other;
+    a link may lead elsewhere later, so it is not kept for the life of the process."""
+
+    def __init__(self) -> None:
+        self.since = time.monotonic()
+        self.real: dict[str, str] = {}
+        """Folder, as it is spelled -> without symbolic links; only folders that exist."""
+
+
+def known_folders() -> KnownFolders:
+    """What the process knows of folders now: since the last job began, and for no more than a minute."""
+    global _known  # noqa: PLW0603 - one look serves all threads
+    known = _known
+    if time.monotonic() - known.since > _KNOWN_FOR_S or len(known.real) >= _MOST_FOLDERS:
+        _known = known = KnownFolders()
+    return known
+
+
+def look_at_folders_again() -> None:
+    """Identities that are made from now on follow the links as they are now; those that exist already do not change."""
+    global _known  # noqa: PLW0603 - one look serves all threads
+    _known = KnownFolders()
+
+
+def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
     """Identity of the locations that ``io`` serves: after its prefix mapping, and on the local file system with the symbolic links
-    of folders followed. Looks through wrappers of a FileIO, because it goes by ``io.properties``."""
-    identity: Identity = _LocalIdentity() if io.properties.get("io-impl") == "local" else location_identity
+    of folders followed, as they are in ``folders`` (None: as the process knows them). It stays the same for as long as it is kept.
+    Looks through wrappers of a FileIO, because it goes by ``io.properties``."""
+    identity: Identity = location_identity
+    if io.properties.get("io-impl") == "local":
+        identity = _LocalIdentity(known_folders() if folders is None else folders)
     text = io.properties.get(LOCATION_MAPPING)
     if not text:
         return identity
@@ -137,15 +167,15 @@ def _azure_authority(authority: str) -> str:
     return f"{container}{at}{host.partition('.')[0]}"
 
 
-_REAL_FOLDERS: dict[str, str] = {}
-"""Folder, as it is spelled -> without symbolic links; only folders that exist."""
+_known = KnownFolders()
 
 
 class _LocalIdentity:
-    """Identity on the local file system. What is known of folders that exist is shared by the process; that a folder is missing is
-    remembered for as long as this object lives, because a link of that name may be made at any time."""
+    """Identity on the local file system. What is known of folders that exist is shared (``KnownFolders``); that a folder is missing
+    is remembered for as long as this object lives, because a link of that name may be made at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, folders: KnownFolders) -> None:
+        self._folders = folders.real
         self._missing: dict[str, str] = {}
 
     def __call__(self, location: str) -> str:
@@ -161,7 +191,7 @@ class _LocalIdentity:
         folder, slash, name = whole.rpartition("/")
         if name in (".", ".."):
             folder, slash, name = whole, "", ""
-        real = _REAL_FOLDERS.get(folder)
+        real = self._folders.get(folder)
         if real is None:
             real = self._real_folder(folder)
         return f"{real}{slash}{name}{'/' if len(path) > len(whole) else ''}" or "/"
@@ -176,9 +206,9 @@ class _LocalIdentity:
         if not os.path.isdir(real or "/"):
             self._missing[folder] = real
             return real
-        if len(_REAL_FOLDERS) >= _MOST_FOLDERS:
-            _REAL_FOLDERS.clear()
-        _REAL_FOLDERS[folder] = real
+        if len(self._folders) >= _MOST_FOLDERS:
+            self._folders.clear()
+        self._folders[folder] = real
         return real
 
 

@@ -13,6 +13,7 @@ recorded file that the listing does not show stops everything, because then list
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _VERSION_HINT = "version-hint.text"
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +69,25 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
     raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
 
 
-def check_quarantine(table_location: str, folder: str | None, identity: Identity) -> None:
-    """Raise OptionError for a quarantine inside the table: the next run would take what is in it for orphans again."""
-    if folder is not None and (_is_within(folder, table_location, identity) or _is_within(table_location, folder, identity)):
-        raise OptionError(
-            f"remove_orphan_files: option quarantine-path = {folder!r}: must be neither below nor above the table, {table_location}"
-        )
+def check_quarantine(folders: Iterable[str], quarantine: str | None, identity: Identity) -> None:
+    """Raise OptionError for a quarantine inside one of the table's ``folders``: the next run would take what is in it for orphans
+    again."""
+    if quarantine is None:
+        return
+    for folder in folders:
+        if _is_within(quarantine, folder, identity) or _is_within(folder, quarantine, identity):
+            raise OptionError(
+                f"remove_orphan_files: option quarantine-path = {quarantine!r}: must be neither below nor above the table, {folder}"
+            )
 
 
 def quarantine_root(folder: str, run_key: str) -> str:
-    """The quarantine of one run."""
-    return f"{folder.rstrip('/')}/{quote(run_key, safe='')}"
+    """The quarantine of one run: a folder named by its run key; where that is too long for a file name, or ``.`` or ``..``, by its
+    beginning and a digest."""
+    name = quote(run_key, safe="")
+    if len(name) > _LONGEST_NAME or name in (".", ".."):
+        name = f"{name[:_LONGEST_NAME].strip('.')}-{hashlib.sha256(run_key.encode()).hexdigest()[:16]}"
+    return f"{folder.rstrip('/')}/{name}"
 
 
 def quarantine_place(location: str, table_location: str, root: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec import structs
 
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.errors import OptionError
 from tests.actions.lake import make_lake, numbered
 from tests.actions.test_housekeeping import later, plant
@@ -30,6 +32,19 @@ def test_orphans_are_moved_and_recorded_and_can_be_put_back() -> None:
     assert lake.rows() == rows
 
 
+@pytest.mark.parametrize("key", ["k" * 300, "scheduled/" + "\u00dc" * 60, "..", "."])
+def test_a_run_key_that_is_no_file_name_has_a_folder_of_its_own_in_the_quarantine(key: str) -> None:
+    lake = make_lake()
+    orphan = plant(lake)
+    job = structs.replace(lake.job("remove_orphan_files", quarantine_path="memory://quarantine"), run_key=key)
+    report = run_job(job, catalog=lake.catalog, now=lambda: later(4))
+    assert (report.status, report.files) == ("committed", [orphan])
+    (moved,) = [f.location for f in lake.table.io.list_prefix("memory://quarantine") if "/files/" in f.location]
+    name = moved.removeprefix("memory://quarantine/").partition("/")[0]
+    assert name not in ("", ".", "..")
+    assert len(name) < 255
+
+
 def test_a_dry_run_moves_nothing() -> None:
     lake = make_lake()
     lake.append(numbered(0, 10))
@@ -46,4 +61,13 @@ def test_a_quarantine_inside_or_around_the_table_is_refused(below: str) -> None:
     lake.append(numbered(0, 10))
     place = lake.table.location + below if below != "/.." else lake.table.location.rsplit("/", 1)[0]
     with pytest.raises(OptionError, match="must be neither below nor above"):
+        lake.run("remove_orphan_files", now=lambda: later(4), quarantine_path=place)
+
+
+@pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path", "write.object-storage.path"])
+@pytest.mark.parametrize("below", ["", "/aside", "/.."])
+def test_a_quarantine_inside_or_around_a_folder_of_the_table_elsewhere_is_refused(name: str, below: str) -> None:
+    lake = make_lake(properties={name: "memory://elsewhere/t/files"})
+    place = "memory://elsewhere/t" if below == "/.." else f"memory://elsewhere/t/files{below}"
+    with pytest.raises(OptionError, match="must be neither below nor above the table, memory://elsewhere/t/files"):
         lake.run("remove_orphan_files", now=lambda: later(4), quarantine_path=place)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -235,6 +237,38 @@ def test_a_link_that_is_made_later_is_seen(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     after = identity_under(LocalFileIO())(f"{tmp_path}/link/f")
     assert (before, after) == (f"{os.path.realpath(tmp_path)}/link/f", f"{os.path.realpath(tmp_path)}/real/f")
+
+
+def test_a_link_that_leads_elsewhere_later_is_seen_by_the_next_job(tmp_path: Path) -> None:
+    """A disk is replaced while a scheduler runs: what was read through the link before says nothing about the files now."""
+    lake = lake_at(tmp_path, f"{tmp_path}/disk2/wh", **{"write.data.path": f"{tmp_path}/current/files"})
+    (tmp_path / "disk1").mkdir()
+    (tmp_path / "current").symlink_to(tmp_path / "disk1")
+    lake.append(numbered(0, 3))
+    lake.delete_positions((lake.tasks()[0], [1]))
+    rows = lake.rows()
+    assert clean(lake).files == []
+    shutil.move(tmp_path / "disk1/files", f"{lake.table.location}/files")
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to(lake.table.location)
+    report = clean(lake)
+    assert (report.files, lake.rows()) == ([], rows)
+
+
+def test_what_a_link_led_to_is_known_for_a_minute_and_an_identity_does_not_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    location, first = f"{tmp_path}/link/f", identity_under(LocalFileIO())
+    assert first(location) == f"{os.path.realpath(tmp_path)}/one/f"
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to(tmp_path / "two")
+    later = time.monotonic() + 61
+    monkeypatch.setattr("iceberg_ops.io.locations.time.monotonic", lambda: later)
+    assert identity_under(LocalFileIO())(location) == f"{os.path.realpath(tmp_path)}/two/f"
+    assert first(location) == f"{os.path.realpath(tmp_path)}/one/f"
 
 
 def test_old_metadata_of_the_table_a_copy_was_registered_from_stays(tmp_path: Path) -> None:

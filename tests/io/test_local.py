@@ -89,6 +89,7 @@ def test_a_failing_swap_leaves_no_reservation(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.EPERM, "refused")
 
     monkeypatch.setattr(os, "link", fail)
+    monkeypatch.setattr(local, "_rename_exclusively", lambda temporary, path: False)
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(PermissionError):
         LocalFileIO().write(f"{tmp_path}/a", b"1")
