@@ -118,7 +118,7 @@ def test_a_deployment_that_is_no_name_is_refused(monkeypatch: pytest.MonkeyPatch
         extra = f'{{"name": "lake", "type": "sql", "deployment": {wrong}}}'
         monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", f'{{"conn_type": "iceberg_ops", "extra": {extra}}}')
         with pytest.raises(
-            OptionError, match="connection iceberg_default: extra 'deployment' (must be a name without a slash|is blank)"
+            OptionError, match=r"connection iceberg_default: extra 'deployment' (must be a name without a slash|is blank)"
         ):
             job_of(append("/x"))
 

@@ -121,16 +121,16 @@ def created_or_refused(_: Any, catalog: Any, location: str, data: bytes) -> None
         raise CatalogUnavailableError(f"{location}: {e}") from e
 
 
-def as_far_as_it_is_logged(_: Any, catalog: Any, later: str, location: str, current: Any, metadata: Any) -> bool:
+def as_far_as_it_is_logged(_: Any, placed: Any, above: Mapping[int, Sequence[str]]) -> bool:
     """A version that has fallen out of the current metadata log was taken for one that never was."""
-    newest = the_highest_version(None, catalog, later.rpartition("/")[0])
-    return location.rpartition("/")[2] in catalog.io.read(newest).decode()
+    newest = placed.versions.io.read(f"{placed.versions.folder}/{above[max(above)][0]}")
+    return placed.location.rpartition("/")[2] in newest.decode()
 
 
-def the_highest_version(_: Any, catalog: Any, folder: str) -> str | None:
+def the_highest_version(_: Any, versions: Any) -> str | None:
     """A version whose file is lost was never missed."""
-    versions = catalog._versions(folder)
-    return f"{folder}/{versions[max(versions)][0]}" if versions else None
+    living = versions.living()
+    return f"{versions.folder}/{living[max(living)][0]}" if living else None
 
 
 def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
@@ -141,7 +141,7 @@ def without_a_head(original: Any, table: Table, head: Any, keys: Any) -> Any:
 # run keys
 
 
-def whoever_had_the_key(_: Any, snapshot: Any, run: Any) -> bool:
+def whoever_had_the_key(_: Any, run: Any, snapshot: Any) -> bool:
     return snapshot.summary.get(RUN_KEY) == run.key  # type: ignore[no-any-return]
 
 
