@@ -7,6 +7,7 @@ Property tests draw the same examples in every run, so that a red suite is red a
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from typing import Any
 
@@ -18,6 +19,18 @@ from tests.generated.drawing import DRAWN, report
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+def pytest_configure() -> None:
+    """Programs that tests start and then interrupt inherit what this process ignores, and what nohup or ``&`` starts ignores
+    some."""
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+        (signal.SIGQUIT, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
