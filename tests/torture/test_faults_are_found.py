@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,7 +178,8 @@ def find(name: str) -> int | None:
     for seed in range(MOST_SEEDS):
         if not fault.world(draw(random.Random(seed))):
             continue
-        if re.search(fault.says, failure(seed, fault.switch) or "-") and failure(seed, fault.others) is None:
+        said = failure(seed, fault.switch)
+        if said is not None and re.search(fault.says, said) and failure(seed, fault.others) is None:
             return seed
     return None
 
@@ -192,9 +194,14 @@ def failure(seed: int, switch: Switch) -> str | None:
     return None
 
 
-if __name__ == "__main__":
-    found = {name: seed for name in FAULTS if (seed := find(name)) is not None}
-    lines = "".join(f"    {json.dumps(name)}: {seed},\n" for name, seed in found.items())
+def main(names: list[str]) -> None:
+    """Look for the seeds of these faults, of all by default, and write down what was found."""
+    found = {**SEEDS, **{name: find(name) for name in names or FAULTS}}
+    lines = "".join(f"    {json.dumps(name)}: {found[name]},\n" for name in FAULTS if found.get(name) is not None)
     place = Path(__file__).with_name("found_at.py")
     place.write_text(place.read_text().partition("= {")[0] + "= {\n" + lines + "}\n")
-    print("not drawn:", *FAULTS.keys() - found.keys())
+    print("not drawn:", *(name for name in FAULTS if found.get(name) is None), sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
