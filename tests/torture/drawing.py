@@ -18,7 +18,7 @@ THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"evolves": True, "foreign": True, "layout": "region"},
         {"foreign upsert": 4, "compact": 3, "sort": 1, "partitioning": 1},
     ),
-    "keys that move": ({"evolves": True}, {"upsert job": 4, "compact": 3, "partitioning": 2}),
+    "keys that move": ({"evolves": True, "layout": "region"}, {"upsert job": 4, "compact": 3, "bucket comes or goes": 3}),
     "dropped keys": (
         {"columns_come_back": True, "layout": "none"},
         {"upsert": 4, "kind comes or goes": 2, "expire": 3, "append": 1},
@@ -27,7 +27,7 @@ THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "names": ({"tables": 2, "catalog": "pointer", "store": "memory"}, {"swap names": 3, "expire": 4, "append": 2, "orphans": 1}),
     "old keys": ({"short_ledger": True, "keyless": False}, {"roll back": 4, "expire": 3, "append": 3}),
     "started again": ({"zombies": True, "keyless": False}, {"append job": 3, "update job": 2, "delete job": 2, "orphans": 3}),
-    "no answer": ({"raises": True, "keyless": True}, {"stage and publish": 3, "pick": 2, "append": 3, "expire": 1}),
+    "no answer": ({"raises": True, "keyless": True}, {"stage and publish": 4, "append": 4}),
 }
 """Name -> (what it takes, the kinds of writers that are drawn in it with their weights; none: all). A fault needs some kinds of
 writers at the same time; where there are few, they meet."""
@@ -83,8 +83,13 @@ class Shape:
         return found + [name.replace("_", " ") for name in _ODDITIES if getattr(self, name)]
 
     @property
+    def unanswered(self) -> float:
+        """How many swaps of a pointer get no answer; half of these happen."""
+        return 0.3 if self.theme == "no answer" else 0.06
+
+    @property
     def ledger(self) -> int | None:
-        return 8 if self.short_ledger else None
+        return 3 if self.short_ledger else None
 
 
 _ODDITIES: dict[str, float] = {
