@@ -7,11 +7,32 @@ oddities is drawn somewhere.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 SPELLINGS = ("plain", "//", "/./", "/../", "file:", "file:///", "file://localhost", "link")
 """How a table's files, or its warehouse, are spelled. ``link``: through a symbolic link."""
+THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
+    "all": ({}, {}),
+    "another engine's spec": (
+        {"evolves": True, "foreign": True, "layout": "region"},
+        {"foreign upsert": 4, "compact": 3, "sort": 1, "partitioning": 1},
+    ),
+    "keys that move": ({"evolves": True, "layout": "region"}, {"upsert job": 4, "compact": 3, "bucket comes or goes": 3}),
+    "dropped keys": (
+        {"columns_come_back": True, "layout": "none"},
+        {"upsert": 4, "kind comes or goes": 2, "expire": 3, "append": 1},
+    ),
+    "imports": ({"imports": True, "tables": 1}, {"import": 5, "roll back": 3, "expire": 2, "orphans": 2}),
+    "names": ({"tables": 2, "catalog": "pointer", "store": "memory"}, {"swap names": 3, "expire": 4, "append": 2, "orphans": 1}),
+    "old keys": ({"short_ledger": True, "keyless": False}, {"roll back": 4, "expire": 3, "append": 3}),
+    "started again": ({"zombies": True, "keyless": False}, {"append job": 3, "update job": 2, "delete job": 2, "orphans": 3}),
+    "no answer": ({"raises": True, "keyless": True}, {"stage and publish": 4, "append": 4}),
+}
+"""Name -> (what it takes, the kinds of writers that are drawn in it with their weights; none: all). A fault needs some kinds of
+writers at the same time; where there are few, they meet."""
+ALL_KINDS = 0.6
+"""Share of worlds in which any writer may come."""
 LAYOUTS = ("region", "none", "bucket", "kind", "truncate", "region and bucket")
 
 
@@ -48,20 +69,27 @@ class Shape:
     imports: bool = False
     raises: bool = False
     """Exceptions at every kind of boundary."""
+    theme: str = "all"
+    """Of ``THEMES``."""
 
     @property
     def names(self) -> list[str]:
         """What is drawn, for the count of it."""
         found = [f"v{self.version}", f"catalog {self.catalog}", f"store {self.store}", f"layout {self.layout}"]
-        found.append(f"granularity {self.granularity}")
+        found += [f"granularity {self.granularity}", f"theme {self.theme}"]
         found += [f"data path {self.spelled}"] if self.store == "disk" else []
         found += [f"warehouse {alias}" for alias in self.aliases]
         found += ["two tables"] if self.tables > 1 else []
         return found + [name.replace("_", " ") for name in _ODDITIES if getattr(self, name)]
 
     @property
+    def unanswered(self) -> float:
+        """How many swaps of a pointer get no answer; half of these happen."""
+        return 0.3 if self.theme == "no answer" else 0.06
+
+    @property
     def ledger(self) -> int | None:
-        return 8 if self.short_ledger else None
+        return 3 if self.short_ledger else None
 
 
 _ODDITIES: dict[str, float] = {
@@ -83,7 +111,7 @@ def draw(rng: random.Random) -> Shape:
     more: dict[str, Any] = {name: rng.random() < share for name, share in _ODDITIES.items()}
     catalog = rng.choice(["pointer", "filesystem"])
     store = "disk" if rng.random() < 0.12 else "memory"
-    return Shape(
+    shape = Shape(
         version=rng.choice([1, 2, 2, 3, 3, 3]),
         catalog=catalog,
         store=store,
@@ -94,6 +122,9 @@ def draw(rng: random.Random) -> Shape:
         tables=2 if catalog == "pointer" and rng.random() < 0.25 else 1,
         **more,
     )
+    theme = "all" if rng.random() < ALL_KINDS else rng.choice(list(THEMES)[1:])
+    taken = {"spelled": "plain", "aliases": ()} if "store" in THEMES[theme][0] else {}
+    return replace(shape, theme=theme, **THEMES[theme][0], **taken)
 
 
 ALL_NAMES = frozenset(
@@ -105,6 +136,7 @@ ALL_NAMES = frozenset(
         *(f"granularity {g}" for g in ("file", "partition")),
         *(f"data path {s}" for s in SPELLINGS),
         *(f"warehouse {s}" for s in SPELLINGS[1:]),
+        *(f"theme {t}" for t in THEMES),
         "two tables",
         *(name.replace("_", " ") for name in _ODDITIES),
     ]

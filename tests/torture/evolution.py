@@ -58,6 +58,18 @@ def partitioning(world: World, w: Writer) -> None:
     world.commit(w, table, UpdateSpec(spec=spec, run_key=key), Act("partitioning", key))
 
 
+def bucket_comes_or_goes(world: World, w: Writer) -> None:
+    """A bucket of the id: upserts by the id go on, and their older rows may be compacted from one spec into the other."""
+    table, key = world.load(w), world.name("partitioning")
+    evolution = SpecEvolution.of_table(table.metadata)
+    known = [f.name for f in table.metadata.spec.fields if f.transform == BUCKET]
+    for name in known:
+        evolution.remove_field(name)
+    if not known:
+        evolution.add_field("id", BUCKET)
+    world.commit(w, table, UpdateSpec(spec=evolution.apply(), run_key=key), Act("partitioning", key))
+
+
 def bucket_too(world: World, w: Writer) -> None:
     """A bucket of the id beside whatever there is: the keys of an upsert by region and id still say where its rows lie."""
     table, key = world.load(w), world.name("partitioning")
@@ -115,7 +127,10 @@ def sort_order(world: World, w: Writer) -> None:
     world.commit(w, table, UpdateSortOrder(sort_order=SortOrder(1, fields), run_key=key), Act("sort order", key))
 
 
-OF_SPECS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"partitioning": (3, partitioning)}
+OF_SPECS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
+    "partitioning": (3, partitioning),
+    "bucket comes or goes": (1, bucket_comes_or_goes),
+}
 OF_COLUMNS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"kind comes or goes": (2, kind_comes_or_goes)}
 KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
     "columns": (1, columns),

@@ -26,8 +26,6 @@ from iceberg_ops.table.table import Table
 
 STORE = "torture"
 """``io-impl`` of the world's storage in memory; a disk stays what it is, because the package follows its links."""
-UNANSWERED = 0.06
-"""How many swaps get no answer; half of these happen."""
 WAITING = "lock"
 """Where a writer waits for one that shares its process."""
 AFTER_EFFECT = frozenset({"wrote", "deleted", "swapped", "staged", "validated", "prepared", "loaded"})
@@ -241,7 +239,8 @@ class SteppedCatalog(MemoryCatalog):
     def __init__(self, name: str, io: Any, rng: random.Random, **options: Any) -> None:
         super().__init__(name, io, **options)
         self.random = rng
-        self.unanswered = UNANSWERED
+        self.unanswered = 0.0
+        """How many swaps get no answer; half of these happen."""
 
     def load_table(self, identifier: tuple[str, ...]) -> Table:
         return _noted(super().load_table(identifier))

@@ -118,7 +118,9 @@ class World:
         warehouse = self.storage.warehouse
         if self.shape.catalog == "pointer":
             spelled = warehouse if self.shape.spelled == "link" else self.storage.spell(warehouse, self.shape.spelled)
-            return [SteppedCatalog("test", self.stepped, self.random, warehouse=spelled, sleep=no_sleep)]
+            catalog = SteppedCatalog("test", self.stepped, self.random, warehouse=spelled, sleep=no_sleep)
+            catalog.unanswered = self.shape.unanswered
+            return [catalog]
         spellings = [warehouse, *(self.storage.spell(warehouse, alias) for alias in self.shape.aliases)]
         return [SteppedFolders("test", self.stepped, warehouse=spelled, sleep=no_sleep) for spelled in spellings]
 

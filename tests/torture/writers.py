@@ -19,6 +19,7 @@ from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import eq
 from iceberg_ops.table.table import Table
 from tests.torture import evolution, foreign, imports, maintenance, naming, refs, statements
+from tests.torture.drawing import THEMES
 from tests.torture.faults import some_exception
 from tests.torture.making import new_data, new_keys, some_rows
 from tests.torture.rows import KIND, REGIONS, Model, Row, holds, minus, normal
@@ -242,7 +243,7 @@ def kinds_in(world: World) -> dict[str, float]:
 
 def begin(world: World, kind: str | None = None, branch: str | None = None, name: str | None = None) -> Writer:
     if kind is None:
-        weights = kinds_in(world)
+        weights = THEMES[world.shape.theme][1] or kinds_in(world)
         kind = world.random.choices(list(weights), list(weights.values()))[0]
     writer = world.begin(kind, KINDS[kind][1])
     writer.name = name or world.random.choice("ttt" + "tu"[: world.shape.tables])
