@@ -51,7 +51,7 @@ def flights_corrections() -> None:
         table="nyc.flights",
         mode="merge-on-read",
         spark_conf=SMALL,
-        source={"format": "parquet", "paths": land()},
+        source=land(),
         on=" AND ".join(f"target.{k} = source.{k}" for k in KEYS),
         clauses=[
             {"when": "matched", "condition": "source.correction = 'withdrawn'", "action": "delete"},

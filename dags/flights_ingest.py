@@ -53,11 +53,11 @@ def flights_ingest() -> None:
     append = IcebergAppendOperator(
         task_id="append",
         table="nyc.flights",
-        source={"format": "parquet", "paths": landed["paths"]},
+        source=landed["source"],
         run_key=landed["run_key"],
         options={"distribution-mode": "none"},
         # One task, and so one data file, for each landed file: small files are what maintenance is shown on.
-        spark_conf={"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "65536"},
+        spark_conf={"spark.sql.files.maxPartitionBytes": "2097152", "spark.sql.files.openCostInBytes": "2097152"},
     )
     create_table() >> append
 

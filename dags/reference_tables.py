@@ -42,7 +42,7 @@ def reference_tables() -> None:
         map_index_template="{{ task.table }}",
         max_active_tis_per_dag=2,
         options={"distribution-mode": "none"},
-        spark_conf={"spark.sql.files.maxPartitionBytes": "65536", "spark.sql.files.openCostInBytes": "65536"},
+        spark_conf={"spark.sql.files.maxPartitionBytes": "2097152", "spark.sql.files.openCostInBytes": "2097152"},
     ).expand_kwargs(land.expand(name=TABLES))
 
 

@@ -75,8 +75,6 @@ FLIGHTS = Dataset(
     partition_by=(("day", "time_hour"),),
     sort_by=("time_hour", "carrier", "flight"),
     properties={
-        # Each load is written as it comes, file by file, so that there is something to compact.
-        "write.distribution-mode": "none",
         "write.merge.mode": "merge-on-read",
         "write.update.mode": "merge-on-read",
         "write.delete.mode": "merge-on-read",
@@ -106,7 +104,7 @@ WEATHER = Dataset(
     ),
     partition_by=(("month", "time_hour"),),
     sort_by=("origin", "time_hour"),
-    properties={"write.distribution-mode": "none", "write.delete.mode": "copy-on-write", **_SHORT_HISTORY},
+    properties={"write.delete.mode": "copy-on-write", **_SHORT_HISTORY},
 )
 PLANES = Dataset(
     "planes",

@@ -1,6 +1,6 @@
-"""Laying source rows where jobs can read them: Parquet files, one folder per batch, visible only when complete.
+"""Laying source rows where jobs can read them: one folder per batch, visible only when complete.
 
-A day's flights arrive as one file per airport of departure. Carriers in ``LATE_CARRIERS`` report late: their flights are missing
+Loads come as CSV files with a header line, corrections as Parquet. A day's flights arrive as one file per airport of departure. Carriers in ``LATE_CARRIERS`` report late: their flights are missing
 from the day and arrive with the corrections. Corrections are derived from the data itself:
 
 - a flight that has an arrival time but no arrival delay was diverted; its delay follows from its scheduled arrival;
@@ -11,11 +11,14 @@ from the day and arrive with the corrections. Corrections are derived from the d
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from demo.datasets import FLIGHTS
@@ -24,33 +27,40 @@ from iceberg_ops.errors import DataError
 
 LATE_CARRIERS = ("HA",)
 WEATHER_FILES = 3
+_LOAD = {"format": "csv", "options": {"header": "true"}}
+_CORRECTIONS = {"format": "parquet"}
 _HALF_DAY_MINUTES = 720
 _ARR_DELAY = pa.field("arr_delay", pa.int32())
 
 
-def land_day(landing: Path, day: date) -> list[str]:
-    """One file per airport with the flights of a UTC day, late carriers left out. Raises DataError for a day without flights."""
+def land_day(landing: Path, day: date) -> dict[str, Any]:
+    """The source of a job: one file per airport with the flights of a UTC day, late carriers left out.
+
+    Raises DataError for a day without flights.
+    """
     rows = _flights_of(day)
     on_time = rows.filter(pc.invert(_late(rows)))
     airports = pc.unique(on_time["origin"]).to_pylist()
     batches = {airport: on_time.filter(pc.equal(on_time["origin"], airport)) for airport in sorted(airports)}
-    return _lay(landing / "flights" / day.isoformat(), batches)
+    return _LOAD | {"paths": _lay(landing / "flights" / day.isoformat(), batches, _write_csv)}
 
 
-def land_reference(landing: Path, name: str) -> list[str]:
-    """All rows of a reference table; weather, the largest, in several files."""
+def land_reference(landing: Path, name: str) -> dict[str, Any]:
+    """The source of a job: all rows of a reference table; weather, the largest, in several files."""
     rows = rows_of(name)
     count = WEATHER_FILES if name == "weather" else 1
     step = -(-rows.num_rows // count)
-    return _lay(landing / name, {f"part-{i}": rows.slice(i * step, step) for i in range(count)})
+    batches = {f"part-{i}": rows.slice(i * step, step) for i in range(count)}
+    return _LOAD | {"paths": _lay(landing / name, batches, _write_csv)}
 
 
-def land_corrections(landing: Path, batch: str) -> list[str]:
-    """Corrections of every landed day, as one file. Raises DataError when no day has landed."""
+def land_corrections(landing: Path, batch: str) -> dict[str, Any]:
+    """The source of a job: corrections of every landed day, as one file. Raises DataError when no day has landed."""
     days = landed_days(landing)
     if not days:
         raise DataError(f"no flights have landed in {landing}: run flights_ingest first")
-    return _lay(landing / "corrections" / batch, {"corrections": pa.concat_tables([corrections_of(_flights_of(d)) for d in days])})
+    rows = pa.concat_tables([corrections_of(_flights_of(d)) for d in days])
+    return _CORRECTIONS | {"paths": _lay(landing / "corrections" / batch, {"corrections": rows}, _write_parquet)}
 
 
 def landed_days(landing: Path) -> list[date]:
@@ -96,13 +106,22 @@ def _flights_of(day: date) -> pa.Table:
     return rows
 
 
-def _lay(folder: Path, batches: dict[str, pa.Table]) -> list[str]:
+def _write_csv(rows: pa.Table, base: Path) -> Path:
+    pa_csv.write_csv(rows, path := base.with_suffix(".csv"))
+    return path
+
+
+def _write_parquet(rows: pa.Table, base: Path) -> Path:
+    pq.write_table(rows, path := base.with_suffix(".parquet"), compression="zstd")
+    return path
+
+
+def _lay(folder: Path, batches: dict[str, pa.Table], write: Callable[[pa.Table, Path], Path]) -> list[str]:
     """Write the files beside their place and move the folder in whole, so that no reader meets half of it."""
     staged = folder.with_name(f".{folder.name}.staged")
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir(parents=True)
-    for name, rows in batches.items():
-        pq.write_table(rows, staged / f"{name}.parquet", compression="zstd")
+    written = [write(rows, staged / name).name for name, rows in batches.items()]
     shutil.rmtree(folder, ignore_errors=True)
     staged.rename(folder)
-    return [str(folder / f"{name}.parquet") for name in batches]
+    return [str(folder / name) for name in written]

@@ -19,16 +19,15 @@ def land_flights(day: str | None) -> dict[str, Any]:
         chosen = date.fromisoformat(day)
     except ValueError:
         raise OptionError(f"day {day!r} must be YYYY-MM-DD") from None
-    return {"paths": land_day(landing_folder(), chosen), "run_key": f"flights_ingest/{chosen}"}
+    return {"source": land_day(landing_folder(), chosen), "run_key": f"flights_ingest/{chosen}"}
 
 
 def land_table(name: str) -> dict[str, Any]:
     """Land a reference table; its rows are appended once, whatever run asks for it. Raises DataError."""
-    paths = land_reference(landing_folder(), name)
-    return {"table": f"nyc.{name}", "source": {"format": "parquet", "paths": paths}, "run_key": f"reference_tables/{name}"}
+    return {"table": f"nyc.{name}", "source": land_reference(landing_folder(), name), "run_key": f"reference_tables/{name}"}
 
 
-def land_late_corrections(run_id: str) -> list[str]:
+def land_late_corrections(run_id: str) -> dict[str, Any]:
     """Land the corrections of every landed day as one batch. Raises DataError."""
     batch = "".join(c if c.isalnum() or c in "-_" else "_" for c in run_id)
     return land_corrections(landing_folder(), batch)

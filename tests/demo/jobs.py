@@ -46,19 +46,19 @@ class Jobs:
         for day in DAYS:
             self.append_day(day)
         for name in REFERENCE:
-            source = {"format": "parquet", "paths": land_reference(self.places.landing, name)}
+            source = land_reference(self.places.landing, name)
             self.run_task(self.bag.dags["reference_tables"].get_task("append"), table=f"nyc.{name}", source=source, run_key=name)
 
     def append_day(self, day: date) -> ActionReport:
         """What a run of flights_ingest does."""
-        source = {"format": "parquet", "paths": land_day(self.places.landing, day)}
+        source = land_day(self.places.landing, day)
         task = self.bag.dags["flights_ingest"].get_task("append")
         return self.run_task(task, source=source, run_key=f"flights_ingest/{day}")
 
     def correct(self) -> dict[str, ActionReport]:
         """What a run of flights_corrections does; one report for each task."""
         dag = self.bag.dags["flights_corrections"]
-        landed = {"format": "parquet", "paths": land_corrections(self.places.landing, "batch")}
+        landed = land_corrections(self.places.landing, "batch")
         return {
             "merge_flights": self.run_task(dag.get_task("merge_flights"), source=landed, run_key="merge"),
             "update_planes": self.run_task(dag.get_task("update_planes"), run_key="update"),

@@ -36,7 +36,14 @@ from tests.spark.where_world import World, draw_world
 def session() -> Iterator[SparkSession]:
     os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
     made = spark_session(
-        "tests", {"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "1g", "spark.driver.bindAddress": "127.0.0.1"}
+        "tests",
+        {
+            "spark.sql.shuffle.partitions": "4",
+            "spark.driver.memory": "2g",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Thousands of statements run in this one session: the plans of the last ones are enough.
+            "spark.sql.ui.retainedExecutions": "20",
+        },
     )
     yield made
     made.stop()
