@@ -9,12 +9,16 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from tests.generated.drawing import DRAWN, report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("same", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", max_examples=500, deadline=None, print_blob=True)
@@ -51,3 +55,23 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("drawn")
         for line in report(DRAWN):
             terminalreporter.line(line)
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[SparkSession]:
+    """The one Spark of this process: a second ``stop`` would end it under the tests of another folder."""
+    from spark_jobs.session import spark_session
+
+    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
+    made = spark_session(
+        "tests",
+        {
+            "spark.sql.shuffle.partitions": "4",
+            "spark.driver.memory": "2g",
+            "spark.driver.bindAddress": "127.0.0.1",
+            # Thousands of statements run in this one session: the plans of the last ones are enough.
+            "spark.sql.ui.retainedExecutions": "20",
+        },
+    )
+    yield made
+    made.stop()

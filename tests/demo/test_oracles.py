@@ -23,7 +23,6 @@ from demo.settings import catalog_connection, write_catalogs_file
 from demo.story import plant_orphan
 from demo.table_states import snapshot_ids, states, table_location
 from iceberg_ops.config.report import ActionReport, TableState
-from spark_jobs.session import spark_session
 from tests.demo.jobs import DAYS, Jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.airflow, pytest.mark.oracle, pytest.mark.slow]
@@ -31,7 +30,7 @@ NAMES = sorted(DATASETS)
 
 
 @pytest.fixture(scope="module")
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+def jobs(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     places = Places.of(tmp_path_factory.mktemp("demo"))
     places.make()
     # Airflow's logging is at INFO; py4j would still log when Python exits, into a stream that pytest has closed.
@@ -39,15 +38,10 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     write_catalogs_file(places)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(catalog_connection(places)))
-        shared = SparkSession.getActiveSession()
-        session = shared or spark_session(
-            "demo tests", {"spark.sql.shuffle.partitions": "4", "spark.driver.bindAddress": "127.0.0.1"}
-        )
-        made = Jobs(session, places, DagBag(str(PROJECT / "dags")))
+        # Of its own, because the DAGs' settings are made in it.
+        made = Jobs(session.newSession(), places, DagBag(str(PROJECT / "dags")))
         made.ingest()
         yield made
-        if shared is None:
-            session.stop()
 
 
 @pytest.fixture(scope="module")

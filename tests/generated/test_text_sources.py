@@ -15,7 +15,7 @@ from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
 from tests.generated.drawing import Draw, for_each_seed, missing
 from tests.generated.text_sources import NESTED, SCHEMA, Drawn, csv_source, json_source
-from tests.spark.conftest import Place, place, session  # noqa: F401 - fixtures
+from tests.spark.conftest import Place, place  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.spark
 

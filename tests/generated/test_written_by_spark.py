@@ -14,7 +14,7 @@ from iceberg_ops.spec.sorting import UNSORTED
 from tests.data.files import batch_of
 from tests.generated import judge, tables
 from tests.generated.drawing import Draw, for_each_seed, missing
-from tests.spark.conftest import Place, place, session  # noqa: F401 - fixtures
+from tests.spark.conftest import Place, place  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.spark
 KIND = "written by Spark"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY, bucket
 from iceberg_ops.spec.types import DATE, DOUBLE, LONG, STRING, NestedField
 from spark_jobs.jobs.dispatch import run
-from spark_jobs.session import spark_session
 from tests.interop.lake import Lake
 
 pytestmark = [pytest.mark.oracle, pytest.mark.java, pytest.mark.spark]
@@ -30,14 +27,6 @@ SCHEMA = Schema.of(
 BY_BUCKET = PartitionSpec(0, (PartitionField((1,), 1000, bucket(3), "id_bucket"),))
 BY_DAY = PartitionSpec(0, (PartitionField((4,), 1000, IDENTITY, "day"),))
 TYPES = {"id": pa.int64(), "name": pa.string(), "score": pa.float64()}
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
-    made = spark_session("jobs", {"spark.sql.shuffle.partitions": "2", "spark.driver.bindAddress": "127.0.0.1"})
-    yield made
-    made.stop()
 
 
 def rows(ids: range, name: str, **more: Any) -> pa.Table:

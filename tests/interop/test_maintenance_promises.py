@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
@@ -20,7 +19,6 @@ from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.runners.rewrite import SparkRewriteRunner
-from spark_jobs.session import spark_session
 from tests.data.test_oracles import by_duckdb, by_pyiceberg
 from tests.interop.lake import Lake, Rows, same, texts
 
@@ -30,14 +28,6 @@ SCHEMA = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "town", STRI
 ROWS_A_FILE = 1500
 TARGET = 200_000
 """Bytes of a data file to aim at; a file of ``ROWS_A_FILE`` rows has about half of that, most of it random text."""
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
-    made = spark_session("maintenance", {"spark.sql.shuffle.partitions": "2", "spark.driver.bindAddress": "127.0.0.1"})
-    yield made
-    made.stop()
 
 
 @pytest.fixture(params=["local", "spark"])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from iceberg_ops.errors import DataError, IcebergOpsError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.transforms import IDENTITY, bucket
 from spark_jobs.jobs.dispatch import run
-from spark_jobs.session import spark_session
 from tests.data.files import batch_of
 from tests.interop.lake import JavaError, Lake, same, texts
 from tests.interop.row_statements import OLD_SCHEMA, Generator, Statement, evolved, old_row
@@ -58,14 +56,6 @@ NO_EXPAND = re.compile(r"SUBQUERY_EXPRESSION_CATEGORY\.UNSUPPORTED_\w+_SUBQUERY.
 asked for it copy-on-write."""
 NULL_PREFIX = 'Cannot invoke "String.startsWith(String)" because the return value of "org.apache.iceberg.expressions.BoundReference'
 """Where Java's residuals fail: ``LIKE 'O%'`` on an identity partition that is NULL. It is asked again in words it does not push."""
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
-    made = spark_session("rows", {"spark.sql.shuffle.partitions": "2", "spark.driver.bindAddress": "127.0.0.1"})
-    yield made
-    made.stop()
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,25 +27,8 @@ from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.table.table import Table
 from spark_jobs.jobs.dispatch import run
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.session import job_session, spark_session
+from spark_jobs.session import job_session
 from tests.spark.where_world import World, draw_world
-
-
-@pytest.fixture(scope="session")
-def session() -> Iterator[SparkSession]:
-    os.environ.setdefault("ICEBERG_OPS_SPARK_LOG_LEVEL", "ERROR")
-    made = spark_session(
-        "tests",
-        {
-            "spark.sql.shuffle.partitions": "4",
-            "spark.driver.memory": "2g",
-            "spark.driver.bindAddress": "127.0.0.1",
-            # Thousands of statements run in this one session: the plans of the last ones are enough.
-            "spark.sql.ui.retainedExecutions": "20",
-        },
-    )
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="session")
