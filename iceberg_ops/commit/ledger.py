@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Mapping
 
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.updates import RemoveProperties, SetProperties, TableUpdate
@@ -94,5 +95,4 @@ def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
 
 
 def _at(text: str) -> int:
-    stamp = text.partition("@")[2].partition("@")[0]
-    return int(stamp) if stamp.isdecimal() else 0
+    return count_of(text.partition("@")[2].partition("@")[0]) or 0
