@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.deletion.gate import outcome_unknown
-from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, IncompleteError
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, IncompleteError
 
 
 def ending_error(outcome: Outcome, error: Exception) -> Exception:
@@ -18,9 +18,7 @@ def ending_error(outcome: Outcome, error: Exception) -> Exception:
     CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed."""
     if isinstance(error, CommitStateUnknownError):
         return error
-    # The committer raises CommitFailedError for an unanswered swap only once it knows that it did nothing.
-    unknown = None if isinstance(error, CommitFailedError) else outcome_unknown(error)
-    if unknown is not None:
+    if (unknown := outcome_unknown(error)) is not None:
         return CommitStateUnknownError(f"{unknown}; then the job ended with {_told(error)}")
     if outcome.changed:
         return IncompleteError(f"{_done(outcome)}; then the job ended with {_told(error)}")

@@ -67,7 +67,7 @@ def file_of(lake: Lake, kind: str) -> Path:
         ("rewrite_data_files", {"rewrite_all": "true"}),
         ("rewrite_data_files", {"rewrite_all": "true", "partial-progress.enabled": "true"}),
         ("compute_table_stats", {}),
-        ("delete", {"where": "id = 4"}),
+        ("delete", {"where": "data IN ('row 4', 'row 11')"}),
     ],
 )
 def test_a_job_that_reads_it_names_it(
