@@ -9,6 +9,7 @@
     ├── CommitStateUnknownError         the swap may have happened: look for the run key, clean up nothing
     │   └── CommitInterruptedError      the same, because of a Ctrl-C (also a KeyboardInterrupt)
     ├── IncompleteError                 a part of the job is committed or done, the rest failed: run it again for the rest
+    │   └── IncompleteInterruptedError  the same, because of a Ctrl-C (also a KeyboardInterrupt)
     ├── TerminalError                   the call can not succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
@@ -72,6 +73,11 @@ class IncompleteError(IcebergOpsError):
     """A part of the job is committed or done, and the rest failed. The message names what failed; the report says what is done."""
 
     code = "INCOMPLETE"
+
+
+class IncompleteInterruptedError(IncompleteError, KeyboardInterrupt):
+    """Ctrl-C after a part of the job was committed or done: an interrupt to whoever handles interrupts, and the report says what is
+    done."""
 
 
 class TerminalError(IcebergOpsError):

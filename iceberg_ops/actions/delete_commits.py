@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.group_failures import text_of
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.operation import Operation
@@ -42,8 +43,10 @@ class RewrittenDeletes:
 
 def commit_deletes(
     run: Run, groups: Sequence[RewrittenDeletes], operation_of: Callable[[Sequence[RewrittenDeletes]], Operation]
-) -> None:
-    """Commit the groups, without those that conflict; fill outcome. Raises ValidationError when none is left."""
+) -> bool:
+    """Commit the groups, without those that conflict; fill outcome. False: another process has committed them under the run key.
+
+    Raises ValidationError when none is left."""
     left = list(groups)
     while left:
         try:
@@ -52,23 +55,24 @@ def commit_deletes(
             raise
         except ValidationError as e:
             hit = _hit(run, left, e)
-            _give_up(run, hit or left, str(e), after=e)
+            _give_up(run, hit or left, f"conflict: {e}", after=e)
             if not hit or len(hit) == len(left):
                 raise
             left = [group for group in left if group not in hit]
         except BaseException as e:
-            _give_up(run, left, str(e) or type(e).__name__, after=e)
+            _give_up(run, left, text_of(e), after=e)
             raise
         else:
             outcome = run.outcome
             outcome.record(committed)
             if committed.already_committed:
                 _give_up(run, left, "the same run key was committed by another process")
-                return
+                return False
             _record(run, left)
             if len(left) < len(groups):
                 outcome.status = "partially-committed"
-            return
+            return True
+    return True
 
 
 def group_report(group: RewrittenDeletes, *, dropped: str = "") -> GroupReport:
@@ -100,7 +104,7 @@ def _record(run: Run, groups: Sequence[RewrittenDeletes]) -> None:
 
 def _give_up(run: Run, groups: Sequence[RewrittenDeletes], reason: str, *, after: BaseException | None = None) -> None:
     for group in groups:
-        run.outcome.groups[group.group_id] = group_report(group, dropped=f"conflict: {reason}")
+        run.outcome.groups[group.group_id] = group_report(group, dropped=reason)
     staged = [f.file_path for group in groups for f in group.added]
     for location in delete_staged(run, staged, after=after):
         run.outcome.failures.append(SkippedFile(file_path=location, reason="written by a dropped group and not deleted"))

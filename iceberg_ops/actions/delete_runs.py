@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
+from iceberg_ops.actions.group_failures import ending_of, text_of
 from iceberg_ops.actions.local_runner import usable_cpus
 from iceberg_ops.actions.progress import Meter
-from iceberg_ops.actions.report_file import error_report
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.config.options import ProgressOptions
@@ -175,12 +175,14 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
     batch: list[RewrittenDeletes] = []
     errors: list[Exception] = []
     failed_commits = 0
+    elsewhere: set[str] = set()
 
     def commit_batch() -> None:
         nonlocal failed_commits
         key = _batch_key(run, batch)
         try:
-            commit_deletes(run, batch, lambda left: operation_of(left, key))
+            if not commit_deletes(run, batch, lambda left: operation_of(left, key)):
+                elsewhere.update(group.group_id for group in batch)
         except Exception as e:
             if outcome_unknown(e) is not None:
                 raise
@@ -205,19 +207,22 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
         delete_staged(run, [f.file_path for g in batch for f in g.added], after=e)
         raise
     if errors and not run.outcome.snapshot_ids:
-        raise errors[-1]
+        raise ending_of(errors, "no group could be committed")
     if failed_commits > progress.max_failed_commits:
         raise CommitFailedError(
             f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
-            f"{error_report(errors[-1]).message}"
+            f"{text_of(errors[-1])}"
         )
-    complete = all(group.status == "committed" for group in run.outcome.groups.values())
-    run.outcome.status = "committed" if complete else "partially-committed"
+    groups_of = run.outcome.groups
+    if not all(g.status == "committed" or g.group_id in elsewhere for g in groups_of.values()):
+        run.outcome.status = "partially-committed"
+    else:
+        run.outcome.status = "already-committed" if groups_of.keys() <= elsewhere else "committed"
 
 
 def _record_failure(run: Run, group: PlannedDeletes, error: Exception) -> None:
-    planned, met = run.outcome.groups[group.group_id], error_report(error)
-    run.outcome.groups[group.group_id] = replace(planned, status="failed", reason=f"{met.code}: {met.message}")
+    planned = run.outcome.groups[group.group_id]
+    run.outcome.groups[group.group_id] = replace(planned, status="failed", reason=text_of(error))
 
 
 def _batch_key(run: Run, batch: Sequence[RewrittenDeletes]) -> str:

@@ -100,7 +100,7 @@ def run_job(
     """Run a maintenance job; ``now`` gives milliseconds since the epoch.
 
     The report is also written to ``job.report``. Raises every error of the tree, after the report of the failure was written:
-    CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed.
+    CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed, also after a Ctrl-C.
     """
     check_report_place(job)
     look_at_folders_again()
@@ -108,10 +108,11 @@ def run_job(
     try:
         with typed_limits():
             _run(record, catalog, runner, now, progress)
-    except Exception as e:
+    except BaseException as e:
         error = ending_error(record.outcome, e)
-        write_report(job, record.report(error))
-        if error is e:
+        if isinstance(error, Exception):  # An interrupt of a job that has changed nothing leaves no report.
+            write_report(job, record.report(error))
+        if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
             raise
         raise error from e
     report = record.report()

@@ -9,25 +9,34 @@ from __future__ import annotations
 
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.deletion.gate import outcome_unknown
-from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, IncompleteError
+from iceberg_ops.errors import (
+    CommitInterruptedError,
+    CommitStateUnknownError,
+    IcebergOpsError,
+    IncompleteError,
+    IncompleteInterruptedError,
+)
 
 
-def ending_error(outcome: Outcome, error: Exception) -> Exception:
+def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
     """``error``, or the one that says what is known of the whole job.
 
-    CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed."""
+    CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed. Of a
+    Ctrl-C they are interrupts as well."""
     if isinstance(error, CommitStateUnknownError):
         return error
-    # The committer raises CommitFailedError for an unanswered swap only once it knows that it did nothing.
-    unknown = None if isinstance(error, CommitFailedError) else outcome_unknown(error)
-    if unknown is not None:
-        return CommitStateUnknownError(f"{unknown}; then the job ended with {_told(error)}")
+    if (unknown := outcome_unknown(error)) is not None:
+        is_unknown = CommitInterruptedError if isinstance(error, KeyboardInterrupt) else CommitStateUnknownError
+        return is_unknown(f"{unknown}; then the job ended with {_told(error)}")
     if outcome.changed:
-        return IncompleteError(f"{_done(outcome)}; then the job ended with {_told(error)}")
+        is_incomplete = IncompleteInterruptedError if isinstance(error, KeyboardInterrupt) else IncompleteError
+        return is_incomplete(f"{_done(outcome)}; then the job ended with {_told(error)}")
     return error
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "an interrupt (Ctrl-C)"
     return f"{error.code}: {error}" if isinstance(error, IcebergOpsError) else f"{type(error).__name__}: {error}"
 
 

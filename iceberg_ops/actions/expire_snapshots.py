@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire, resume_expiry
+from iceberg_ops.commit.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
@@ -61,9 +62,16 @@ def expire_snapshots(run: Run) -> None:
         _record_files(run, _planned_files(table, planned), None)
         return
     with run.step("commit and clean") as detail:
-        result = expire(run.catalog, table, operation, delete=_deleting(run, options), on_commit=run.outcome.record)
+        result = expire(
+            run.catalog,
+            table,
+            operation,
+            delete=_deleting(run, options),
+            on_commit=run.outcome.record,
+            on_resumed=partial(_record_files, run),
+        )
         detail.append(f"{result.committed.attempts} attempts")
-    run.outcome.metrics["resumed-expirations-count"] = result.resumed
+    _record_resumed(run, result.resumed)
     _count(run, table.metadata, result.committed.table.metadata)
     _record_files(run, result.files, result.deletion)
 
@@ -76,7 +84,9 @@ def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Se
         failures: list[DeleteFailure] = []
         for first in range(0, len(locations), DELETED_AT_ONCE):
             batch = locations[first : first + DELETED_AT_ONCE]
-            failures += delete_files(io, batch, options.max_concurrent_deletes)
+            failed = delete_files(io, batch, options.max_concurrent_deletes)
+            run.outcome.changed |= len(failed) < len(batch)
+            failures += failed
             meter.advance(len(batch))
         return failures
 
@@ -86,9 +96,16 @@ def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Se
 def _resume(run: Run, options: ExpireSnapshotsOptions) -> None:
     """Nothing expires now, but an earlier run may have died between its swap and its deletions."""
     with run.step("clean") as detail:
-        resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options))
-        detail.append(f"{resumed} earlier expirations finished")
-    run.outcome.metrics["resumed-expirations-count"] = resumed
+        resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options), on_clean=partial(_record_files, run))
+        detail.append(f"{resumed.finished} earlier expirations finished")
+    _record_resumed(run, resumed)
+    if run.outcome.changed:
+        run.outcome.status = "committed"
+
+
+def _record_resumed(run: Run, resumed: Resumed) -> None:
+    run.outcome.metrics["resumed-expirations-count"] = resumed.finished
+    run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in resumed.kept)
 
 
 def _count(run: Run, before: TableMetadata, after: TableMetadata) -> None:
@@ -110,12 +127,12 @@ def _record_files(run: Run, files: UnreachedFiles, deletion: Deletion | None) ->
     """Metrics count what is gone (None, a dry run: what would go); the report names what is not, and why."""
     gone = set(files if deletion is None else deletion.deleted)
     for metric, kind in _METRICS:
-        run.outcome.metrics[metric] = sum(path in gone for path in getattr(files, kind))
+        run.outcome.count(metric, sum(path in gone for path in getattr(files, kind)))
     run.outcome.files.extend(path for path in files if path in gone)
     if deletion is None:
         run.outcome.skipped.extend(SkippedFile(file_path=path, reason=f"it is damaged: {e}") for path, e in files.damaged)
     else:
         run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept)
         run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures)
-    run.outcome.metrics["kept-files-count"] = 0 if deletion is None else len(deletion.kept)
-    run.outcome.metrics["failed-deletes-count"] = 0 if deletion is None else len(deletion.failures)
+    run.outcome.count("kept-files-count", 0 if deletion is None else len(deletion.kept))
+    run.outcome.count("failed-deletes-count", 0 if deletion is None else len(deletion.failures))

@@ -6,6 +6,9 @@ tell a corrupt file from a store that did not answer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from iceberg_ops.actions.report_file import error_report
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.errors import (
     BadInputError,
@@ -35,6 +38,22 @@ _BY_CODE: dict[str, type[IcebergOpsError]] = {
 def error_class(code: str) -> type[IcebergOpsError]:
     """The class with that code; TerminalError for a code that says nothing to the caller."""
     return _BY_CODE.get(code, TerminalError)
+
+
+def text_of(error: BaseException) -> str:
+    """An error in a group's line of the report: its code and its message."""
+    met = error_report(error)
+    return f"{met.code}: {met.message}"
+
+
+def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
+    """The error to raise where groups failed and nothing is committed: the first one, with its own code, and how many more there
+    are. One that is not of the tree is raised as it is."""
+    first = errors[0]
+    if not isinstance(first, IcebergOpsError):
+        return first
+    more = f" and {len(errors) - 1} more failures" if len(errors) > 1 else ""
+    return type(first)(f"{consequence}: {first}{more}")
 
 
 def error_of(failure: GroupFailure, consequence: str) -> IcebergOpsError:

@@ -19,6 +19,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, SHARED_BY_TASKS, SPARK_FROM_BYTES, is_this_machine
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import IcebergOpsError, OptionError
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,9 @@ def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     table = catalog.load_table(tuple(job.table.split(".")[1:]))
     head = table.metadata.branch_head(job.branch)
-    size = (head.summary.get("total-files-size") if head is not None else None) or ""
-    if size.isdigit() and (int(size) < threshold or job.job != "rewrite_data_files"):
-        return int(size)
+    size = count_of(head.summary.get("total-files-size")) if head is not None else None
+    if size is not None and (size < threshold or job.job != "rewrite_data_files"):
+        return size
     report = run_job(replace(job, dry_run=True, report=None), catalog=catalog)
     if job.job == "rewrite_data_files":
         return report.metrics.get("planned-input-bytes-count", 0)
@@ -76,6 +77,6 @@ def _threshold(job: JobSpec) -> int:
     text = job.catalog.properties.get(SPARK_FROM_BYTES)
     if text is None:
         return DEFAULT_SPARK_FROM_BYTES
-    if not text.isdigit():
+    if (size := count_of(text)) is None:
         raise OptionError(f"catalog {job.catalog.name}: {SPARK_FROM_BYTES} = {text!r}: must be a whole number of bytes")
-    return int(text)
+    return size

@@ -17,6 +17,7 @@ from typing import Any
 
 from iceberg_ops.actions.certificate import RewrittenGroup
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.group_failures import text_of
 from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.carry_over import CarriedOver, commit_carrying_over
@@ -77,6 +78,8 @@ class RewriteCommits:
         self.committed_files: set[str] = set()
         self.conflicted: list[FileGroup] = []
         """Groups that were given up because of a conflict."""
+        self.done_elsewhere: set[str] = set()
+        """Groups that another process committed under the run key of their batch."""
         self.tries = 0
         self.replaced: set[str] = set()
         """Data files that earlier commits of this run replaced, in the snapshots ``own``."""
@@ -99,7 +102,7 @@ class RewriteCommits:
                     continue
                 hit = self._hit(left, e)
                 if not hit:
-                    self._give_up(left, str(e), after=e)
+                    self._give_up(left, text_of(e), after=e)
                     raise
                 self._give_up(hit, f"conflict: {e}")
                 self.conflicted += [found.group for found in hit]
@@ -109,7 +112,7 @@ class RewriteCommits:
                     self.run.outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "failed", str(e), rewritten)
                 raise
             except BaseException as e:
-                self._give_up(left, str(e) or type(e).__name__, after=e)
+                self._give_up(left, text_of(e), after=e)
                 raise
         return False
 
@@ -171,7 +174,7 @@ class RewriteCommits:
         if committed.already_committed:
             # Another process finished the same work between our look and our commit: what we wrote is not in the table.
             self._give_up(groups, "the same run key was committed by another process")
-            outcome.status = "already-committed"
+            self.done_elsewhere |= {rewritten.group.group_id for rewritten in groups}
             return
         outcome.count("removed-delete-files-count", len(deletes))
         outcome.count("carried-over-rounds-count", found.rounds)

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from iceberg_ops.actions.certificate import RewrittenGroup, certified
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.group_failures import error_of
+from iceberg_ops.actions.group_failures import ending_of, error_of, text_of
 from iceberg_ops.actions.group_works import group_of_work, merged_bytes_of, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.progress import run_works
@@ -101,7 +101,8 @@ class _Rewrite:
         self.plain_columns = frozenset(f.field_id for f in run.table.schema.fields if f.type.is_primitive)
         self.failed: list[GroupFailure] = []
         self.failed_ids: set[str] = set()
-        self.last_failure = ""
+        self.errors: list[Exception] = []
+        """What groups and commits failed with, in the order of their failures."""
 
     def run_all(self) -> None:
         """Run and commit; then say what became of it."""
@@ -139,6 +140,9 @@ class _Rewrite:
         with self.run.step("commit") as detail:
             kept = self.commits.commit(_in_plan_order(done), self.run.run_key)
             detail.append(f"{self.run.outcome.attempts} attempts")
+        if self.commits.done_elsewhere:  # This run key stands for the whole run.
+            self.run.outcome.status = "already-committed"
+            return
         self._conclude(self._again(kept))
 
     def _partially(self, progress: ProgressOptions) -> None:
@@ -164,9 +168,11 @@ class _Rewrite:
         if self.failed:
             self._clean_after_failure()
         if failed_commits > progress.max_failed_commits:
+            if not kept and self.errors:
+                raise ending_of(self.errors, "no group could be committed")
             raise CommitFailedError(
                 f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
-                f"{self.last_failure}"
+                f"{self._last_failure}"
             )
         self._conclude(self._again(kept))
 
@@ -176,23 +182,26 @@ class _Rewrite:
         except Exception as e:
             if outcome_unknown(e) is not None:
                 raise
-            self.last_failure = str(e)
+            self.errors.append(e)
             return False
+
+    @property
+    def _last_failure(self) -> str:
+        return text_of(self.errors[-1]) if self.errors else "every group of them conflicted"
 
     def _again(self, kept: bool) -> bool:
         """Rewrite what conflicts left over, once; whether anything of the run is committed now. Where something is, an error leaves
         the rest to the next run."""
-        if not self.commits.conflicted or self.run.outcome.status == "already-committed":
+        if not self.commits.conflicted:
             return kept
         try:
             return self._plan_and_run_again(kept)
         except Exception as e:
             if not kept or isinstance(e, VerificationError) or outcome_unknown(e) is not None:
                 raise
-            self.last_failure = str(e)
             groups = self.run.outcome.groups
             for group in [g for g in groups.values() if g.status == "planned"]:
-                groups[group.group_id] = structs.replace(group, status="dropped", reason=f"not rewritten again: {e}")
+                groups[group.group_id] = structs.replace(group, status="dropped", reason=f"not rewritten again: {text_of(e)}")
             return True
 
     def _plan_and_run_again(self, kept: bool) -> bool:
@@ -204,7 +213,8 @@ class _Rewrite:
             return kept
         run = replace(run, table=table, operation_id=f"{run.operation_id}-again", first_operation_id=run.lease_mark)
         second = _Rewrite(run, plan, self.options, ())
-        second.commits.committed_files = self.commits.committed_files
+        second.commits.committed_files, second.errors = self.commits.committed_files, self.errors
+        second.commits.done_elsewhere = self.commits.done_elsewhere
         with run.lease(None if plan.snapshot is None else plan.snapshot.snapshot_id) as second.renew_lease:
             return second._run_again(first=not kept) or kept
 
@@ -220,6 +230,8 @@ class _Rewrite:
             self._abandon(done, e)
             if isinstance(e, VerificationError) or not isinstance(e, Exception):
                 raise
+            if not self.failed:
+                self.errors.append(e)
             return False
         with self.run.step("commit again"):
             key = self.run.run_key if first else batch_run_key(self.run, done, 2)
@@ -228,7 +240,7 @@ class _Rewrite:
             except Exception as e:
                 if outcome_unknown(e) is not None:
                     raise
-                self.last_failure = str(e)
+                self.errors.append(e)
                 return False
 
     def _rewritten(self) -> Iterator[RewrittenGroup]:
@@ -257,16 +269,16 @@ class _Rewrite:
                 yield certified(group, sorted(results.pop(group.group_id), key=lambda r: r.group_id), self.plain_columns)
 
     def _record_failure(self, group: FileGroup, failure: GroupFailure) -> None:
-        self.last_failure = f"{failure.code}: {failure.message}"
         self.failed.append(failure)
         if group.group_id not in self.failed_ids:
             self.failed_ids.add(group.group_id)
-            self.run.outcome.groups[group.group_id] = group_report(group, "failed", self.last_failure)
+            self.errors.append(error_of(failure, "its files are as they were"))
+            self.run.outcome.groups[group.group_id] = group_report(group, "failed", f"{failure.code}: {failure.message}")
             self.run.outcome.count("failed-data-files-count", group.input_files)
 
     def _abandon(self, done: Sequence[RewrittenGroup], error: BaseException) -> None:
         """Nothing will be committed: groups that were written or planned are dropped and every file of the run is deleted."""
-        reason = str(error) or type(error).__name__
+        reason = text_of(error)
         for group in self.plan.groups:
             if group.group_id not in self.failed_ids:
                 self.run.outcome.groups[group.group_id] = group_report(group, "dropped", f"the run failed: {reason}")
@@ -286,14 +298,18 @@ class _Rewrite:
         )
 
     def _conclude(self, kept: bool) -> None:
-        outcome = self.run.outcome
-        if outcome.status == "already-committed":
-            return
+        """Say what became of the run: all of it is committed, by this run or by another of its run key, or a part of it is."""
+        outcome, elsewhere = self.run.outcome, self.commits.done_elsewhere
         if not kept:
-            reasons = next((g.reason for g in outcome.groups.values() if g.status in ("dropped", "failed")), self.last_failure)
-            raise ValidationError(f"no group could be committed: {reasons}")
-        complete = all(group.status in ("committed", "carried-over", "re-planned") for group in outcome.groups.values())
-        outcome.status = "committed" if complete else "partially-committed"
+            if self.errors:
+                raise ending_of(self.errors, "no group could be committed")
+            reason = next((g.reason for g in outcome.groups.values() if g.status in ("dropped", "failed")), "nothing is left")
+            raise ValidationError(f"no group could be committed: {reason}")
+        settled = {"committed", "carried-over", "re-planned"}
+        if not all(g.status in settled or g.group_id in elsewhere for g in outcome.groups.values()):
+            outcome.status = "partially-committed"
+        else:
+            outcome.status = "already-committed" if outcome.groups.keys() <= elsewhere and elsewhere else "committed"
 
 
 def _in_plan_order(groups: Sequence[RewrittenGroup]) -> list[RewrittenGroup]:

@@ -19,7 +19,7 @@ from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type, type_of_arro
 from iceberg_ops.data.conform import conform
 from iceberg_ops.data.external_sort import in_one
 from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.source_fit import fits, stored_parts
+from iceberg_ops.data.source_fit import fits, stored_parts, type_fits
 from iceberg_ops.data.source_parts import SourcePart, read_parts
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
@@ -32,12 +32,14 @@ MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """``rows`` in the canonical form of ``schema``; ``unusable`` columns are there too, with the types that are not held."""
+    """``rows`` in the canonical form of ``schema``; ``unusable`` columns are there too, with the types that are not held.
+    ``of_files``: the types are what the files store. 16 bytes of a file may then be a uuid, which those of a table are not."""
 
     name: str
     schema: Schema
     rows: pa.RecordBatch
     unusable: Mapping[str, str]
+    of_files: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -56,7 +58,8 @@ class SourceRows:
 
     def check_fit(self, f: NestedField, wanted: NestedField) -> None:
         """Raise UnsupportedError unless the values of column ``f`` are values of the table's column ``wanted`` as they are."""
-        if f.type != wanted.type and not fits(arrow_type(f.type), wanted.type):
+        as_stored = fits(arrow_type(f.type), wanted.type) and (self.of_files or type_fits(f.type, wanted.type))
+        if f.type != wanted.type and not as_stored:
             raise only_spark(f"source column {f.name} of type {f.type} as {wanted.name} of type {wanted.type}")
 
 
@@ -78,7 +81,7 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
     _check_names(other.name, [f.name for f in schema.fields])
     found = scan_batches(other, scan)
-    return SourceRows(other.name, schema, _held(other.name, schema, found), {})
+    return SourceRows(other.name, schema, _held(other.name, schema, found), {}, of_files=False)
 
 
 def _read_files(run: Run, paths: Iterable[str], *, require_success_file: bool) -> SourceRows:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from iceberg_ops.data.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.manifests import ManifestContent
+from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
@@ -39,7 +40,8 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
 def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -> KeyPlan:
     """``keys``, and the specs in which their deletes apply to every older row of ``head``.
 
-    Raises UnsupportedError for a v1 table, OptionError for a partition field that does not come from a key.
+    Raises UnsupportedError for a v1 table and where a promotion moved rows of a key to another partition, OptionError for a
+    partition field that does not come from a key.
     """
     metadata = table.metadata
     field_ids = tuple(f.field_id for f in keys)
@@ -59,4 +61,11 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
                     f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
                     "which is no key: an older row of the key may lie in a partition that its delete does not reach"
                 )
+    if (moved := moved_by_promotion(metadata.schemas, metadata.schema, specs)) is not None:
+        f, old = moved
+        raise UnsupportedError(
+            f"not supported: upsert into {table.name}, because another writer promoted column "
+            f"{metadata.schema.names_by_id.get(f.source_id, str(f.source_id))!r} from {old}, and partition field {f.name!r} "
+            f"({f.transform}) gives older rows of a key another partition than its delete: use a merge"
+        )
     return KeyPlan(field_ids, tuple(s.spec_id for s in specs))

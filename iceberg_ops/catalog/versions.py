@@ -16,6 +16,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
@@ -91,7 +92,7 @@ class TableVersions:
             text = self.io.read(f"{self.folder}/{HINT}").decode("ascii", "replace").strip()
         except FileNotFoundError:
             return None
-        return int(text) if text.isdecimal() else None
+        return count_of(text)
 
     def uuid_of(self, name: str) -> str:
         """The uuid of the table that the version file belongs to. Raises FileNotFoundError, CorruptTableError."""
@@ -112,7 +113,7 @@ class TableVersions:
         found = [0]
         for uuid in self.dropped():
             text = self.io.read(self._mark(uuid)).decode("ascii", "replace").strip()
-            found.append(int(text) if text.isdecimal() else 0)
+            found.append(count_of(text) or 0)
         return max(found)
 
     def first_of_new_table(self) -> int:
@@ -166,7 +167,7 @@ class TableVersions:
 def version_of(location: str) -> int | None:
     """The version of a metadata file by its name; None for another file."""
     m = _VERSION_FILE.fullmatch(location.rpartition("/")[2])
-    return int(m[1]) if m else None
+    return count_of(m[1]) if m else None
 
 
 def is_pointer(location: str) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeVar
 
-from iceberg_ops.cli.nesting import MOST_LEVELS
 from iceberg_ops.cli.sql_tokens import Tokens
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec import types
+from iceberg_ops.spec.nesting import MOST_LEVELS
 from iceberg_ops.spec.sorting import NullOrder, SortDirection
 from iceberg_ops.spec.transforms import IDENTITY, Transform, bucket, truncate
 from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, NestedField, StructType, list_of, map_of

@@ -46,8 +46,8 @@ def create(
     string>".
     """
     from iceberg_ops.cli.column_definitions import parse_columns, parse_sort_keys, parse_terms
-    from iceberg_ops.cli.nesting import check_nesting
     from iceberg_ops.cli.table_view import show_table
+    from iceberg_ops.spec.nesting import check_nesting
 
     if (columns is None) == (like is None):
         raise OptionError("give either the columns or --like FILE")

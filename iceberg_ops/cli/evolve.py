@@ -58,7 +58,6 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
     from iceberg_ops.cli.create import order_of
-    from iceberg_ops.cli.nesting import check_nesting
     from iceberg_ops.commit.metadata_updates import (
         UpdateProperties,
         UpdateSchema,
@@ -67,6 +66,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         UpgradeFormatVersion,
     )
     from iceberg_ops.spec.metadata_builder import apply_updates
+    from iceberg_ops.spec.nesting import check_nesting
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
     from iceberg_ops.spec.spec_evolution import SpecEvolution
     from iceberg_ops.spec.updates import LAST_ADDED, AddSortOrder, SetDefaultSortOrder

@@ -7,18 +7,18 @@ them. After it, the table is loaded afresh, the files that only the removed snap
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.expiry_notes import ExpiryNote, read_expiry_note
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
 from iceberg_ops.deletion.gate import (
@@ -47,15 +47,27 @@ ABANDONED_AFTER_MS = 24 * 3600 * 1000
 Cleanup = Literal["all", "metadata-only", "none"]
 
 
+OnClean = Callable[[UnreachedFiles, Deletion], object]
+"""Gets the files that an interrupted expiry had left, and what became of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """How many expirations of earlier runs were finished, and the notes of those that can not be."""
+
+    finished: int = 0
+    kept: tuple[KeptFile, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryResult:
     """``files`` are those that only expired snapshots reached; ``deletion`` says what became of them (nothing where ``clean`` was
-    none). ``resumed`` counts notes of earlier runs that were finished."""
+    none). ``resumed`` is what became of earlier runs that had died."""
 
     committed: Committed
     files: UnreachedFiles
     deletion: Deletion = field(default_factory=Deletion)
-    resumed: int = 0
+    resumed: Resumed = Resumed()
 
 
 def expire(
@@ -66,12 +78,14 @@ def expire(
     clean: Cleanup = "all",
     delete: Delete = in_bulk,
     on_commit: Callable[[Committed], object] = lambda _: None,
+    on_resumed: OnClean = lambda *_: None,
 ) -> ExpiryResult:
-    """Expire, and delete with ``delete``. ``on_commit`` gets the commit before a file is deleted, which may fail still.
+    """Expire, and delete with ``delete``. ``on_commit`` gets the commit before a file is deleted, which may fail still, and
+    ``on_resumed`` what was deleted for earlier runs, before the commit.
 
     Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go, because a retained snapshot is
     damaged (then none is deleted). Damaged files of expired snapshots are among those that are kept."""
-    resumed = resume_expiry(catalog, table, delete=delete) if clean == "all" else 0
+    resumed = resume_expiry(catalog, table, delete=delete, on_clean=on_resumed) if clean == "all" else Resumed()
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
     try:
@@ -110,55 +124,52 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
     if not ids:
         return None
     metadata = table.metadata
-    note = {
-        "created-at-ms": time.time_ns() // 1_000_000,
-        "table-uuid": metadata.table_uuid,
-        "last-updated-ms": metadata.last_updated_ms,
-        "last-sequence-number": metadata.last_sequence_number,
-        "snapshots": [
-            {
-                "snapshot-id": s.snapshot_id,
-                "timestamp-ms": s.timestamp_ms,
-                "manifest-list": s.manifest_list,
-                "manifests": s.manifests,
-            }
-            for s in metadata.snapshots
-            if s.snapshot_id in ids
-        ],
-        "statistics": [[snapshot_id, path] for snapshot_id, path in _statistics_of(table, ids)],
-    }
+    note = ExpiryNote(
+        created_at_ms=time.time_ns() // 1_000_000,
+        table_uuid=metadata.table_uuid,
+        last_updated_ms=metadata.last_updated_ms,
+        last_sequence_number=metadata.last_sequence_number,
+        snapshots=tuple(s for s in metadata.snapshots if s.snapshot_id in ids),
+        statistics=tuple(_statistics_of(table, ids)),
+    )
     location = f"{notes_folder(table, FOLDER)}/{uuid.uuid4()}.json"
-    table.io.write(location, json.dumps(note).encode())
+    table.io.write(location, note.to_json())
     return location
 
 
-def resume_expiry(catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk) -> int:
-    """Delete what expired snapshots of earlier runs left behind; the number of notes finished. A note stays while a retained
-    snapshot is damaged, so that it cannot be told which files may go: that snapshot may be about to expire.
+def resume_expiry(
+    catalog: Catalog, table: Table, *, now_ms: int | None = None, delete: Delete = in_bulk, on_clean: OnClean = lambda *_: None
+) -> Resumed:
+    """Delete what expired snapshots of earlier runs left behind; ``on_clean`` gets what became of the files of each run. A note
+    stays while a retained snapshot is damaged, so that it cannot be told which files may go: that snapshot may be about to expire.
+    Nothing is deleted on account of a damaged note, which stays as well.
 
     A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away. One that
     is later than the catalog's answer waits for the next run."""
-    finished = 0
+    finished, kept = 0, list[KeptFile]()
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     notes = [info.location for info in noted(table, FOLDER)]
     for location in notes:
-        note = _read_note(table, location)
         after = _reloaded(catalog, table)
-        if _is_later(note, after):
-            continue
-        gone, statistics = _gone(after, note)
-        if gone:
-            try:
-                files = unreached_files(after, gone, statistics)
-            except CorruptTableError as e:
-                log.warning("%s: files of snapshots that expired earlier stay, because of a damaged table: %s", table.name, e)
+        try:
+            note = read_expiry_note(table.io, location)
+            if note is None or _is_later(note, after):
                 continue
-            if not _delete(after, partial(catalog.load_table, table.identifier[1:]), files, "all", delete).left:
+            gone, statistics = _gone(after, note)
+            files = unreached_files(after, gone, statistics) if gone else None
+        except CorruptTableError as e:
+            log.warning("%s: files of snapshots that expired earlier stay, because something is damaged: %s", table.name, e)
+            kept.append(KeptFile(location, f"the expiry that it notes can not be finished: {e}"))
+            continue
+        if files is not None:
+            deletion = _delete(after, partial(catalog.load_table, table.identifier[1:]), files, "all", delete)
+            on_clean(files, deletion)
+            if not deletion.left:
                 delete_note(table.io, location)
                 finished += 1
-        elif now - int(note.get("created-at-ms", 0)) > ABANDONED_AFTER_MS:
+        elif now - note.created_at_ms > ABANDONED_AFTER_MS:
             delete_note(table.io, location)
-    return finished
+    return Resumed(finished=finished, kept=tuple(kept))
 
 
 def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup, delete: Delete) -> Deletion:
@@ -172,41 +183,21 @@ def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup,
     return done + Deletion(kept=tuple(KeptFile(location, f"it is damaged: {error}") for location, error in files.damaged))
 
 
-def _read_note(table: Table, location: str) -> dict[str, Any]:
-    """The note; without its snapshots where it is another table's, empty where it cannot be read."""
-    try:
-        found = json.loads(table.io.read(location))
-    except (FileNotFoundError, ValueError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    own = found.get("table-uuid") == table.metadata.table_uuid
-    return found if own else {"created-at-ms": found.get("created-at-ms", 0)}
-
-
-def _is_later(note: dict[str, Any], table: Table) -> bool:
-    """Prevents taking snapshots for expired that ``table`` has not got yet: it is older than what the note's writer saw. Notes
-    of earlier releases say only when their snapshots were made."""
-    stamps = [s["timestamp-ms"] for s in note.get("snapshots", ())]
+def _is_later(note: ExpiryNote, table: Table) -> bool:
+    """Prevents taking snapshots for expired that ``table`` has not got yet: it is older than what the note's writer saw."""
     known = table.metadata
-    at_ms, number = int(note.get("last-updated-ms", max(stamps, default=0))), int(note.get("last-sequence-number", 0))
-    return at_ms > known.last_updated_ms or number > known.last_sequence_number
+    if note.table_uuid != known.table_uuid:
+        return False
+    return note.last_updated_ms > known.last_updated_ms or note.last_sequence_number > known.last_sequence_number
 
 
-def _gone(after: Table, note: dict[str, Any]) -> tuple[list[Snapshot], list[str]]:
-    """The note's snapshots that are no longer in the table, and their statistics files."""
+def _gone(after: Table, note: ExpiryNote) -> tuple[list[Snapshot], list[str]]:
+    """The note's snapshots that are no longer in the table, and their statistics files; none where it is another table's note."""
+    if note.table_uuid != after.metadata.table_uuid:
+        return [], []
     known = after.metadata.snapshots_by_id
-    gone = [
-        Snapshot(
-            snapshot_id=s["snapshot-id"],
-            timestamp_ms=s["timestamp-ms"],
-            manifest_list=s["manifest-list"],
-            manifests=None if s["manifests"] is None else tuple(s["manifests"]),
-        )
-        for s in note.get("snapshots", ())
-        if s["snapshot-id"] not in known
-    ]
-    return gone, [path for snapshot_id, path in note.get("statistics", ()) if snapshot_id not in known]
+    gone = [s for s in note.snapshots if s.snapshot_id not in known]
+    return gone, [path for snapshot_id, path in note.statistics if snapshot_id not in known]
 
 
 def _statistics_of(table: Table, snapshot_ids: set[int]) -> list[tuple[int, str]]:

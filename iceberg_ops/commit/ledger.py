@@ -17,8 +17,11 @@ import zlib
 from collections.abc import Mapping
 
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.machine_limits import limit_error
+from iceberg_ops.serde.json_objects import parse_json
 from iceberg_ops.spec.updates import RemoveProperties, SetProperties, TableUpdate
 from iceberg_ops.table.manifests import CACHE
 from iceberg_ops.table.metadata_files import LEDGER_FILE_NAME, metadata_folder
@@ -81,11 +84,13 @@ def _entries_in(table: Table, location: str) -> Mapping[str, str]:
 
 def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
     try:
-        found = json.loads(gzip.decompress(io.read(location)))
+        found = parse_json(gzip.decompress(io.read(location)), "its content")
         return {str(k): str(v) for k, v in found.items()}
     except FileNotFoundError:
         reason = "does not exist"
-    except (gzip.BadGzipFile, zlib.error, EOFError, ValueError, AttributeError) as e:
+    except (CorruptTableError, OSError, zlib.error, EOFError, AttributeError) as e:
+        if isinstance(e, OSError) and (limit := limit_error(e, location)) is not None:
+            raise limit from e
         reason = f"cannot be read: {e}"
     raise CorruptTableError(
         f"ledger file {location} of table {table}, which remembers run keys, {reason}. Restore it; or remove the table property "
@@ -94,5 +99,4 @@ def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
 
 
 def _at(text: str) -> int:
-    stamp = text.partition("@")[2].partition("@")[0]
-    return int(stamp) if stamp.isdecimal() else 0
+    return count_of(text.partition("@")[2].partition("@")[0]) or 0

@@ -24,6 +24,7 @@ from urllib.parse import unquote
 
 from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
 from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
@@ -122,9 +123,10 @@ def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
         return None
     known, _, rest = text.partition("@")
     _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
-    if not known.isdecimal():
+    snapshot_id = count_of(known)
+    if snapshot_id is None:
         return EarlierRun(None, None)
-    return EarlierRun(int(known), table.metadata.snapshots_by_id.get(int(known)))
+    return EarlierRun(snapshot_id, table.metadata.snapshots_by_id.get(snapshot_id))
 
 
 def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | None) -> EarlierRun | None:

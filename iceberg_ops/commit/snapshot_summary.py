@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.removed_files import RemovedFiles, RemovedRows
+from iceberg_ops.config.whole_numbers import LONG_MAX, count_of
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.partition_paths import partition_path
@@ -119,12 +120,8 @@ def totals(parent: Snapshot | None, changes: Mapping[str, str]) -> dict[str, str
     """The total- keys after ``changes`` on top of ``parent``."""
     found: dict[str, str] = {}
     for total, added, removed in _TOTALS:
-        before = "0" if parent is None else parent.summary.get(total)
-        try:
-            if before is not None:
-                after = int(before) + int(changes.get(added, 0)) - int(changes.get(removed, 0))
-                if after >= 0:
-                    found[total] = str(after)
-        except ValueError:
-            continue
+        before = 0 if parent is None else count_of(parent.summary.get(total))
+        more, less = count_of(changes.get(added, "0")), count_of(changes.get(removed, "0"))
+        if before is not None and more is not None and less is not None and 0 <= before + more - less <= LONG_MAX:
+            found[total] = str(before + more - less)
     return found

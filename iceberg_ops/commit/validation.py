@@ -32,6 +32,7 @@ from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_k
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
@@ -199,13 +200,20 @@ def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile],
 
 
 def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[DataFile]) -> None:
-    """Prevents keys that are there twice: equality deletes reach rows of their own partition spec only, and the branch has live
-    data files of another one, which came after the upsert was planned (Java has no such check)."""
+    """Prevents keys that are there twice: equality deletes reach rows of their own partition only, and since the upsert was planned
+    there are live data files of another spec, or a promotion that gives rows of a key another partition (Java has no such check).
+    """
     equality = [f for f in added_deletes if f.content is FileContent.EQUALITY_DELETES]
     if not equality or any(_is_global(table, f) for f in equality):
         return
     reached = {f.spec_id for f in equality}
-    head = base_of(table.metadata, branch)
+    head, metadata = base_of(table.metadata, branch), table.metadata
+    specs = [metadata.specs_by_id[i] for i in reached if i in metadata.specs_by_id]
+    if (moved := moved_by_promotion(metadata.schemas, metadata.schema, specs)) is not None:
+        raise ValidationError(
+            f"Cannot commit equality deletes of partition specs {sorted(reached)}: the source of partition field {moved[0].name!r} "
+            f"was promoted from {moved[1]} meanwhile, so that rows of a key may lie in another partition"
+        )
     for manifest in manifests_of(table, head):
         if manifest.content is ManifestContent.DATA and manifest.has_live_files and manifest.partition_spec_id not in reached:
             raise conflict(

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from iceberg_ops.config.whole_numbers import LONG_MAX, whole_number
 from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-_AGE = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
+_DIGITS_OF_MS = 11
+"""Milliseconds since 1970 have at least so many digits; with fewer it is a date: 20240101."""
+_AGE = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -79,9 +82,10 @@ def ratio(value: str) -> float:
 
 def at_least(low: int) -> Callable[[str], int]:
     def parse(value: str) -> int:
-        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not low <= int(value) < 2**63:
+        found = whole_number(value)
+        if found is None or found < low:
             raise ValueError(f"must be a whole number, {low} or more" + (", below 2^63" if len(value) > 18 else ""))
-        return int(value)
+        return found
 
     return parse
 
@@ -105,10 +109,11 @@ def names(value: str) -> tuple[str, ...]:
 
 def numbers(value: str) -> tuple[int, ...]:
     """Comma separated whole numbers."""
-    parts = names(value)
-    if not all(re.fullmatch(r"-?\d+", part) for part in parts):
+    found = [whole_number(part) for part in names(value)]
+    known = tuple(number for number in found if number is not None)
+    if len(known) < len(found):
         raise ValueError("must be whole numbers separated by commas")
-    return tuple(int(part) for part in parts)
+    return known
 
 
 def pairs(value: str) -> dict[str, str]:
@@ -125,10 +130,10 @@ def moment(now_ms: int) -> Callable[[str], int]:
     """A time as ISO 8601 (UTC without an offset), as milliseconds since 1970, or as an age before ``now_ms`` (``5d``, ``36h``)."""
 
     def parse(value: str) -> int:
-        if age := _AGE.fullmatch(value):
-            return now_ms - int(age[1]) * _UNIT_MS[age[2]]
-        if re.fullmatch(r"\d{11,}", value):
-            return int(value)
+        if (age := _age_ms(value)) is not None:
+            return now_ms - age
+        if len(value) >= _DIGITS_OF_MS and (at_ms := whole_number(value)) is not None:
+            return at_ms
         try:
             at = datetime.fromisoformat(value)
         except ValueError:
@@ -141,11 +146,20 @@ def moment(now_ms: int) -> Callable[[str], int]:
 
 def duration_ms(value: str) -> int:
     """A length of time such as ``90m`` or ``7d``, in milliseconds."""
-    found = _AGE.fullmatch(value.strip())
+    found = _age_ms(value.strip())
     if found is None:
         raise ValueError("must be a length of time such as 90m, 36h or 7d")
-    return int(found[1]) * _UNIT_MS[found[2]]
+    return found
+
+
+def _age_ms(value: str) -> int | None:
+    """Milliseconds of a length of time; None where it is none, or more than 64 bits hold."""
+    found = _AGE.fullmatch(value)
+    number = None if found is None else whole_number(found[1])
+    if found is None or number is None or number * _UNIT_MS[found[2]] > LONG_MAX:
+        return None
+    return number * _UNIT_MS[found[2]]
 
 
 def _is_number(value: str) -> bool:
-    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value) is not None
+    return re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", value, re.ASCII) is not None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
@@ -20,18 +21,32 @@ def _boolean(text: str) -> bool:
     raise ValueError("must be true or false")
 
 
+def _whole(text: str) -> int:
+    found = whole_number(text.strip())
+    if found is None:
+        raise ValueError("must be a whole number of 64 bits")
+    return found
+
+
 def _positive(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value <= 0:
         raise ValueError("must be a whole number above 0")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    value = _whole(text)
     if value < 0:
         raise ValueError("must be a whole number, 0 or more")
     return value
+
+
+def _level(text: str) -> int:
+    found = whole_number(text.strip(), INT_MAX)
+    if found is None:
+        raise ValueError("must be a whole number of 32 bits")
+    return found
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -118,7 +133,7 @@ PARQUET_PAGE_SIZE_BYTES = Property("write.parquet.page-size-bytes", "1048576", _
 PARQUET_PAGE_ROW_LIMIT = Property("write.parquet.page-row-limit", "20000", _positive)
 PARQUET_DICT_SIZE_BYTES = Property("write.parquet.dict-size-bytes", "2097152", _positive)
 PARQUET_COMPRESSION = Property("write.parquet.compression-codec", "zstd", str.lower)
-PARQUET_COMPRESSION_LEVEL = Property("write.parquet.compression-level", None, int)
+PARQUET_COMPRESSION_LEVEL = Property("write.parquet.compression-level", None, _level)
 PARQUET_BLOOM_FILTER_PREFIX = "write.parquet.bloom-filter-enabled.column."
 PARQUET_BLOOM_FILTER_FPP_PREFIX = "write.parquet.bloom-filter-fpp.column."
 PARQUET_BLOOM_FILTER_NDV_PREFIX = "write.parquet.bloom-filter-ndv.column."

@@ -13,18 +13,16 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.deletion_vector import deserialize
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.table.stored_files import named_failures
 
 
 def read_deletion_vector(io: FileIO, file: DataFile) -> np.ndarray:
     """The deleted positions, ascending (int64). Raises CorruptTableError where blob, range or cardinality do not hold (DV-10)."""
     if file.content_offset is None or file.content_size_in_bytes is None:
         raise CorruptTableError(f"deletion vector in {file.file_path}: content_offset or content_size_in_bytes is not recorded")
-    try:
-        with io.open_input(file.file_path) as source:
-            source.seek(file.content_offset)
-            blob = source.read(file.content_size_in_bytes)
-    except FileNotFoundError:
-        raise CorruptTableError(f"file {file.file_path} of the table does not exist") from None
+    with named_failures(file.file_path), io.open_input(file.file_path) as source:
+        source.seek(file.content_offset)
+        blob = source.read(file.content_size_in_bytes)
     if len(blob) != file.content_size_in_bytes:
         raise CorruptTableError(f"deletion vector in {file.file_path} at {file.content_offset}: the file ends before its last byte")
     positions = np.asarray(deserialize(blob).to_array(), dtype=np.int64)

@@ -26,6 +26,7 @@ from iceberg_ops.spec.content_files import FileFormat
 from iceberg_ops.spec.metadata_columns import ROW_ID_ID
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import BINARY, DATE, INT, LONG, STRING, TIME, DecimalType, IcebergType, PrimitiveType
+from iceberg_ops.table.stored_files import named_failures
 
 _LOOKED_AT = 8
 """The most inputs looked at, and one of so many: files of one group were mostly written alike."""
@@ -122,8 +123,9 @@ def _footers(io: FileIO, parquet: Sequence[str], ids: ColumnIds) -> Iterator[tup
     step = max(1, len(parquet) // max(looked_at, 1))
     for location in parquet[::step][:looked_at]:
         try:
-            opened = ParquetDataFile(io, location, ids)
-        except (FileNotFoundError, pa.ArrowInvalid) as e:
+            with named_failures(location):
+                opened = ParquetDataFile(io, location, ids)
+        except pa.ArrowInvalid as e:
             raise CorruptTableError(f"file {location} can not be read: {e}") from None
         yield opened.columns, opened.metadata
         opened.close()

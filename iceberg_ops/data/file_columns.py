@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.data.arrow_schema import FIELD_ID
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.name_mapping import MappedField, NameMapping, create_name_mapping
 from iceberg_ops.spec.schema import Schema
 
@@ -114,10 +116,17 @@ def _pruned(columns: Sequence[FileColumn], source: pa.Schema | pa.DataType) -> t
 
 
 def _id_of(f: pa.Field) -> int | None:
+    """The field id that the file notes for a column; a negative one means that it has none. Raises CorruptTableError for one that
+    is no number: without its id the column would be read as missing."""
     for key in (FIELD_ID, ORC_ID):
         text = (f.metadata or {}).get(key)
-        if text is not None and int(text) >= 0:
-            return int(text)
+        if text is None:
+            continue
+        found = whole_number(text.decode("utf-8", "replace"), INT_MAX)
+        if found is None:
+            raise CorruptTableError(f"column {f.name!r} has the field id {text[:40]!r}: must be a 32-bit whole number")
+        if found >= 0:
+            return found
     return None
 
 

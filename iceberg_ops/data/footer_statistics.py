@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.metrics import value_of
 from iceberg_ops.errors import CorruptTableError
@@ -49,7 +50,7 @@ class TrustedStatistics:
         found = _WRITER.match(created_by or "")
         if found is None:
             return cls(texts=bool(created_by), decimals=False)
-        name, version = found[1], (int(found[2]), int(found[3]))
+        name, version = found[1], (count_of(found[2]) or 0, count_of(found[3]) or 0)
         known = _RIGHT_DECIMALS.get(name)
         return cls(texts=version >= _RIGHT_TEXT.get(name, version), decimals=known is not None and version >= known)
 

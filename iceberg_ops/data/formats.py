@@ -20,6 +20,7 @@ from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import FileFormat
+from iceberg_ops.table.stored_files import named_failures
 
 BATCH_ROWS = 1 << 17
 
@@ -51,10 +52,9 @@ def open_file(io: FileIO, location: str, file_format: FileFormat, ids: ColumnIds
     if opener is None:
         raise UnsupportedError(f"not supported: rows of {location}, because {file_format.value} files hold none")
     try:
-        return opener(io, location, ids)
-    except FileNotFoundError:
-        raise CorruptTableError(f"file {location} of the table does not exist") from None
-    except (pa.ArrowInvalid, OSError) as e:
-        if isinstance(e, OSError) and e.errno is not None:
-            raise  # the store's own trouble, not the file's
+        with named_failures(location):
+            return opener(io, location, ids)
+    except pa.ArrowInvalid as e:
         raise CorruptTableError(f"file {location} is not a readable {file_format.value} file: {e}") from None
+    except CorruptTableError as e:
+        raise e if location in str(e) else CorruptTableError(f"file {location}: {e}") from None

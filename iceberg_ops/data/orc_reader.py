@@ -11,6 +11,7 @@ from collections.abc import Generator
 import pyarrow as pa
 from pyarrow import orc
 
+from iceberg_ops.data.arrow_sources import arrow_source
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import BATCH_BYTES, cut
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
@@ -25,10 +26,13 @@ class OrcDataFile:
 
     def __init__(self, io: FileIO, location: str, ids: ColumnIds) -> None:
         self.location = location
-        local = io.local_path(location)
-        self._source = pa.memory_map(local) if local is not None else pa.PythonFile(io.open_input(location), "r")
-        self._file = orc.ORCFile(self._source)
-        self.columns: tuple[FileColumn, ...] = ids.columns(self._file.schema)
+        self._source = arrow_source(io, location)
+        try:
+            self._file = orc.ORCFile(self._source)
+            self.columns: tuple[FileColumn, ...] = ids.columns(self._file.schema)
+        except BaseException:
+            self._source.close()
+            raise
 
     def close(self) -> None:
         self._source.close()

@@ -3,8 +3,7 @@
 Only the leaves asked for are decoded, and of wide rows fewer at a time (``batch_sizes``). A part of a file is the row groups whose
 first byte lies in it (spec: splits at row-group offsets), less those that a filter rules out by their statistics. Text that was
 stored in dictionaries stays in them: decoding it after deletes and filters took rows away is cheaper, and so is comparing a
-dictionary once. INT96 timestamps are read in microseconds. Local files are memory-mapped, small ones read at once; others are
-read through the FileIO.
+dictionary once. INT96 timestamps are read in microseconds.
 
 Files that follow each other mostly are alike: a file is opened the way the last one had to be, and again only where that was wrong.
 What a file says about all of its kind (schema-wide notes apart) is worked out once; what its own chunks say is looked at each time.
@@ -12,15 +11,14 @@ What a file says about all of its kind (schema-wide notes apart) is worked out o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from iceberg_ops.data.arrow_sources import arrow_source
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
@@ -32,8 +30,6 @@ from iceberg_ops.io.file_io import FileIO
 
 DICTIONARY_ENCODINGS = frozenset({"RLE_DICTIONARY", "PLAIN_DICTIONARY"})
 _INDEX_BYTES, _PAGE_BYTES = 3, 512
-_AT_ONCE = 1 << 20
-"""A local file up to this many bytes is read in one piece, which costs less than mapping it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +52,14 @@ class ParquetDataFile:
 
     def __init__(self, io: FileIO, location: str, ids: ColumnIds) -> None:
         self.location = location
-        self._source = _source(io, location)
+        self._source = arrow_source(io, location)
         self._names: tuple[str, ...] = ()
         try:
             self._file, self._plain = self._opened(io)
+            self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
         except BaseException:
             self._source.close()
             raise
-        self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
 
     @property
     def metadata(self) -> pq.FileMetaData:
@@ -144,16 +140,6 @@ class ParquetDataFile:
             raise UnsupportedError(f"not supported: reading file {self.location}, because Arrow can not: {e}") from None
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
-
-
-def _source(io: FileIO, location: str) -> pa.NativeFile:
-    local = io.local_path(location)
-    if local is None:
-        return pa.PythonFile(io.open_input(location), "r")
-    with suppress(IsADirectoryError), open(local, "rb", buffering=0) as file:
-        if os.fstat(file.fileno()).st_size <= _AT_ONCE:
-            return pa.BufferReader(file.readall())
-    return pa.memory_map(local)
 
 
 def _open(source: pa.NativeFile, dictionaries: Sequence[str], metadata: Any = None) -> pq.ParquetFile | None:

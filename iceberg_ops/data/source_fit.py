@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.file_columns import child_arrow_fields
 from iceberg_ops.data.source_parts import SourcePart, parts_of
@@ -83,7 +84,7 @@ def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
     if version is None:
         return True
     major = version.split(b".")[0]
-    return major.isdigit() and int(major) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
+    return (count_of(major.decode("ascii", "replace")) or 0) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
 
 
 def fits(stored: pa.DataType, wanted: IcebergType) -> bool:

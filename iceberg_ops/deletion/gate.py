@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from iceberg_ops.deletion.leases import Lease, active_leases
 from iceberg_ops.deletion.notes import DeletionNote, deletion_noted
 from iceberg_ops.deletion.references import references, without_referenced
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, NoSuchTableError, ValidationError
+from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, NoSuchTableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
@@ -123,11 +123,14 @@ def _another_table(table: Table, now: Table) -> str:
 
 
 def outcome_unknown(error: BaseException | None) -> CommitStateUnknownError | None:
-    """The unknown outcome that ``error`` is, or came of; None where there is none."""
+    """The unknown outcome that ``error`` is, or came of; None where there is none, or where the committer has found out since that
+    the swap did nothing: it says so by a CommitFailedError whose cause is the unknown outcome."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, CommitStateUnknownError):
             return error
+        if isinstance(error, CommitFailedError) and isinstance(error.__cause__, CommitStateUnknownError):
+            return None
         seen.add(id(error))
         error = error.__cause__ or error.__context__
     return None

@@ -22,9 +22,10 @@ from urllib.parse import quote
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import noted, notes_folder
-from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.serde.json_objects import JsonObject, as_list, as_long, as_text, parse_json
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -134,9 +135,21 @@ def lease_location(table: Table, lease: Lease) -> str:
 
 
 def _parsed(data: bytes) -> Lease | None:
+    """The lease; None where it cannot be read."""
     try:
-        text = json.loads(data)
-        lists = {key: tuple(text.get(key, ())) for key in ("marks", "folders")}
-        return Lease(**{"instance": "", **text, **lists, "expires_at_ms": int(text["expires_at_ms"])})
-    except (ValueError, TypeError, KeyError, AttributeError):
+        found = JsonObject(parse_json(data, "lease"), "lease")
+        lease = Lease(
+            holder=found.get("holder", as_text),
+            snapshot_id=found.maybe("snapshot_id", as_long),
+            expires_at_ms=found.get("expires_at_ms", as_long),
+            marks=_texts(found, "marks"),
+            folders=_texts(found, "folders"),
+            instance=found.maybe("instance", as_text) or "",
+        )
+        return None if found.extra() else lease
+    except CorruptTableError:
         return None
+
+
+def _texts(lease: JsonObject, key: str) -> tuple[str, ...]:
+    return tuple(as_text(text, key) for text in lease.maybe(key, as_list) or ())

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
-from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.serde.json_objects import JsonObject, as_long, parse_json
 from iceberg_ops.table.table import Table
 
 DELETIONS = f"{FOLDER}/deletions"
@@ -92,8 +93,8 @@ def forbid_running_deletion(table: Table) -> None:
 def _until(io: FileIO, location: str, unreadable: int | None) -> int | None:
     """When the note's time is over; None where it is gone, ``unreadable`` where it cannot be read."""
     try:
-        return int(json.loads(io.read(location))["expires-at-ms"])
+        return JsonObject(parse_json(io.read(location), "deletion note"), "deletion note").get("expires-at-ms", as_long)
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except CorruptTableError:
         return unreadable

@@ -10,7 +10,8 @@ is read as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Any
 
 from iceberg_ops.errors import SchemaError, WhereError
@@ -34,6 +35,7 @@ from iceberg_ops.expressions.predicates import (
     Predicate,
     TransformTerm,
     and_,
+    not_,
     or_,
     rewrite_not,
 )
@@ -50,7 +52,7 @@ def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False
 
     Raises WhereError for an unknown or ambiguous column and for a literal that does not compare with the column's type.
     """
-    return _bind(schema, rewrite_not(expression), case_sensitive)
+    return _folded(_bind(schema, rewrite_not(expression), case_sensitive))
 
 
 def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expression:
@@ -64,6 +66,30 @@ def _bind(schema: Schema, expression: Expression, case_sensitive: bool) -> Expre
         for name in expression.columns:
             reference(schema, name, case_sensitive=case_sensitive)
     return expression
+
+
+def _folded(expression: Expression) -> Expression:
+    """Without parts that hold for no row (``x = 1 AND x <> 1``) or for every one (``x IS NULL OR x IS NOT NULL``): they are how a
+    parsed condition keeps what is to be checked and decides nothing (``where.where_of``)."""
+    if not isinstance(expression, And | Or):
+        return expression
+    kind, fold = type(expression), and_ if isinstance(expression, And) else or_
+    parts = list(_parts_of(expression, kind))
+    folded = [_folded(part) for part in parts]
+    opposites = {p for p in folded if isinstance(p, BoundPredicate) and (kind is And or p.op is Op.IS_NULL)}
+    if any(not_(p) in opposites for p in folded if isinstance(p, BoundPredicate)):
+        return ALWAYS_FALSE if kind is And else ALWAYS_TRUE
+    return expression if all(map(is_, parts, folded)) else fold(*folded)
+
+
+def _parts_of(expression: Expression, kind: type[Expression]) -> Iterator[Expression]:
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, And | Or) and isinstance(node, kind):
+            pending += (node.right, node.left)
+        else:
+            yield node
 
 
 def reference(schema: Schema, name: str, *, case_sensitive: bool = False) -> BoundReference:

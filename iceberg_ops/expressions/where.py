@@ -12,7 +12,7 @@ unknown. Column names are dotted and resolved by ``iceberg_ops.expressions.bindi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -22,20 +22,26 @@ from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.common_types import spark_interval
 from iceberg_ops.expressions.comparisons import at_microseconds
 from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, matcher, pattern_of
+from iceberg_ops.expressions.literal_text import floating_from_text
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.expressions.predicates import (
     ALWAYS_FALSE,
     ALWAYS_TRUE,
+    And,
     Expression,
     Literal,
     MayMatch,
     Op,
+    Or,
+    Predicate,
     Reference,
     Term,
     and_,
+    column_names,
     eq,
     in_,
     is_null,
+    leaves,
     not_,
     not_null,
     or_,
@@ -65,6 +71,7 @@ _COMPARISONS: dict[type[Node], Op] = {
     exp.GTE: Op.GT_EQ,
 }
 _NULL_TESTS = ("isnull", "isnotnull")
+_NUMBERS = frozenset({"int", "long", "float", "double", "decimal"})
 _FLIPPED = {Op.LT: Op.GT, Op.LT_EQ: Op.GT_EQ, Op.GT: Op.LT, Op.GT_EQ: Op.LT_EQ}
 _TRUTH_OF = {True: Want.TRUE, False: Want.FALSE}
 
@@ -83,8 +90,44 @@ def parse_where(text: str, *, subqueries: bool = False) -> Expression:
 
 
 def where_of(tree: Node) -> Expression:
-    """The rows for which the parsed condition ``tree`` is true. Raises WhereError."""
-    return _truth(tree, Want.TRUE)
+    """The rows for which the parsed condition ``tree`` is true. Raises WhereError.
+
+    Spark refuses a column that is not there and a literal that does not compare also where a constant beside it decides the
+    condition. So what folding takes away stays as a part that no row meets, which binding checks and drops."""
+    found = _truth(tree, Want.TRUE)
+    seen, names = {_same_check(leaf) for leaf in leaves(found)}, column_names(found)
+    checks = (leaf for leaf in _checks(tree) if leaf.op is not Op.IS_NULL or leaf.term.name not in names)
+    folded = {check: leaf for leaf in checks if (check := _same_check(leaf)) not in seen}
+    if not folded:
+        return found
+    never = or_(*(And(leaf, not_(leaf)) for leaf in folded.values()))
+    if found != ALWAYS_TRUE:
+        return or_(found, never)
+    term = next(iter(folded.values())).term
+    return Or(Or(is_null(term), not_null(term)), never)
+
+
+def _checks(node: Node) -> Iterator[Predicate]:
+    """What binding has to check: every leaf of the condition, whatever is beside it, and the columns of parts without one."""
+    if isinstance(node, exp.Paren | exp.Not):
+        yield from _checks(node.this)
+    elif isinstance(node, exp.And | exp.Or):
+        for part in node.flatten():
+            yield from _checks(part)
+    elif not _has_subquery(node):
+        found = [leaf for want in (Want.TRUE, Want.FALSE) for leaf in leaves(_truth(node, want))]
+        yield from (leaf for leaf in found if isinstance(leaf, Predicate))
+        columns = {name for leaf in found if isinstance(leaf, MayMatch) for name in leaf.columns}
+        if not any(isinstance(leaf, Predicate | MayMatch) for leaf in found):
+            columns = {column_text(column) for column in node.find_all(exp.Column)}
+        yield from (Predicate(Op.IS_NULL, Reference(name)) for name in sorted(columns))
+
+
+def _same_check(leaf: Expression) -> object:
+    """A leaf and its negation are checked alike."""
+    if isinstance(leaf, Predicate):
+        return frozenset((leaf.op, leaf.op.negated)), leaf.term, leaf.literals
+    return leaf
 
 
 def _has_subquery(node: Node) -> bool:
@@ -277,12 +320,26 @@ def _is(node: Node, want: Want) -> Expression | None:
 
 def _isnan(side: Node, want: Want) -> Expression | None:
     own = constant(side)
+    if isinstance(own, Literal):
+        return _fixed(_is_nan_literal(side, own), want)
     if own is not None:
-        return _fixed(isinstance(own, Literal) and own.value != own.value, want)
+        return _fixed(False, want)
     term = column_term(side)
     if term is None:
         return None
     return _certain(predicate(Op.IS_NAN, term), predicate(Op.NOT_NAN, term), want)
+
+
+def _is_nan_literal(node: Node, own: Literal) -> bool:
+    """Spark reads a text as a number. Raises WhereError for what is none."""
+    try:
+        if own.type == STRING:
+            return floating_from_text(own.value) != floating_from_text(own.value)
+        if own.type.name in _NUMBERS:
+            return bool(own.value != own.value)
+    except ValueError as e:
+        raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: {e}") from None
+    raise WhereError(f"isnan of {node.sql(dialect=DIALECT)}: a {own.type} literal is no number")
 
 
 def _in(node: Node, want: Want) -> Expression | None:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+from iceberg_ops.config.whole_numbers import whole_number
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.expressions.literal_casts import cast
 from iceberg_ops.expressions.predicates import Literal
@@ -26,7 +27,6 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Folders = tuple[tuple[str, str | None], ...]
 
 
-_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _DATE = re.compile(r"[+-]?[0-9]{4,7}-[0-9]{1,2}-[0-9]{1,2}")
 _FRACTION = re.compile(r"(?:\.([0-9]*?)0*(?![0-9])|$)")
 _INFINITY = re.compile("inf", re.IGNORECASE)
@@ -167,9 +167,8 @@ def _type_of(values: Sequence[str]) -> PrimitiveType:
 
 def _is_long(text: str) -> bool:
     """A number is one only in the form it would be written in (007 is a name), and only if a long holds it."""
-    if not _WHOLE.fullmatch(text) or str(int(text)) != text:
-        return False
-    return -(1 << 63) <= int(text) < 1 << 63
+    found = whole_number(text)
+    return found is not None and str(found) == text
 
 
 def _is_date(text: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from iceberg_ops.config.options import RewriteDataFilesOptions
+from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -82,9 +83,10 @@ def _transform(term: str) -> tuple[Transform, str]:
     if call is None:
         return IDENTITY, term.strip("`")
     name, arguments = call[1].lower(), [part.strip() for part in call[2].split(",")]
-    if name in ("bucket", "truncate") and len(arguments) == 2 and any(a.isdigit() for a in arguments):
-        width, column = (arguments[0], arguments[1]) if arguments[0].isdigit() else (arguments[1], arguments[0])
-        return (bucket if name == "bucket" else truncate)(int(width)), column.strip("`")
+    if name in ("bucket", "truncate") and len(arguments) == 2:
+        for text, column in (arguments, reversed(arguments)):
+            if (width := whole_number(text, INT_MAX)) is not None and width > 0:
+                return (bucket if name == "bucket" else truncate)(width), column.strip("`")
     transform = transform_from_text(_PERIODS.get(name, name))
     if len(arguments) != 1 or not transform.is_known or transform.parameter is not None or transform.is_void:
         raise OptionError(f"sort-order: {term!r} must be year, month, day, hour (column), bucket(N, column) or truncate(W, column)")

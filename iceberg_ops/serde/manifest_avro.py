@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from iceberg_ops.config.whole_numbers import whole_number
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.avro_container import Container, read_container, read_header
 from iceberg_ops.serde.avro_records import decode, decoder_schema
@@ -135,10 +136,9 @@ def _number(metadata: Mapping[str, str], key: str, path: str) -> int | None:
     text = metadata.get(key)
     if text is None:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise CorruptTableError(f"{path}: Avro metadata {key} is {text!r}, must be a whole number") from None
+    if (found := whole_number(text)) is None:
+        raise CorruptTableError(f"{path}: Avro metadata {key} is {text!r}, must be a whole number")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

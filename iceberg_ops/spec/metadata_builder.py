@@ -17,7 +17,6 @@ from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
     CommitFailedError,
-    NoSuchSnapshotError,
     OptionError,
     SchemaError,
     UnsupportedError,
@@ -25,8 +24,9 @@ from iceberg_ops.errors import (
 from iceberg_ops.spec import updates as u
 from iceberg_ops.spec.new_table import new_table_metadata, stripped_location
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_ops.spec.ref_rules import check_ref
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry
 from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
@@ -339,25 +339,11 @@ def _next_row_id(state: TableMetadata, snapshot: Snapshot) -> int:
     return first + added
 
 
-def _check_ref(state: TableMetadata, name: str, ref: SnapshotRef) -> None:
-    if ref.snapshot_id not in state.snapshots_by_id:
-        raise NoSuchSnapshotError(f"can not set ref {name!r} to snapshot {ref.snapshot_id}: it is not in the table")
-    if name == MAIN_BRANCH and not ref.is_branch:
-        raise BadInputError("can not set main to a tag: it must be a branch")
-    if name == MAIN_BRANCH and ref.max_ref_age_ms is not None:
-        raise BadInputError("ref 'main': max-ref-age-ms can not be set, because main never expires")
-    if not ref.is_branch and (ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None):
-        raise BadInputError(f"tag {name!r}: min-snapshots-to-keep and max-snapshot-age-ms are for branches only")
-    for key in ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms"):
-        if (number := getattr(ref, key)) is not None and number <= 0:
-            raise BadInputError(f"ref {name!r}: {key.replace('_', '-')} {number} must be above 0")
-
-
 def _set_ref(b: _Builder, update: u.SetSnapshotRef) -> None:
     state, name, ref = b.state, update.ref_name, update.ref
     if state.refs.get(name) == ref:
         return
-    _check_ref(state, name, ref)
+    check_ref(state, name, ref)
     changes: dict[str, Any] = {"refs": {**state.refs, name: ref}}
     if ref.snapshot_id in b.added_snapshots:
         b.touched_at(b.added_snapshots[ref.snapshot_id].timestamp_ms)

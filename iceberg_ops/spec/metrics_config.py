@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from iceberg_ops.config.properties import METRICS_COLUMN_PREFIX, METRICS_DEFAULT, METRICS_MAX_INFERRED
+from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
@@ -52,9 +53,10 @@ def parse_mode(text: str, name: str = METRICS_DEFAULT.name) -> MetricsMode:
     if plain is not None:
         return plain
     match = _TRUNCATE.fullmatch(lower)
-    if match is None or int(match[1]) <= 0:
+    length = None if match is None else whole_number(match[1], INT_MAX)
+    if not length:
         raise OptionError(f"table property {name} = {text!r}: must be none, counts, truncate(length above 0) or full")
-    return MetricsMode("truncate", int(match[1]))
+    return MetricsMode("truncate", length)
 
 
 @dataclass(frozen=True)

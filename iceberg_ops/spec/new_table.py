@@ -13,6 +13,7 @@ from dataclasses import replace
 from iceberg_ops.config.properties import FORMAT_VERSION, RESERVED
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
+from iceberg_ops.spec.nesting import check_nesting
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
@@ -43,6 +44,7 @@ def new_table_metadata(
     kept = {key: value for key, value in properties.items() if key != FORMAT_VERSION.name}
     if reserved := sorted(RESERVED & kept.keys()):
         raise OptionError(f"table properties must not contain reserved properties, but got {', '.join(reserved)}")
+    check_nesting(schema)
     fresh, new_ids = _fresh_schema(schema)
     fresh_spec, fresh_order = _fresh_spec(spec, new_ids), _fresh_order(sort_order, new_ids)
     check_schema(fresh, version)

@@ -12,6 +12,7 @@ from typing import Any
 
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TIMESTAMP_NS, UNKNOWN, DecimalType, IcebergType
 
@@ -38,6 +39,18 @@ def changed_partition_field(
         return next((f for f in fields if f.transform.name not in _KEEP_DATES), None)
     if (old, new) == (INT, LONG):
         return next((f for f in fields if wrapped_truncation(f.transform, 32) is not None), None)
+    return None
+
+
+def moved_by_promotion(schemas: Iterable[Schema], now: Schema, specs: Iterable[PartitionSpec]) -> tuple[PartitionField, str] | None:
+    """A partition field of which rows of one source value lie in two partitions, because another writer promoted its column from
+    the type that is named with it; None where there is none. ``schemas``: every schema of the table."""
+    found = list(specs)
+    for field_id in {i for spec in found for f in spec.fields for i in f.source_ids}:
+        new = now.fields_by_id.get(field_id)
+        for old in (schema.fields_by_id.get(field_id) for schema in schemas):
+            if new is not None and old is not None and (f := changed_partition_field(field_id, old.type, new.type, found)):
+                return f, str(old.type)
     return None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.name_matching import check_no_twins
+from iceberg_ops.spec.nesting import check_type_nesting
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
 from iceberg_ops.spec.schema import Schema
@@ -97,6 +98,7 @@ class SchemaEvolution:
             raise SchemaError(
                 f"can not add required column {full_name!r} without a default: rows already there have no value for it"
             )
+        check_type_nesting(full_name, type_)
         field_id = self._next_id()
         fresh = with_fresh_ids(type_, self._next_id)
         self._changes.updates[field_id] = NestedField(field_id, name, fresh, required, doc, default, default)

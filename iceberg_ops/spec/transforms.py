@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.spec.types import DATE, INT, STRING, IcebergType, PrimitiveType
 
 _PARAMETERISED = re.compile(r"(bucket|truncate)\[(\d+)\]", re.IGNORECASE)
@@ -80,6 +81,6 @@ def truncate(width: int) -> Transform:
 
 def transform_from_text(text: str) -> Transform:
     """Parse the spec's text form; an unknown transform keeps its text and is readable, never writable."""
-    if m := _PARAMETERISED.fullmatch(text):
-        return Transform(m[1].lower(), int(m[2]))
+    if (m := _PARAMETERISED.fullmatch(text)) and (parameter := whole_number(m[2], INT_MAX)) is not None:
+        return Transform(m[1].lower(), parameter)
     return Transform(text.lower()) if text.lower() in _PLAIN_NAMES else Transform(text)

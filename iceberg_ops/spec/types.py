@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.errors import SchemaError
 
 NO_EXTRA: Mapping[str, Any] = {}
@@ -142,10 +143,12 @@ def primitive_from_name(text: str) -> PrimitiveType:
     """The primitive that the spec's JSON names ``text``. Raises SchemaError."""
     if plain := _PLAIN.get(text):
         return plain
-    if m := _FIXED.fullmatch(text):
-        return FixedType(length=int(m[1]))
+    if (m := _FIXED.fullmatch(text)) and (length := whole_number(m[1], INT_MAX)) is not None:
+        return FixedType(length=length)
     if m := _DECIMAL.fullmatch(text):
-        return DecimalType(precision=int(m[1]), scale=int(m[2]))
+        precision, scale = whole_number(m[1], INT_MAX), whole_number(m[2], INT_MAX)
+        if precision is not None and scale is not None:
+            return DecimalType(precision=precision, scale=scale)
     if m := _GEOMETRY.fullmatch(text):
         return GeometryType(crs=m[1] or "OGC:CRS84")
     if m := _GEOGRAPHY.fullmatch(text):
@@ -153,7 +156,7 @@ def primitive_from_name(text: str) -> PrimitiveType:
         if algorithm.lower() not in _ALGORITHMS:
             raise SchemaError(f"unknown edge algorithm {algorithm!r} in {text!r}: must be one of {', '.join(sorted(_ALGORITHMS))}")
         return GeographyType(crs=m[1] or "OGC:CRS84", algorithm=algorithm.lower())
-    raise SchemaError(f"unknown type {text!r}")
+    raise SchemaError(f"unknown type {text[:60]!r}")
 
 
 class _Missing:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from iceberg_ops.config.whole_numbers import INT_MAX
 from iceberg_ops.errors import SchemaError, UnsupportedError
 from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID
+from iceberg_ops.spec.nesting import check_nesting
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
@@ -18,6 +20,8 @@ from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import (
     MISSING,
     V3_TYPE_NAMES,
+    DecimalType,
+    FixedType,
     IcebergType,
     NestedField,
     PrimitiveType,
@@ -37,6 +41,7 @@ def check_schema(schema: Schema, format_version: int, before: Schema | None = No
 
     ``before``: the schema that this one follows. A default that it has already is left alone where the format allows it but other
     readers fail on it: the table must stay changeable."""
+    check_nesting(schema, before)
     for field_id, f in schema.fields_by_id.items():
         name = schema.names_by_id[field_id]
         if field_id > HIGHEST_USER_FIELD_ID:
@@ -77,6 +82,10 @@ def check_field(f: NestedField, name: str, format_version: int) -> None:
         raise SchemaError(f"column {name!r}: type {f.type} is not supported until v3 (the table is v{format_version})")
     if format_version < 3 and f.initial_default is not MISSING and f.initial_default is not None:
         raise SchemaError(f"column {name!r}: a non-null initial-default is not supported until v3 (the table is v{format_version})")
+    if isinstance(f.type, FixedType) and not 0 < f.type.length <= INT_MAX:
+        raise SchemaError(f"column {name!r}: type {f.type} must have a length from 1 to {INT_MAX}")
+    if isinstance(f.type, DecimalType) and not 0 <= f.type.scale <= f.type.precision:
+        raise SchemaError(f"column {name!r}: type {f.type} must have a scale from 0 to its precision")
     if kind == "unknown" and f.required:
         raise SchemaError(f"column {name!r}: a column of type unknown must be optional")
     for label, default in (("initial-default", f.initial_default), ("write-default", f.write_default)):
@@ -156,8 +165,8 @@ def _check_transform(transform: Transform, what: str) -> None:
         raise UnsupportedError(
             f"not supported: {what} with transform {transform}, because this version of the format does not define it"
         )
-    if transform.parameter is not None and transform.parameter <= 0:
-        raise SchemaError(f"{what}: {transform} must have a parameter above 0")
+    if transform.parameter is not None and not 0 < transform.parameter <= INT_MAX:
+        raise SchemaError(f"{what}: {transform} must have a parameter above 0 and at most {INT_MAX}")
 
 
 def check_spec_sources(spec: PartitionSpec, schema: Schema) -> None:

@@ -11,6 +11,7 @@ import re
 import uuid
 
 from iceberg_ops.config import properties
+from iceberg_ops.config.whole_numbers import count_of, whole_number
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.read_only import ReadOnlyFileIO
@@ -58,7 +59,7 @@ def version_of(location: str) -> int | None:
     """The version in a metadata file's name; None where it has none."""
     stem = _SUFFIX.sub("", location.rsplit("/", 1)[-1])
     found = _HADOOP.match(stem) or _CATALOG.match(stem)
-    return int(found[1]) if found else None
+    return count_of(found[1]) if found else None
 
 
 def new_metadata_location(metadata: TableMetadata, version: int) -> str:
@@ -126,13 +127,14 @@ def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
         hint = io.read(f"{folder}/{VERSION_HINT}").decode("utf-8", "replace").strip()
     except OSError:
         return None  # a hint, whatever is the matter with it
-    if not hint.isdigit():
+    version = whole_number(hint)
+    if version is None:
         return found.get(hint) or found.get(_SUFFIX.sub("", hint))
     newest = max((version_of(location) or 0 for location in found.values()), default=0)
-    if int(hint) > newest:
+    if version > newest:
         raise CorruptTableError(
-            f"{folder}/{VERSION_HINT} says version {int(hint)}, but the highest version there is {newest}: the metadata file of "
-            f"version {int(hint)} is missing. Name the metadata file of the version to be read instead of the folder"
+            f"{folder}/{VERSION_HINT} says version {version}, but the highest version there is {newest}: the metadata file of "
+            f"version {version} is missing. Name the metadata file of the version to be read instead of the folder"
         )
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 
 from iceberg_ops.config.report import TableState
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -35,7 +36,7 @@ def table_state(table: Table, snapshot: Snapshot | None) -> TableState:
     if snapshot is None:
         return TableState(snapshots=count)
     manifests = manifests_of(table, snapshot)
-    totals = [_whole(snapshot.summary.get(key)) for key in _TOTALS]
+    totals = [count_of(snapshot.summary.get(key)) for key in _TOTALS]
     if None in totals:
         counted = _count(table, snapshot)
         totals = [counted[i] if total is None else total for i, total in enumerate(totals)]
@@ -49,10 +50,6 @@ def table_state(table: Table, snapshot: Snapshot | None) -> TableState:
         records=records,
         bytes=size,
     )
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdigit() else None
 
 
 def _count(table: Table, snapshot: Snapshot) -> tuple[int, int, int, int]:

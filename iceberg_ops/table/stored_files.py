@@ -7,6 +7,8 @@ CatalogUnavailableError, and what this machine has run out of is a MachineLimitE
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
@@ -15,8 +17,16 @@ from iceberg_ops.io.machine_limits import limit_error
 
 def read_stored(io: FileIO, location: str, what: str) -> bytes:
     """The bytes of the file ``what`` ("manifest", say) at ``location``. Raises CorruptTableError that names it."""
-    try:
+    with named_failures(location, what):
         return io.read(location)
+
+
+@contextmanager
+def named_failures(location: str, what: str = "file") -> Iterator[None]:
+    """Within, the file at ``location`` is opened or read: an OSError becomes a CorruptTableError that names it, or a
+    MachineLimitError."""
+    try:
+        yield
     except FileNotFoundError:
         raise CorruptTableError(f"{what} {location} does not exist") from None
     except OSError as e:

@@ -73,7 +73,7 @@ def _with_source_catalog(job: JobSpec) -> JobSpec:
     return replace(job, source=replace(source, catalog=source.catalog or job.catalog))
 
 
-def _failure(job: JobSpec, error: Exception, started: datetime) -> ActionReport:
+def _failure(job: JobSpec, error: BaseException, started: datetime) -> ActionReport:
     return ActionReport(
         action=job.job,
         table=job.table,

@@ -127,15 +127,15 @@ def test_failed_commits_beyond_the_limit_fail_the_run(monkeypatch: pytest.Monkey
     lake = with_equality_deletes()
     real, calls = delete_runs.commit_deletes, []
 
-    def every_second(*arguments: object) -> None:
+    def every_second(*arguments: object) -> bool:
         calls.append(arguments)
         if len(calls) % 2 == 0:
             raise CommitFailedError("refused")
-        real(*arguments)  # type: ignore[arg-type]
+        return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(delete_runs, "commit_deletes", every_second)
     options = {"enabled": True, "max-commits": 3, "max-failed-commits": 0}
-    says = r"is committed \(snapshot \d+, \d+\); .* COMMIT_FAILED: 1 commits failed, more than .*max-failed-commits 0: refused"
+    says = r"is committed \(snapshot \d+, \d+\); .*: 1 commits failed, more than .*max-failed-commits 0: COMMIT_FAILED: refused"
     with pytest.raises(IncompleteError, match=says):
         lake.run("convert_equality_deletes", **{f"partial-progress.{name}": value for name, value in options.items()})
 
@@ -307,11 +307,11 @@ def test_without_partial_progress_an_untyped_error_of_a_group_leaves_nothing(mon
 
     def read(io: MemoryFileIO, location: str) -> bytes:
         if location == bad:
-            raise PermissionError(13, "Permission denied", location)
+            raise ValueError("odd")
         return real(io, location)
 
     monkeypatch.setattr(MemoryFileIO, "read", read)
-    with pytest.raises(PermissionError):
+    with pytest.raises(ValueError, match="odd"):
         lake.run("rewrite_position_delete_files", rewrite_all="true")
     assert lake.paths() == before
 

@@ -13,7 +13,7 @@ import pytest
 
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.config.job_spec import Source
+from iceberg_ops.config.job_spec import MergeClause, Source
 from iceberg_ops.data.conform import conform
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -84,6 +84,23 @@ def test_a_table_whose_column_is_of_another_type_is_refused(place: RowsPlace, ha
     for job in ("append", "overwrite"):
         with pytest.raises(UnsupportedError, match=r"source table test\.db\.s: column c is .*: run it with --lane spark"):
             place.run(job, source=FROM_TABLE)
+
+
+@pytest.mark.parametrize(("have", "want"), [(UUID, FixedType(length=16)), (FixedType(length=16), UUID)], ids=str)
+def test_a_table_s_uuid_is_no_fixed_in_any_operation(place: RowsPlace, have: IcebergType, want: IcebergType) -> None:
+    place.create(one_column(have), name="s")
+    stored = pa.schema({"id": pa.int64(), "c": pa.binary(16)})
+    place.run("append", name="s", source=place.source([{"id": 1, "c": b"0123456789abcdef"}], stored))
+    place.create(one_column(want))
+    every = MergeClause(when="not-matched", action="insert")
+    for run in (
+        lambda: place.run("append", source=FROM_TABLE),
+        lambda: place.run("upsert", source=FROM_TABLE, options={"upsert-keys": "id"}),
+        lambda: place.merge("copy-on-write", FROM_TABLE, "target.id = source.id", every),
+    ):
+        with pytest.raises(UnsupportedError, match=r"column c .*: run it with --lane spark"):
+            run()
+    assert place.rows() == []
 
 
 def test_a_table_of_narrower_columns_and_structs_in_another_order_fits(place: RowsPlace) -> None:

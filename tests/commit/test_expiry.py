@@ -188,7 +188,7 @@ def test_a_crash_between_swap_and_deletion_is_finished_by_the_next_run() -> None
     write_intent(s.table, ALL)
     s.commit(ALL)
     assert s.there() == {"a", "b"}
-    assert resume_expiry(s.catalog, s.table) == 1
+    assert resume_expiry(s.catalog, s.table).finished == 1
     assert s.there() == {"b"}
     assert s.leaked() == []
 
@@ -204,7 +204,7 @@ def test_a_clean_up_that_died_half_way_is_finished_with_what_is_left(gone: str) 
     manifests = [m.manifest_path for m in manifests_of(s.table, snapshot)]
     s.commit(ALL)
     s.catalog.io.delete_many([snapshot.manifest_list or ""] if gone == "manifest_list" else manifests)
-    assert resume_expiry(s.catalog, s.table) == 1
+    assert resume_expiry(s.catalog, s.table).finished == 1
     assert s.there() == {"b"}
 
 
@@ -268,7 +268,7 @@ def test_a_note_of_an_expiry_is_not_finished_by_an_older_answer_that_lacks_its_s
         for key in ("last-updated-ms", "last-sequence-number"):
             text.pop(key, None)
         setting.catalog.io.write(note, json.dumps(text).encode(), overwrite=True)
-    assert resume_expiry(Lags(setting.catalog, stale, at_once=True), stale) == 0
+    assert resume_expiry(Lags(setting.catalog, stale, at_once=True), stale).finished == 0
     assert all(setting.catalog.io.exists(location) for location in reachable_files(setting.table))
     assert setting.catalog.io.exists(note)
 
@@ -278,7 +278,7 @@ def test_a_crash_before_the_swap_deletes_nothing_and_the_note_is_thrown_away_aft
     s.append("a")
     s.remove("a")
     write_intent(s.table, ALL)
-    assert resume_expiry(s.catalog, s.table) == 0
+    assert resume_expiry(s.catalog, s.table).finished == 0
     assert s.there() == {"a"}
     assert len(s.leaked()) == 1
     resume_expiry(s.catalog, s.table, now_ms=2**60)
@@ -297,7 +297,7 @@ def test_a_file_that_can_not_be_deleted_is_reported_and_tried_again(monkeypatch:
     result = s.expire()
     assert [(f.location, f.reason) for f in result.deletion.failures] == [(s.path("a"), "denied")]
     monkeypatch.setattr(s.catalog.io, "delete_many", original)
-    assert s.expire().resumed == 1
+    assert s.expire().resumed.finished == 1
     assert s.there() == {"b"}
 
 
@@ -365,7 +365,7 @@ def test_a_lease_taken_during_the_swap_still_keeps_the_files() -> None:
     assert s.there() == {"a", "b"}
     release_lease(s.table, lease)
     s.table = s.catalog.load_table(IDENTIFIER)
-    assert resume_expiry(s.catalog, s.table) == 1
+    assert resume_expiry(s.catalog, s.table).finished == 1
     assert s.there() == {"b"}
 
 

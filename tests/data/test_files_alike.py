@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.data import parquet_reader
+from iceberg_ops.data import arrow_sources
 from iceberg_ops.data.file_columns import ColumnIds
 from iceberg_ops.data.parquet_reader import ParquetDataFile
 from iceberg_ops.io.local import LocalFileIO
@@ -44,7 +44,7 @@ TABLES = {
 def test_a_file_after_another_is_read_as_if_it_were_alone(
     tmp_path: Path, last: str, this: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet_reader, "_AT_ONCE", at_once)
+    monkeypatch.setattr(arrow_sources, "_AT_ONCE", at_once)
     for name in (last, this):
         path = tmp_path / f"{name}.parquet"
         pq.write_table(TABLES[name], path)

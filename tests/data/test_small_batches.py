@@ -95,8 +95,8 @@ def test_files_that_differ_in_notes_alone_are_alike(tmp_path: Path, at: str) -> 
     assert opened[1:] == [True, True]
 
 
-def test_a_folder_in_place_of_a_file_is_an_error_of_arrow_s(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="is a directory"):
+def test_a_folder_in_place_of_a_file_is_an_error_of_the_store(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
         ParquetDataFile(LocalFileIO(), str(tmp_path), ColumnIds())
 
 

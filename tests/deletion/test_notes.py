@@ -118,7 +118,7 @@ def test_an_expiry_that_died_is_finished_though_the_metadata_moved() -> None:
     write_intent(lake.table, ALL)
     commit(lake.catalog, lake.table, ALL)
     moved(lake, other_metadata_path)
-    assert resume_expiry(lake.catalog, lake.table) == 1
+    assert resume_expiry(lake.catalog, lake.table).finished == 1
     assert not lake.table.io.exists(task.file_path)
 
 

@@ -11,7 +11,6 @@ from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import metrics_all_match, metrics_may_match, row_filter
 from iceberg_ops.expressions.predicates import (
-    ALWAYS_FALSE,
     ALWAYS_TRUE,
     And,
     Expression,
@@ -54,7 +53,7 @@ def leaf(op: Op, name: str, *values: int) -> Expression:
         ("NOT (a = 1 OR S IS NULL)", And(leaf(Op.NOT_EQ, "a", 1), leaf(Op.NOT_NULL, "S"))),
         ("NOT a <=> 1", Or(leaf(Op.NOT_EQ, "a", 1), leaf(Op.IS_NULL, "a"))),
         ("a IN (1, 2, NULL)", leaf(Op.IN, "a", 1, 2)),
-        ("a NOT IN (1, NULL)", ALWAYS_FALSE),
+        ("a NOT IN (1, NULL)", And(leaf(Op.EQ, "a", 1), leaf(Op.NOT_EQ, "a", 1))),
         ("a IN (7)", leaf(Op.EQ, "a", 7)),
         ("S LIKE 'x%'", Predicate(Op.STARTS_WITH, Reference("S"), (Literal("x", STRING),))),
         ("S LIKE 'x'", Predicate(Op.EQ, Reference("S"), (Literal("x", STRING),))),

@@ -1,0 +1,28 @@
+"""The bytes of a stored file as an Arrow source.
+
+Local files are memory-mapped, small ones read at once; others are read through the FileIO. A local file is opened through the
+FileIO as well before it is mapped, so that what prevents it is the same typed error in every case.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+
+from iceberg_ops.io.file_io import FileIO
+
+_AT_ONCE = 1 << 20
+"""A local file up to this many bytes is read in one piece, which costs less than mapping it."""
+
+
+def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
+    """Raises what ``FileIO.open_input`` raises."""
+    local = io.local_path(location)
+    if local is None:
+        return pa.PythonFile(io.open_input(location), "r")
+    with io.open_input(location) as file:
+        if file.seek(0, os.SEEK_END) <= _AT_ONCE:
+            file.seek(0)
+            return pa.BufferReader(file.read())
+    return pa.memory_map(local)

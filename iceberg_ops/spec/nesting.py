@@ -1,0 +1,40 @@
+"""How deep columns may be nested: a Parquet file of a deeper one is written, and cannot be read (Arrow: at most 100 levels)."""
+
+from __future__ import annotations
+
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import IcebergType, StructType, child_fields
+
+MOST_LEVELS = 64
+
+
+def check_nesting(schema: Schema, before: Schema | None = None) -> None:
+    """Raise SchemaError for a column of more than 64 levels; a list or map counts twice, as in Parquet. ``before``: the schema that
+    this one follows, of whose columns another writer may have made deeper ones; the table must stay changeable."""
+    known = {} if before is None else {f.field_id: _levels(f.type) for f in before.fields}
+    for f in schema.fields:
+        levels = _levels(f.type)
+        if levels > max(MOST_LEVELS, known.get(f.field_id, 0)):
+            raise _too_deep(f.name, levels)
+
+
+def check_type_nesting(name: str, type_: IcebergType) -> None:
+    """The same for a column ``name`` that is to be added."""
+    if (levels := _levels(type_)) > MOST_LEVELS:
+        raise _too_deep(name, levels)
+
+
+def _too_deep(name: str, levels: int) -> SchemaError:
+    return SchemaError(f"column {name}: is nested {levels} levels deep: {MOST_LEVELS} at most, lists and maps count twice")
+
+
+def _levels(type_: IcebergType) -> int:
+    """Levels of the type; counted with a stack of its own, since a type may be deeper than Python's."""
+    most, todo = 0, [(type_, 1)]
+    while todo:
+        found, level = todo.pop()
+        most = max(most, level)
+        step = 1 if isinstance(found, StructType) else 2
+        todo += [(child.type, level + step) for child in child_fields(found)]
+    return most

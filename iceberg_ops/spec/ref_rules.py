@@ -1,0 +1,26 @@
+"""What a branch or tag that is about to be written must hold (spec: "Snapshot References")."""
+
+from __future__ import annotations
+
+from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX
+from iceberg_ops.errors import BadInputError, NoSuchSnapshotError
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
+from iceberg_ops.spec.table_metadata import TableMetadata
+
+_MOST_OF_REF = {"min_snapshots_to_keep": INT_MAX, "max_snapshot_age_ms": LONG_MAX, "max_ref_age_ms": LONG_MAX}
+"""What the format has room for: Java reads no table with a greater number."""
+
+
+def check_ref(state: TableMetadata, name: str, ref: SnapshotRef) -> None:
+    """Raises NoSuchSnapshotError, BadInputError."""
+    if ref.snapshot_id not in state.snapshots_by_id:
+        raise NoSuchSnapshotError(f"can not set ref {name!r} to snapshot {ref.snapshot_id}: it is not in the table")
+    if name == MAIN_BRANCH and not ref.is_branch:
+        raise BadInputError("can not set main to a tag: it must be a branch")
+    if name == MAIN_BRANCH and ref.max_ref_age_ms is not None:
+        raise BadInputError("ref 'main': max-ref-age-ms can not be set, because main never expires")
+    if not ref.is_branch and (ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None):
+        raise BadInputError(f"tag {name!r}: min-snapshots-to-keep and max-snapshot-age-ms are for branches only")
+    for key, most in _MOST_OF_REF.items():
+        if (number := getattr(ref, key)) is not None and not 0 < number <= most:
+            raise BadInputError(f"ref {name!r}: {key.replace('_', '-')} {number} must be above 0 and at most {most}")

@@ -1,0 +1,115 @@
+"""Ctrl-C after a part of a job was committed: the report names what is committed, and the interrupt stays one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from iceberg_ops.actions import delete_runs
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteInterruptedError
+from tests.actions.lake import Lake, make_lake, numbered
+from tests.actions.test_progress_options import with_equality_deletes
+
+IN_TWO = {
+    "rewrite_all": "true", "max_file_group_input_files": "2",
+    "partial-progress.enabled": "true", "partial-progress.max-commits": "2",
+}  # fmt: skip
+
+
+class StopsAfterOne(LocalRunner):
+    """Is interrupted when its first group is done."""
+
+    def __init__(self, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:
+        super().__init__(workers=1)
+        self.error = error
+
+    def limited(self, workers: int) -> LocalRunner:
+        return self
+
+    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        yield next(iter(LocalRunner(workers=1).run(works[:1])))
+        raise self.error()
+
+
+def lake_of_four() -> Lake:
+    lake = make_lake()
+    for i in range(4):
+        lake.append(numbered(10 * i, 5))
+    return lake
+
+
+def report_at(path: Path) -> ActionReport:
+    return from_json(path.read_bytes(), ActionReport, str(path))
+
+
+def check_named(lake: Lake, report: ActionReport) -> None:
+    head = lake.table.metadata.current_snapshot_id
+    assert (report.status, report.snapshot_ids) == ("failed", [head])
+    assert report.error is not None
+    assert report.error.code == "INCOMPLETE"
+    assert f"is committed (snapshot {head})" in report.error.message
+    assert "committed" in {group.status for group in report.groups}
+
+
+def test_a_rewrite_names_its_commits(tmp_path: Path) -> None:
+    lake, path = lake_of_four(), tmp_path / "report.json"
+    with pytest.raises(IncompleteInterruptedError) as raised:
+        run_job(lake.job("rewrite_data_files", report=str(path), **IN_TWO), catalog=lake.catalog, runner=StopsAfterOne())
+    assert isinstance(raised.value, KeyboardInterrupt)
+    check_named(lake, report_at(path))
+    assert lake.run("rewrite_data_files", **IN_TWO).status == "committed"
+
+
+def test_a_conversion_names_its_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, path, calls = with_equality_deletes(), tmp_path / "report.json", list[int]()
+    real = delete_runs.commit_deletes
+
+    def stops_at_the_second(*arguments: object) -> bool:
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(delete_runs, "commit_deletes", stops_at_the_second)
+    job = lake.job("convert_equality_deletes", report=str(path), **{"partial-progress.enabled": "true"})
+    with pytest.raises(IncompleteInterruptedError):
+        run_job(job, catalog=lake.catalog)
+    check_named(lake, report_at(path))
+
+
+def test_an_end_of_the_process_keeps_its_own_exception_and_leaves_the_report(tmp_path: Path) -> None:
+    lake, path = lake_of_four(), tmp_path / "report.json"
+    with pytest.raises(SystemExit):
+        run_job(lake.job("rewrite_data_files", report=str(path), **IN_TWO), catalog=lake.catalog, runner=StopsAfterOne(SystemExit))
+    check_named(lake, report_at(path))
+
+
+def test_an_interrupt_of_a_job_that_has_changed_nothing_leaves_no_report(tmp_path: Path) -> None:
+    lake, path = lake_of_four(), tmp_path / "report.json"
+    job = lake.job("rewrite_data_files", report=str(path), rewrite_all="true", max_file_group_input_files="2")
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run_job(job, catalog=lake.catalog, runner=StopsAfterOne())
+    assert type(raised.value) is KeyboardInterrupt
+    assert not path.exists()
+
+
+def test_an_interrupt_on_the_way_of_an_unknown_outcome_is_an_unknown_outcome(tmp_path: Path) -> None:
+    def stop() -> BaseException:
+        stopped = KeyboardInterrupt()
+        stopped.__context__ = CommitStateUnknownError("connection reset")
+        return stopped
+
+    lake, path = lake_of_four(), tmp_path / "report.json"
+    with pytest.raises(CommitInterruptedError):
+        run_job(lake.job("rewrite_data_files", report=str(path), **IN_TWO), catalog=lake.catalog, runner=StopsAfterOne(stop))
+    error = report_at(path).error
+    assert error is not None
+    assert error.code == "COMMIT_STATE_UNKNOWN"
