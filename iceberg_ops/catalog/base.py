@@ -212,11 +212,11 @@ class BaseCatalog(ABC):
         return published
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
-        location = self._location_of(identifier)
         if not purge:
-            self._forget(identifier, location)
+            self._forget(identifier, self._location_of(identifier))
             return
-        table = self._table(identifier, read_metadata(self._io, location), location)
+        location, metadata = self._current(identifier)
+        table = self._table(identifier, metadata, location)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
         try:
             claimed = claims_of_all(cast("Catalog", self), table)

@@ -7,7 +7,8 @@ a folder below or around the searched one: an import from outside the table's ow
 (``imported_folder_property``), and an import from a folder of another table is refused, because that table may be deleting there.
 
 Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
-metadata. A table that cannot be read is an error, because its files cannot be identified.
+metadata. In a filesystem catalog that includes tables in the table's own folder, which no namespace lists. A table that cannot be
+read is an error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
@@ -45,14 +46,18 @@ def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[
     """
     identity = identity_under(table.io)
     searched = folder_identity(identity, location)
+    own = folder_identity(identity, table.location)
     for other in other_tables(catalog, table):
-        if (claim := _claim(other, identity, searched)) is not None:
+        if (claim := _claim(other, identity, searched, own)) is not None:
             yield claim
 
 
-def _claim(other: Table, identity: Identity, searched: str) -> Claim | None:
+def _claim(other: Table, identity: Identity, searched: str, own: str) -> Claim | None:
+    """``own``: the table's own location. Another table in it that lies around the searched folder owns all of that."""
     folders = [folder_identity(identity, folder) for folder in folders_of(other)]
     below = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
+    if is_within(folders[0], own) and folders[0] != own and is_within(searched, folders[0]):
+        below = (*below, searched)
     imported = (folder_identity(identity, folder) for folder in imported_folders(other))
     around = any(is_within(searched, folder) for folder in folders) or any(
         is_within(searched, folder) or is_within(folder, searched) for folder in imported
@@ -71,7 +76,7 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
     for other in other_tables(catalog, table):
         if other.metadata.table_uuid == table.metadata.table_uuid:
             raise ValidationError(f"table {other.name} is the same table as {table.name}: its uuid is {other.metadata.table_uuid}")
-        claims = [claim for searched in own if (claim := _claim(other, identity, searched)) is not None]
+        claims = [claim for searched in own if (claim := _claim(other, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
             for location in recorded_locations(other):
@@ -143,9 +148,16 @@ def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
             return None
 
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
-        for namespace in _namespaces(catalog, own[:-1]):
-            names = [name for name in _tables_in(catalog, namespace) if name != own]
+        for names in _names_of_others(catalog, own):
             yield from (found for found in threads.map(load, names) if found is not None)
+
+
+def _names_of_others(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
+    """Names of the other tables: those in the table's own folder, which is no namespace, then those of each namespace."""
+    if isinstance(catalog, KeepsTablesInFolders):
+        yield catalog.tables_within(own)
+    for namespace in _namespaces(catalog, own[:-1]):
+        yield [name for name in _tables_in(catalog, namespace) if name != own]
 
 
 def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -25,6 +25,7 @@ LEDGER_FILE_NAME = "_iceberg-ops-ledger-{}.json.gz"
 _SUFFIX = re.compile(r"(\.gz)?\.metadata\.json(\.gz)?$")
 _HADOOP = re.compile(r"v(\d+)$")
 _CATALOG = re.compile(r"(\d+)-.+$")
+_HIGHEST_VERSION, _LONGEST_VERSION = 2**31 - 1, 20
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
@@ -121,18 +122,27 @@ def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
     return found
 
 
+def hinted_version(data: bytes) -> int | None:
+    """The version that a version hint says; None where it says none. A number beyond Iceberg Java's versions (32 bits) is none."""
+    text = data.decode("utf-8", "replace").strip()
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_VERSION):
+        return None
+    return found if (found := int(text)) <= _HIGHEST_VERSION else None
+
+
 def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
     try:
-        hint = io.read(f"{folder}/{VERSION_HINT}").decode("utf-8", "replace").strip()
+        data = io.read(f"{folder}/{VERSION_HINT}")
     except OSError:
         return None  # a hint, whatever is the matter with it
-    if not hint.isdigit():
+    if (version := hinted_version(data)) is None:
+        hint = data.decode("utf-8", "replace").strip()
         return found.get(hint) or found.get(_SUFFIX.sub("", hint))
     newest = max((version_of(location) or 0 for location in found.values()), default=0)
-    if int(hint) > newest:
+    if version > newest:
         raise CorruptTableError(
-            f"{folder}/{VERSION_HINT} says version {int(hint)}, but the highest version there is {newest}: the metadata file of "
-            f"version {int(hint)} is missing. Name the metadata file of the version to be read instead of the folder"
+            f"{folder}/{VERSION_HINT} says version {version}, but the highest version there is {newest}: the metadata file of "
+            f"version {version} is missing. Name the metadata file of the version to be read instead of the folder"
         )
     return None
 
