@@ -69,9 +69,7 @@ def test_a_drop_that_did_not_happen_is_done_at_the_second_try(catalog: Lossy) ->
 def test_a_drop_whose_answer_is_lost_is_an_unknown_outcome_that_says_how_to_go_on(catalog: Lossy, purge: bool) -> None:
     table, path = with_file(catalog)
     catalog.lose("DELETE FROM iceberg_tables", AFTER)
-    with pytest.raises(
-        CommitStateUnknownError, match=f"no answer: .* register {table.metadata_location} "
-    ):
+    with pytest.raises(CommitStateUnknownError, match=f"no answer: .* register {table.metadata_location} "):
         catalog.drop_table(IDENTIFIER, purge=purge)
     assert path.exists()
     catalog.register_table(IDENTIFIER, table.metadata_location)
