@@ -23,7 +23,7 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
-from iceberg_ops.catalog.neighbours import Claim, claims_of_others, folders_of
+from iceberg_ops.catalog.neighbours import Claim, claims_of_others
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
@@ -50,6 +50,7 @@ from iceberg_ops.planning.remove_orphan_files import (
     search_location,
 )
 from iceberg_ops.table.metadata_files import version_of
+from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 

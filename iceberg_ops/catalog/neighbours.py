@@ -19,14 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
-from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX
+from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
+from iceberg_ops.table.own_folders import folders_of, imported_folders
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
 _READ_AT_ONCE = 8
-_FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +89,6 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
     return claimed
 
 
-def folders_of(table: Table) -> list[str]:
-    """Folders that are the table's own, as they are recorded."""
-    location = table.location.rstrip("/")
-    stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
-    return [location, *(f if f.startswith("/") or ":" in f else f"{location}/{f}" for f in stated)]
-
-
-def imported_folders(table: Table) -> list[str]:
-    """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
-    return [folder for key, folder in table.properties.items() if key.startswith(IMPORTED_FOLDER_PREFIX)]
-
-
 def imported_folder_property(table: Table, source: str) -> dict[str, str]:
     """The property that records an import from the folder ``source``; none where it need not be. Folders of partitions are
     recorded by the folder that holds them, so that an import of each day does not add a property each day."""
@@ -117,7 +105,8 @@ def imported_folder_property(table: Table, source: str) -> dict[str, str]:
 
 def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:
     """Raise UnsupportedError where the folder ``source`` belongs to another table of the catalog: it lies in a folder of one (and
-    not in one of the table's own that lies further in), or holds one.
+    not in one of the table's own that lies further in), or holds one. So it is where both tables import from the folder, and one
+    of them is said to own what it imported.
 
     Reads every table of the catalog; raises what ``claims_of_others`` raises.
     """
@@ -130,11 +119,34 @@ def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str
             theirs = folder_identity(identity, folder)
             within = is_within(searched, theirs) and len(theirs) > innermost
             if within or (is_within(theirs, searched) and len(theirs) > max(innermost, len(searched))):
-                raise UnsupportedError(
-                    f"not supported: importing {source} into table {table.name}, because {'it lies in' if within else 'it holds'} "
-                    f"{folder}, a folder of table {other.name}, whose jobs may delete files there. Move the files to a folder of "
-                    f"their own, or copy the rows with append"
-                )
+                where = f"{'it lies in' if within else 'it holds'} {folder}, a folder of table {other.name}, whose jobs may"
+                raise _not_imported(table, source, f"{where} delete files there")
+        _forbid_import_of_owned(table, other, source, identity)
+
+
+def _forbid_import_of_owned(table: Table, other: Table, source: str, identity: Identity) -> None:
+    """Prevents that one of two tables deletes files of a folder that both have imported from."""
+    searched = folder_identity(identity, source)
+    if OWNS_IMPORTED_FILES.of(other.properties):
+        owner = other
+    elif OWNS_IMPORTED_FILES.of(table.properties) or any(
+        is_within(searched, folder_identity(identity, folder)) for folder in folders_of(table)
+    ):
+        owner = table
+    else:
+        return
+    for folder in imported_folders(other):
+        theirs = folder_identity(identity, folder)
+        if is_within(searched, theirs) or is_within(theirs, searched):
+            deletes = f"table {other.name} has imported files from {folder}, and {owner.name} deletes such files when they expire"
+            raise _not_imported(table, source, deletes)
+
+
+def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"not supported: importing {source} into table {table.name}, because {reason}. Move the files to a folder of their own, or "
+        f"copy the rows with append"
+    )
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
