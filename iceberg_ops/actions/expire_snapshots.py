@@ -14,6 +14,7 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
+from iceberg_ops.config.properties import OWNS_IMPORTED_FILES
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
@@ -30,6 +31,10 @@ _METRICS = (
     ("deleted-manifest-files-count", "manifests"),
     ("deleted-manifest-lists-count", "manifest_lists"),
     ("deleted-statistics-files-count", "statistics"),
+)
+_IMPORTED = (
+    f"it was imported from outside the table's own folders, so another table may have it too (table property "
+    f"{OWNS_IMPORTED_FILES.name} says that no other has)"
 )
 
 
@@ -129,10 +134,11 @@ def _record_files(run: Run, files: UnreachedFiles, deletion: Deletion | None) ->
     for metric, kind in _METRICS:
         run.outcome.count(metric, sum(path in gone for path in getattr(files, kind)))
     run.outcome.files.extend(path for path in files if path in gone)
+    run.outcome.skipped.extend(SkippedFile(file_path=path, reason=_IMPORTED) for path in files.imported[: run.outcome.listed])
     if deletion is None:
         run.outcome.skipped.extend(SkippedFile(file_path=path, reason=f"it is damaged: {e}") for path, e in files.damaged)
     else:
         run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept)
         run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures)
-    run.outcome.count("kept-files-count", 0 if deletion is None else len(deletion.kept))
+    run.outcome.count("kept-files-count", 0 if deletion is None else len(deletion.kept) + len(files.imported))
     run.outcome.count("failed-deletes-count", 0 if deletion is None else len(deletion.failures))

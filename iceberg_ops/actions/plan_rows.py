@@ -15,7 +15,6 @@ from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.source_files import named_data_files, source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
-from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError
@@ -25,6 +24,7 @@ from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
+from iceberg_ops.table.own_folders import folders_of
 
 _TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
 _GLOB = frozenset("*?[]{}")

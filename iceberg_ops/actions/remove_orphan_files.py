@@ -22,7 +22,8 @@ from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.sorted_lines import SortedLines
-from iceberg_ops.catalog.neighbours import Claim, claims_of_others, folders_of
+from iceberg_ops.catalog.catalog import KeepsTablesInFolders
+from iceberg_ops.catalog.neighbours import Claim, claims_of_others
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
@@ -48,6 +49,8 @@ from iceberg_ops.planning.remove_orphan_files import (
     quarantine_root,
     search_location,
 )
+from iceberg_ops.table.metadata_files import version_of
+from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
@@ -103,7 +106,7 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
                 lines.add(recorded_line(recorded, identity))
                 for target in links(recorded):
                     lines.add(recorded_line(target, identity))
-            own = Ownership(table_uuid=current.metadata.table_uuid, partition_names=partition_names(current.metadata))
+            own = _ownership(run, current)
             leased, unmet = _Leased(current, run.now_ms()), dict[str, str]()
             for found in find_orphans(lines, own, options, location, current.io):
                 if isinstance(found, Unmet):
@@ -121,6 +124,16 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
                 metrics["orphan-files-bytes"] += left.info.size
             detail.append(f"{orphans.count} orphans")
     return current
+
+
+def _ownership(run: Run, table: Table) -> Ownership:
+    catalog = run.catalog
+    return Ownership(
+        table_uuid=table.metadata.table_uuid,
+        partition_names=partition_names(table.metadata),
+        dropped=catalog.dropped_tables(table.identifier[1:]) if isinstance(catalog, KeepsTablesInFolders) else (),
+        version=version_of(table.metadata_location) or 0,
+    )
 
 
 def _listed(run: Run, location: str, options: RemoveOrphanFilesOptions) -> Iterator[FileInfo]:

@@ -15,7 +15,6 @@ import pyarrow as pa
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sorted_writer import TableWriter, table_writer
@@ -30,6 +29,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
+from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.table import Table
 
 _LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})

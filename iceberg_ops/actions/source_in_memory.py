@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.source_files import data_files, source_table
-from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.conform import conform
 from iceberg_ops.data.external_sort import in_one
@@ -25,6 +24,7 @@ from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import IcebergType, NestedField
+from iceberg_ops.table.own_folders import folders_of
 
 MOST_BYTES = 256 << 20
 """Arrow bytes of a source that is held."""

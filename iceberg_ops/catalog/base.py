@@ -16,7 +16,7 @@ from typing import cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
-from iceberg_ops.catalog.neighbours import claims_of_all, folders_of
+from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
@@ -41,6 +41,7 @@ from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.metadata_files import read_metadata
+from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import all_files
 from iceberg_ops.table.table import Table
 
@@ -212,11 +213,11 @@ class BaseCatalog(ABC):
         return published
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
-        location = self._location_of(identifier)
         if not purge:
-            self._forget(identifier, location)
+            self._forget(identifier, self._location_of(identifier))
             return
-        table = self._table(identifier, read_metadata(self._io, location), location)
+        location, metadata = self._current(identifier)
+        table = self._table(identifier, metadata, location)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
         try:
             claimed = claims_of_all(cast("Catalog", self), table)

@@ -115,3 +115,16 @@ class StagesTables(Protocol):
         ``metadata_location`` is empty. Raises AlreadyExistsError, NoSuchNamespaceError, SchemaError.
         """
         ...
+
+
+@runtime_checkable
+class KeepsTablesInFolders(Protocol):
+    """A catalog in which a table is its folder: files of tables that it does not list may lie there."""
+
+    def dropped_tables(self, identifier: Identifier) -> frozenset[str]:
+        """Uuids of the tables of that name that were dropped: metadata files of theirs may still come, or be left."""
+        ...
+
+    def tables_within(self, identifier: Identifier) -> list[Identifier]:
+        """Tables that lie in the folder of a table, sorted. Another engine may have made them; this package refuses to."""
+        ...

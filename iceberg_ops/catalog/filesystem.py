@@ -8,7 +8,7 @@ on below it.
 
 Having created its version, a writer looks whether it is in its place (``placed_version``), and takes it away where it is not: the
 table was dropped meanwhile, or its name had been freed by the cleaning of old versions. A drop marks the table's uuid before it
-deletes anything, so that no late version brings the table back.
+deletes anything, so that no late version brings the table back. ``versions`` says who may delete a dropped table's versions.
 
 Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise. Because a version's
 name can be taken only once, writing the same bytes again after a failure without an answer is safe, and what is then found under
@@ -31,13 +31,15 @@ from iceberg_ops.catalog.base import BaseCatalog, moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import are_folders, check_new_names
 from iceberg_ops.catalog.placed_version import PlacedVersion
-from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
+from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, is_pointer, version_of
 from iceberg_ops.deletion.metadata_files import delete_pointers, discard_refused_metadata
 from iceberg_ops.errors import (
     AlreadyExistsError,
+    BadInputError,
     CatalogUnavailableError,
     CommitFailedError,
     CommitStateUnknownError,
+    CorruptTableError,
     IcebergOpsError,
     NoSuchTableError,
     TerminalError,
@@ -87,6 +89,33 @@ class FileSystemCatalog(BaseCatalog):
     def _current_location(self, identifier: Identifier) -> str | None:
         return self._versions(identifier).newest() if are_folders(identifier) else None
 
+    def _current(self, identifier: Identifier, known: Table | None = None) -> tuple[str, TableMetadata]:
+        """A version may be empty for a moment, where the store cannot create a file with its content in one step (a local disk
+        without hard links and exclusive renames). One that stays empty is an error: whether it was committed cannot be told,
+        because a power cut empties files as well."""
+        location = ""
+        for attempt in range(CREATE_ATTEMPTS):
+            if attempt:
+                self._sleep(0.1 * 2**attempt)
+            try:
+                return super()._current(identifier, known)
+            except CorruptTableError:
+                location = self._versions(identifier).newest() or ""
+                if not location or not self._is_empty(location):
+                    raise
+        version = _version_of(location)
+        raise CorruptTableError(
+            f"{location} is empty: its writer died before it wrote version {version}, or a power cut took what it wrote. When no "
+            f"job works on the table, restore the file; or move it away to go on with the version before (if {HINT} says "
+            f"{version}, version {version} was committed, and its changes are lost then)"
+        )
+
+    def _is_empty(self, location: str) -> bool:
+        try:
+            return self.io.length(location) == 0
+        except FileNotFoundError:
+            return True  # It is looked for again.
+
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
         """After another engine dropped and made a table, locations come again. So the file is looked at anew: under the same uuid a
         version is created once, so its metadata is what was read from there before."""
@@ -111,24 +140,45 @@ class FileSystemCatalog(BaseCatalog):
                 f"{self._table_folder(identifier)}"
             )
         versions = self._versions(identifier)
-        first = versions.first_of_new_table()
-        location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
+        for _ in range(CREATE_ATTEMPTS):
+            first = versions.first_of_new_table()
+            location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
+            if self._is_first(identifier, versions, location, first, metadata):
+                self._write_hint(versions, first, of_new_table=True)
+                return location
+        raise CommitFailedError(f"tables of the name {'.'.join(identifier)} were dropped again and again while this one was made")
+
+    def _is_first(
+        self, identifier: Identifier, versions: TableVersions, location: str, first: int, metadata: TableMetadata
+    ) -> bool:
+        """Create the first version; False where another table of the name was dropped meanwhile: its mark reserves the number for
+        its late writers, so another number is to be taken. Raises AlreadyExistsError."""
         taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
+        data = _encoded(location, metadata)
         try:
-            self._create(location, _encoded(location, metadata))
+            self._create(location, data)
         except CommitFailedError:
+            if versions.is_dead(location):
+                return False
             raise taken from None
         try:
-            has_other = versions.has_other_than(metadata.table_uuid)
+            if versions.has_other_than(metadata.table_uuid):
+                # Another table was made at the same moment: at a name that another codec gives, or above leftovers.
+                discard_refused_metadata(self.io, location)
+                raise taken
+            if versions.first_of_new_table() <= first:
+                return True
+            placed = PlacedVersion(versions, location, first, metadata, metadata, location)
+            if not placed.is_built_upon():
+                discard_refused_metadata(self.io, location)
+                if not placed.is_built_upon():
+                    return False
+                self._create(location, data)
+        except AlreadyExistsError:
+            raise
         except (IcebergOpsError, OSError) as e:
             raise _unknown(location, e) from e
-        if has_other:
-            # Another table was made at the same moment: at a name that another codec gives, or above leftovers.
-            discard_refused_metadata(self.io, location)
-            raise taken
-        self._delete_dead(versions)
-        self._write_hint(versions, first, of_new_table=True)
-        return location
+        return True
 
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
         if metadata.location != current.location:
@@ -142,7 +192,7 @@ class FileSystemCatalog(BaseCatalog):
         try:
             self._create(location, data)
         except CommitFailedError:
-            self._delete_dead(versions)  # So that no leftover of a dropped table keeps the name for ever.
+            self._check_no_leftover(versions, location)
             raise
         placed = PlacedVersion(versions, location, version, current, metadata, current_location)
         try:
@@ -154,18 +204,27 @@ class FileSystemCatalog(BaseCatalog):
         self._write_hint(versions, version)
         return location
 
-    def _delete_dead(self, versions: TableVersions) -> None:
-        """Best effort: versions of dropped tables do not count, but the orphan job of a new one takes them for another table's."""
-        try:
-            delete_pointers(self.io, versions.dead())
-        except (IcebergOpsError, OSError) as e:
-            log.warning("versions of a dropped table in %s are left: %s", versions.folder, e)
+    def _check_no_leftover(self, versions: TableVersions, location: str) -> None:
+        """Prevents waiting for ever for a version of a dropped table whose writer died before it took it away. It must not be
+        deleted here: another writer may have taken it away just now, and a third one have committed under the name."""
+        for attempt in range(CREATE_ATTEMPTS):
+            if not versions.is_dead(location):
+                return
+            self._sleep(0.1 * 2**attempt)
+        if versions.is_dead(location):
+            raise CorruptTableError(
+                f"{location} is a version of a table of this name that was dropped, and its writer has not taken it away: nothing "
+                f"can be committed to the table that has the name now. Move the file away when no job works on the table"
+            )
 
     def _withdraw(self, placed: PlacedVersion, data: bytes, refusal: str) -> NoReturn:
         """Take the version away again, unless somebody has built on it meanwhile: its commit did not happen. Raises
         CommitFailedError; CommitStateUnknownError where that cannot be told."""
         location, why = placed.location, CommitFailedError(refusal)
         try:
+            if placed.is_left_to_the_drop():
+                log.warning("%s is left where it is: %s", location, refusal)
+                raise why
             if self.io.read(location) == data:
                 discard_refused_metadata(self.io, location)
             if self.io.exists(location) or placed.is_built_upon():
@@ -249,23 +308,30 @@ class FileSystemCatalog(BaseCatalog):
         versions, name = self._versions(identifier), ".".join(identifier)
         if (newest := versions.newest()) != location:
             raise moved_while_dropped(identifier) if newest else _no_table(self.name, identifier)
-        listed = versions.listed()
-        if (uuid := versions.uuid_of(location.rpartition("/")[2])) and not versions.mark_dropped(uuid, max(listed) + 1):
-            raise _no_table(self.name, identifier)
-        last = max(versions.listed(), default=0)
-        if uuid and last > max(listed):
-            versions.mark_dropped(uuid, last + 1, again=True)
-        names = [name for version in sorted(listed) for name in listed[version]]
-        late = [dead for dead in versions.dead() if dead.rpartition("/")[2] not in names]
-        if late:
+        before = _names(versions)
+        uuid, current = versions.uuid_of(location.rpartition("/")[2]), _version_of(location)
+        mine = self._mark(identifier, versions, uuid, current) if uuid else before
+        owners = versions.owners()
+        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
+        if late := sorted(set(own) - before):
             log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
-        gone = [*(f"{versions.folder}/{name}" for name in names), *late]
-        if not versions.listed().keys() - listed.keys():
+        gone = [f"{versions.folder}/{found}" for found in own]
+        if set(owners.values()) <= {uuid, None, *versions.dropped()}:
             gone.append(f"{versions.folder}/{HINT}")
         for failure in delete_pointers(self.io, gone):
             if not uuid:
                 raise CatalogUnavailableError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
             log.warning("table %s is dropped, but %s stays: %s", name, failure.location, failure.reason)
+
+    def _mark(self, identifier: Identifier, versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
+        """Mark the table, and then, once more, with the version files that are there when it no longer counts; their names. Writers
+        that find their own among them leave it to the drop."""
+        if not versions.mark_dropped(uuid, DropMark(max(versions.listed(), default=current) + 1)):
+            raise _no_table(self.name, identifier)
+        names = _names(versions)
+        highest = max((version_of(name) or 0 for name in names), default=current)
+        versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
+        return names
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         raise UnsupportedError(
@@ -290,6 +356,17 @@ class FileSystemCatalog(BaseCatalog):
                 f"not supported: table {'.'.join(identifier)}, because {what}, and in a filesystem catalog a table is its folder. "
                 f"Give it another name"
             )
+
+    def dropped_tables(self, identifier: Identifier) -> frozenset[str]:
+        """See ``KeepsTablesInFolders``."""
+        return self._versions(identifier).dropped()
+
+    def tables_within(self, identifier: Identifier) -> list[Identifier]:
+        """See ``KeepsTablesInFolders``. Lists all files of the table."""
+        start = len(self._table_folder(identifier)) + 1
+        holders = {info.location[start:].rpartition("/")[0] for info in self.io.list_prefix(self._table_folder(identifier))}
+        inside = {holder.removesuffix("/metadata") for holder in holders if holder.endswith("/metadata")}
+        return sorted(name for found in inside if self.table_exists(name := (*identifier, *found.split("/"))))
 
     def _default_location(self, identifier: Identifier) -> str:
         return self._table_folder(identifier)
@@ -318,6 +395,11 @@ class FileSystemCatalog(BaseCatalog):
             raise UnsupportedError(f"not supported: properties of namespace {'.'.join(namespace)}, because a folder has none")
         if self._namespace_exists(namespace):
             raise AlreadyExistsError(f"namespace {'.'.join(namespace)} already exists in catalog {self.name}")
+        if table := next((name for n in range(1, len(namespace) + 1) if self.table_exists(name := namespace[:n])), None):
+            raise AlreadyExistsError(
+                f"namespace {'.'.join(namespace)} would lie in the folder of table {'.'.join(table)} of catalog {self.name}: give "
+                f"it another name"
+            )
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
         if local is not None:
@@ -328,8 +410,14 @@ class FileSystemCatalog(BaseCatalog):
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         self._check_empty(namespace)
         folder = "/".join((self._root, *namespace))
-        delete_pointers(self.io, [f"{folder}/{NAMESPACE_MARKER}"])
+        marker = f"{folder}/{NAMESPACE_MARKER}"
+        if stray := next((info.location for info in self.io.list_prefix(folder) if info.location != marker), None):
+            raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: its folder holds {stray}. Move such files away")
+        failures = delete_pointers(self.io, [marker])
         remove_empty_folders(self.io, folder)
+        if self._namespace_exists(namespace):
+            why = failures[0].reason if failures else "something was put into it meanwhile, or its folder cannot be removed"
+            raise CatalogUnavailableError(f"namespace {'.'.join(namespace)} is still there: {why}")
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         self._check_namespace(namespace)
@@ -359,6 +447,10 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         if e.errno == errno.ELOOP:
             return False
         raise
+
+
+def _names(versions: TableVersions) -> frozenset[str]:
+    return frozenset(name for names in versions.listed().values() for name in names)
 
 
 def _encoded(location: str, metadata: TableMetadata) -> bytes:

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from iceberg_ops.catalog.base import moved_while_dropped, now_ms
+from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import check_new_names
 from iceberg_ops.catalog.pointer import PointerCatalog
-from iceberg_ops.errors import AlreadyExistsError, NoSuchTableError
+from iceberg_ops.errors import AlreadyExistsError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.memory import MemoryFileIO
 
@@ -52,21 +52,21 @@ class MemoryCatalog(PointerCatalog):
             self._pointers[identifier] = new
             return True
 
-    def _rename_pointer(self, old: Identifier, new: Identifier) -> None:
+    def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
         with self._lock:
-            if old not in self._pointers:
-                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(old)}")
             if new in self._pointers:
                 raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}")
+            if self._pointers.get(old) != expected:
+                return False
             self._pointers[new] = self._pointers.pop(old)
+            return True
 
-    def _forget(self, identifier: Identifier, location: str) -> None:
+    def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
         with self._lock:
-            if identifier not in self._pointers:
-                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
-            if self._pointers[identifier] != location:
-                raise moved_while_dropped(identifier)
+            if self._pointers.get(identifier) != expected:
+                return False
             del self._pointers[identifier]
+            return True
 
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
         with self._lock:

@@ -7,7 +7,8 @@ a folder below or around the searched one: an import from outside the table's ow
 (``imported_folder_property``), and an import from a folder of another table is refused, because that table may be deleting there.
 
 Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
-metadata. A table that cannot be read is an error, because its files cannot be identified.
+metadata. In a filesystem catalog that includes tables in the table's own folder, which no namespace lists. A table that cannot be
+read is an error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from iceberg_ops.catalog.catalog import Catalog, Identifier
-from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX
+from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
+from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
+from iceberg_ops.table.own_folders import folders_of, imported_folders
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
 _READ_AT_ONCE = 8
-_FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,18 @@ def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[
     """
     identity = identity_under(table.io)
     searched = folder_identity(identity, location)
+    own = folder_identity(identity, table.location)
     for other in other_tables(catalog, table):
-        if (claim := _claim(other, identity, searched)) is not None:
+        if (claim := _claim(other, identity, searched, own)) is not None:
             yield claim
 
 
-def _claim(other: Table, identity: Identity, searched: str) -> Claim | None:
+def _claim(other: Table, identity: Identity, searched: str, own: str) -> Claim | None:
+    """``own``: the table's own location. Another table in it that lies around the searched folder owns all of that."""
     folders = [folder_identity(identity, folder) for folder in folders_of(other)]
     below = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
+    if is_within(folders[0], own) and folders[0] != own and is_within(searched, folders[0]):
+        below = (*below, searched)
     imported = (folder_identity(identity, folder) for folder in imported_folders(other))
     around = any(is_within(searched, folder) for folder in folders) or any(
         is_within(searched, folder) or is_within(folder, searched) for folder in imported
@@ -71,7 +76,7 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
     for other in other_tables(catalog, table):
         if other.metadata.table_uuid == table.metadata.table_uuid:
             raise ValidationError(f"table {other.name} is the same table as {table.name}: its uuid is {other.metadata.table_uuid}")
-        claims = [claim for searched in own if (claim := _claim(other, identity, searched)) is not None]
+        claims = [claim for searched in own if (claim := _claim(other, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
             for location in recorded_locations(other):
@@ -82,18 +87,6 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
         return files.get(name) or next((owner for folder, owner in folders.items() if is_within(name, folder)), None)
 
     return claimed
-
-
-def folders_of(table: Table) -> list[str]:
-    """Folders that are the table's own, as they are recorded."""
-    location = table.location.rstrip("/")
-    stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
-    return [location, *(f if f.startswith("/") or ":" in f else f"{location}/{f}" for f in stated)]
-
-
-def imported_folders(table: Table) -> list[str]:
-    """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
-    return [folder for key, folder in table.properties.items() if key.startswith(IMPORTED_FOLDER_PREFIX)]
 
 
 def imported_folder_property(table: Table, source: str) -> dict[str, str]:
@@ -112,7 +105,8 @@ def imported_folder_property(table: Table, source: str) -> dict[str, str]:
 
 def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:
     """Raise UnsupportedError where the folder ``source`` belongs to another table of the catalog: it lies in a folder of one (and
-    not in one of the table's own that lies further in), or holds one.
+    not in one of the table's own that lies further in), or holds one. So it is where both tables import from the folder, and one
+    of them is said to own what it imported.
 
     Reads every table of the catalog; raises what ``claims_of_others`` raises.
     """
@@ -125,11 +119,34 @@ def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str
             theirs = folder_identity(identity, folder)
             within = is_within(searched, theirs) and len(theirs) > innermost
             if within or (is_within(theirs, searched) and len(theirs) > max(innermost, len(searched))):
-                raise UnsupportedError(
-                    f"not supported: importing {source} into table {table.name}, because {'it lies in' if within else 'it holds'} "
-                    f"{folder}, a folder of table {other.name}, whose jobs may delete files there. Move the files to a folder of "
-                    f"their own, or copy the rows with append"
-                )
+                where = f"{'it lies in' if within else 'it holds'} {folder}, a folder of table {other.name}, whose jobs may"
+                raise _not_imported(table, source, f"{where} delete files there")
+        _forbid_import_of_owned(table, other, source, identity)
+
+
+def _forbid_import_of_owned(table: Table, other: Table, source: str, identity: Identity) -> None:
+    """Prevents that one of two tables deletes files of a folder that both have imported from."""
+    searched = folder_identity(identity, source)
+    if OWNS_IMPORTED_FILES.of(other.properties):
+        owner = other
+    elif OWNS_IMPORTED_FILES.of(table.properties) or any(
+        is_within(searched, folder_identity(identity, folder)) for folder in folders_of(table)
+    ):
+        owner = table
+    else:
+        return
+    for folder in imported_folders(other):
+        theirs = folder_identity(identity, folder)
+        if is_within(searched, theirs) or is_within(theirs, searched):
+            deletes = f"table {other.name} has imported files from {folder}, and {owner.name} deletes such files when they expire"
+            raise _not_imported(table, source, deletes)
+
+
+def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"not supported: importing {source} into table {table.name}, because {reason}. Move the files to a folder of their own, or "
+        f"copy the rows with append"
+    )
 
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
@@ -143,9 +160,16 @@ def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
             return None
 
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
-        for namespace in _namespaces(catalog, own[:-1]):
-            names = [name for name in _tables_in(catalog, namespace) if name != own]
+        for names in _names_of_others(catalog, own):
             yield from (found for found in threads.map(load, names) if found is not None)
+
+
+def _names_of_others(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
+    """Names of the other tables: those in the table's own folder, which is no namespace, then those of each namespace."""
+    if isinstance(catalog, KeepsTablesInFolders):
+        yield catalog.tables_within(own)
+    for namespace in _namespaces(catalog, own[:-1]):
+        yield [name for name in _tables_in(catalog, namespace) if name != own]
 
 
 def _namespaces(catalog: Catalog, first: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

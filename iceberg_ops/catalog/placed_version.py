@@ -53,6 +53,11 @@ class PlacedVersion:
                 return True
         return False
 
+    def is_left_to_the_drop(self) -> bool:
+        """Whether the table was dropped, and the drop deletes this version, or may be about to: then its writer must not."""
+        mark = self.versions.mark_of(self.metadata.table_uuid) if self.metadata.table_uuid else None
+        return mark is not None and (mark.names is None or self.location.rpartition("/")[2] in mark.names)
+
     def _is_on_top_of_current(self) -> bool:
         """Whether the version before this one is there, and still the same table's."""
         try:

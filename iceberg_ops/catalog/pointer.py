@@ -2,8 +2,9 @@
 
 The next metadata is written under a fresh name, then the pointer is moved from the old location to the new one. Because the new
 location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So a
-store that did not answer is asked again. A swap counts as refused only where that is certain: the store said so at the first try,
-or the metadata log shows another file after the old one. Whatever else goes wrong once a swap was tried, its outcome is unknown.
+store that did not answer is asked again; the same holds for the drop and the rename of a pointer that is at one location. A swap
+counts as refused only where that is certain: the store said so at the first try, or the metadata log shows another file after the
+old one. Whatever else goes wrong once a change of the pointer was tried, its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 
-from iceberg_ops.catalog.base import BaseCatalog, metadata_version, nothing_published, now_ms
+from iceberg_ops.catalog.base import BaseCatalog, metadata_version, moved_while_dropped, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
@@ -22,6 +23,7 @@ from iceberg_ops.errors import (
     CommitFailedError,
     CommitStateUnknownError,
     IcebergOpsError,
+    NoSuchTableError,
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -31,6 +33,8 @@ from iceberg_ops.table.table import Table
 log = logging.getLogger(__name__)
 
 SWAP_ATTEMPTS = 4
+RENAME_ATTEMPTS = 100
+"""How often a rename begins again because a commit came in between."""
 
 
 class PointerCatalog(BaseCatalog):
@@ -57,35 +61,104 @@ class PointerCatalog(BaseCatalog):
         """Move the pointer if it is at ``expected``; whether it was."""
 
     @abstractmethod
-    def _rename_pointer(self, old: Identifier, new: Identifier) -> None:
-        """Raises NoSuchTableError, AlreadyExistsError."""
+    def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
+        """Give the pointer the name ``new`` if it is at ``expected``; whether it was. Raises AlreadyExistsError."""
+
+    @abstractmethod
+    def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
+        """Remove the pointer if it is at ``expected``; whether it was."""
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
         self._check_new(identifier)
         metadata = read_metadata(self.io, metadata_location)
-        self._insert_pointer(identifier, metadata_location)
+        self._insert(identifier, metadata_location, "registering")
         return self._table(identifier, metadata, metadata_location)
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         self._location_of(old)
         self._check_new(new)
-        self._rename_pointer(old, new)
-        return self.load_table(new)
+        for _ in range(RENAME_ATTEMPTS):
+            location, metadata = self._current(old)
+            if self._renamed(old, new, location):
+                return self._table(new, metadata, location)
+        raise CommitFailedError(
+            f"table {'.'.join(old)} changed at each of {RENAME_ATTEMPTS} tries to rename it: nothing was changed"
+        )
+
+    def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
+        """False where a commit came in between. Raises AlreadyExistsError, CommitStateUnknownError."""
+        try:
+            done, doubt = self._asked(lambda: self._rename_pointer(old, new, location))
+        except AlreadyExistsError:
+            if self._current_location(old) == location or not self._has_passed(new, location):
+                raise
+            return True  # The first try had happened, and got no answer.
+        if done or doubt is None:
+            return done
+        if self._has_passed(new, location):
+            return True
+        raise CommitStateUnknownError(
+            f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer: {doubt}; it happened if the table of metadata "
+            f"{location} is at the new name"
+        ) from doubt
+
+    def _forget(self, identifier: Identifier, location: str) -> None:
+        name = ".".join(identifier)
+        done, doubt = self._asked(lambda: self._remove_pointer(identifier, location))
+        if done:
+            return
+        if doubt is None and self._current_location(identifier) is None:
+            raise NoSuchTableError(f"catalog {self.name} has no table {name}")
+        if doubt is None or (self._has_passed(identifier, location) and self._pointer_or_none(identifier) != location):
+            raise moved_while_dropped(identifier)
+        raise CommitStateUnknownError(
+            f"the drop of table {name} got no answer: {doubt}; it happened if catalog {self.name} has no such table now. No file "
+            f"was deleted: to drop the table with its files then, register {location} under the name again and drop it"
+        ) from doubt
+
+    def _asked(self, change: Callable[[], bool]) -> tuple[bool, CatalogUnavailableError | None]:
+        """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer,
+        and the first doubt. With a doubt, no means that it had happened before, or cannot."""
+        doubt: CatalogUnavailableError | None = None
+        for attempt in range(SWAP_ATTEMPTS):
+            if attempt:
+                self._sleep(0.1 * 2**attempt)
+            try:
+                return change(), doubt
+            except CatalogUnavailableError as e:
+                doubt = doubt or e
+        return False, doubt
+
+    def _has_passed(self, identifier: Identifier, location: str) -> bool:
+        """Whether the name has the table that was at ``location``; False where that cannot be told."""
+        try:
+            found = self._current_location(identifier)
+            return found is not None and (
+                found == location or any(e.metadata_file == location for e in read_metadata(self.io, found).metadata_log)
+            )
+        except (IcebergOpsError, OSError) as e:
+            log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), location, e)
+            return False
 
     def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
         location = self._written(identifier, metadata, 0)
         try:
-            self._insert_pointer(identifier, location)
+            self._insert(identifier, location, "creating")
         except AlreadyExistsError:
             if self._pointer_or_none(identifier) != location:
                 discard_refused_metadata(self.io, location)
                 raise
+        return location
+
+    def _insert(self, identifier: Identifier, location: str, what: str) -> None:
+        """Raises AlreadyExistsError, CommitStateUnknownError."""
+        try:
+            self._insert_pointer(identifier, location)
         except CatalogUnavailableError as e:
             if self._pointer_or_none(identifier) != location:
                 raise CommitStateUnknownError(
-                    f"creation of table {'.'.join(identifier)}: {e}; it happened if the catalog has {location}"
+                    f"{what} table {'.'.join(identifier)} got no answer: {e}; it happened if catalog {self.name} has {location}"
                 ) from e
-        return location
 
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
         location = self._written(identifier, metadata, metadata_version(current_location) + 1)

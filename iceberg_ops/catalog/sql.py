@@ -6,6 +6,7 @@ all the transaction handling there is, on every database.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,14 +14,23 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from iceberg_ops.catalog.base import moved_while_dropped, now_ms
+from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import check_new_names
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
-from iceberg_ops.errors import AlreadyExistsError, CatalogUnavailableError, NoSuchTableError
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    BadInputError,
+    CatalogUnavailableError,
+    CommitStateUnknownError,
+    IcebergOpsError,
+)
 from iceberg_ops.io.file_io import FileIO
+
+log = logging.getLogger(__name__)
 
 EXISTS = {"exists": "true"}
 """What a namespace without properties of its own is recorded as (Java and pyiceberg do the same)."""
@@ -47,6 +57,8 @@ class SqlCatalog(PointerCatalog):
     # pointers
 
     def _current_location(self, identifier: Identifier) -> str | None:
+        if _is_ambiguous(identifier[:-1]):
+            return None
         with self._connection() as connection:
             found = connection.execute(select(TABLES.c.metadata_location).where(self._row_of(identifier))).scalar_one_or_none()
         return None if found is None else str(found)
@@ -76,24 +88,19 @@ class SqlCatalog(PointerCatalog):
         with self._connection() as connection:
             return connection.execute(statement).rowcount == 1
 
-    def _rename_pointer(self, old: Identifier, new: Identifier) -> None:
-        statement = update(TABLES).where(self._row_of(old)).values(table_namespace=".".join(new[:-1]), table_name=new[-1])
+    def _rename_pointer(self, old: Identifier, new: Identifier, expected: str) -> bool:
+        this = and_(self._row_of(old), TABLES.c.metadata_location == expected)
+        statement = update(TABLES).where(this).values(table_namespace=".".join(new[:-1]), table_name=new[-1])
         with self._connection() as connection:
             try:
-                renamed = connection.execute(statement).rowcount
+                return connection.execute(statement).rowcount == 1
             except IntegrityError:
                 raise AlreadyExistsError(f"table {'.'.join(new)} already exists in catalog {self.name}") from None
-        if renamed != 1:
-            raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(old)}")
 
-    def _forget(self, identifier: Identifier, location: str) -> None:
-        this = and_(self._row_of(identifier), TABLES.c.metadata_location == location)
+    def _remove_pointer(self, identifier: Identifier, expected: str) -> bool:
+        this = and_(self._row_of(identifier), TABLES.c.metadata_location == expected)
         with self._connection() as connection:
-            if connection.execute(delete(TABLES).where(this)).rowcount == 1:
-                return
-        if self._current_location(identifier) is None:
-            raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
-        raise moved_while_dropped(identifier)
+            return connection.execute(delete(TABLES).where(this)).rowcount == 1
 
     # namespaces
 
@@ -109,7 +116,7 @@ class SqlCatalog(PointerCatalog):
         return sorted({n[: depth + 1] for n in known if n[:depth] == parent and len(n) > depth})
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
-        check_new_names(namespace)
+        _check_new_namespace(namespace)
         name = ".".join(namespace)
         if name in self._known_namespaces():
             raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}")
@@ -117,21 +124,36 @@ class SqlCatalog(PointerCatalog):
             {"catalog_name": self.name, "namespace": name, "property_key": key, "property_value": value}
             for key, value in {**EXISTS, **(properties or {})}.items()
         ]
-        with self._connection() as connection:
-            try:
-                connection.execute(insert(NAMESPACE_PROPERTIES).values(rows))
-            except IntegrityError:
-                raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}") from None
+        with self._looked_for(f"the creation of namespace {name}", lambda: self._has(namespace, dict(properties or {}))):
+            with self._connection() as connection:
+                try:
+                    connection.execute(insert(NAMESPACE_PROPERTIES).values(rows))
+                except IntegrityError:
+                    raise AlreadyExistsError(f"namespace {name} already exists in catalog {self.name}") from None
 
     def drop_namespace(self, namespace: tuple[str, ...]) -> None:
         self._check_empty(namespace)
-        columns = NAMESPACE_PROPERTIES.c
-        with self._connection() as connection:
-            connection.execute(
-                delete(NAMESPACE_PROPERTIES).where(
-                    and_(columns.catalog_name == self.name, columns.namespace == ".".join(namespace))
-                )
-            )
+        columns, name = NAMESPACE_PROPERTIES.c, ".".join(namespace)
+        this = and_(columns.catalog_name == self.name, columns.namespace == name)
+        with self._looked_for(f"the drop of namespace {name}", lambda: name not in self._known_namespaces()):
+            with self._connection() as connection:
+                connection.execute(delete(NAMESPACE_PROPERTIES).where(this))
+
+    def _has(self, namespace: tuple[str, ...], properties: Mapping[str, str]) -> bool:
+        return ".".join(namespace) in self._known_namespaces() and self.namespace_properties(namespace) == properties
+
+    @contextmanager
+    def _looked_for(self, what: str, happened: Callable[[], bool]) -> Iterator[None]:
+        """A change of a namespace; where the database does not answer, what it brings about is looked for once."""
+        try:
+            yield
+        except CatalogUnavailableError as e:
+            try:
+                if happened():
+                    return
+            except IcebergOpsError as look:
+                log.warning("catalog %s: whether %s happened cannot be told: %s", self.name, what, look)
+            raise CommitStateUnknownError(f"{what} got no answer: {e}; look whether catalog {self.name} lists it") from e
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         self._check_namespace(namespace)
@@ -142,7 +164,13 @@ class SqlCatalog(PointerCatalog):
         with self._connection() as connection:
             return {key: value or "" for key, value in connection.execute(query) if (key, value) not in EXISTS.items()}
 
+    def _check_new(self, identifier: Identifier) -> None:
+        _check_new_namespace(identifier[:-1])
+        super()._check_new(identifier)
+
     def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        if _is_ambiguous(namespace):
+            return False
         name = ".".join(namespace)
         return any(known == name or known.startswith(name + ".") for known in self._known_namespaces())
 
@@ -184,3 +212,17 @@ class SqlCatalog(PointerCatalog):
             raise
         except DBAPIError as e:
             raise CatalogUnavailableError(f"catalog {self.name}: {e.orig or e}") from e
+        except PoolTimeoutError as e:
+            raise CatalogUnavailableError(f"catalog {self.name}: all connections to its database are in use: {e}") from e
+
+
+def _is_ambiguous(namespace: tuple[str, ...]) -> bool:
+    """The database has a namespace's levels as one text, joined by dots: a level with a dot is two levels there."""
+    return any("." in level for level in namespace)
+
+
+def _check_new_namespace(namespace: tuple[str, ...]) -> None:
+    check_new_names(namespace)
+    if level := next((level for level in namespace if "." in level), None):
+        levels = ", ".join(repr(part) for part in level.split("."))
+        raise BadInputError(f"name {level!r}: a level of a namespace must not have a dot in a SQL catalog: give it as {levels}")

@@ -7,6 +7,11 @@ table back, or hide a new table of the same name. So a drop first leaves a mark:
 the table's folder (``<warehouse>/.iceberg-ops/<namespace>/<name>/.dropped/<uuid>``). From then on a version of that uuid does not
 count, however late it comes. The mark holds the highest version that may still come, and a new table of the name begins above it,
 so that no version number is used twice.
+
+Commits rely on names that are taken staying taken. Whoever looks at a version and then deletes it by name may delete another one
+that took the name in between. So a version of a dropped table has one deleter at most: the drop, for the names that its mark lists;
+the version's own writer, for a name that the finished mark does not list; nobody else. What neither of them could delete stays, and
+does not count.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.serde.metadata_json import table_uuid_from_json
+from iceberg_ops.table.metadata_files import hinted_version
+from iceberg_ops.table.stored_files import reason_of
 
 HINT = "version-hint.text"
 LOOKS = 4
@@ -30,6 +37,15 @@ _VERSION_FILE = re.compile(r"v(\d+)(\.metadata\.json|\.gz\.metadata\.json|\.meta
 
 Listed = dict[int, list[str]]
 """Version -> names of its files, as a rule one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropMark:
+    """What a drop has left of its table. ``last``: the highest version that a writer of the table may still create. ``names``: the
+    version files that were there when the table no longer counted, which the drop deletes; None before the drop has listed them."""
+
+    last: int
+    names: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,53 +84,70 @@ class TableVersions:
     def newest(self) -> str | None:
         """Location of the current version's file; None where there is no table. Raises CorruptTableError where the hint knows a
         higher one, or two files claim to be it."""
-        hint = self.hint()
-        versions = self.living()
-        if not versions:
-            return None
-        newest = max(versions)
-        if hint is not None and hint > max(newest, self.last_of_dropped()):
+        for _ in range(LOOKS):
+            # The hint is read first: versions only grow. One that changes meanwhile belongs to a table that was made just now.
+            hint = self.hint()
+            versions = self.living()
+            if not versions:
+                return None
+            newest = max(versions)
+            if hint is None or hint <= newest:
+                return self._only(versions, newest)
+            if self.hint() == hint and max(self.living(), default=0) == newest:
+                break
+        raise CorruptTableError(
+            f"{self.folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of "
+            f"version {hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, "
+            f"without what came after it"
+        )
+
+    def _only(self, versions: Listed, version: int) -> str:
+        if len(names := versions[version]) > 1:
             raise CorruptTableError(
-                f"{self.folder}/{HINT} says version {hint}, but the highest version there is {newest}: the metadata file of "
-                f"version {hint} is missing. Restore it; or write {newest} into the hint to go on with version {newest}, "
-                f"without what came after it"
-            )
-        if len(names := versions[newest]) > 1:
-            raise CorruptTableError(
-                f"{self.folder} holds version {newest} twice, as {' and '.join(sorted(names))}: two writers committed it. Move "
+                f"{self.folder} holds version {version} twice, as {' and '.join(sorted(names))}: two writers committed it. Move "
                 f"away the one whose changes are to be lost"
             )
         return f"{self.folder}/{names[0]}"
 
     def hint(self) -> int | None:
-        """What ``version-hint.text`` says; None where it says nothing."""
+        """What ``version-hint.text`` says; None where it says nothing: it is missing, no file, or no number of a version."""
         try:
-            text = self.io.read(f"{self.folder}/{HINT}").decode("ascii", "replace").strip()
-        except FileNotFoundError:
-            return None
-        return count_of(text)
+            return hinted_version(self.io.read(f"{self.folder}/{HINT}"))
+        except OSError:
+            return None  # Whatever is the matter with it: a folder, a link in a circle, no permission.
 
     def uuid_of(self, name: str) -> str:
         """The uuid of the table that the version file belongs to. Raises FileNotFoundError, CorruptTableError."""
         location = f"{self.folder}/{name}"
-        return table_uuid_from_json(self.io.read(location), location)
-
-    def mark_dropped(self, uuid: str, last: int, *, again: bool = False) -> bool:
-        """From now on no version of the table counts; ``last`` is the highest that a writer may still create. False where it was
-        marked before, by somebody else. ``again``: by the caller, who now knows of higher ones."""
         try:
-            self.io.write(self._mark(uuid), f"{last}\n".encode("ascii"), overwrite=again)
+            data = self.io.read(location)
+        except FileNotFoundError:
+            raise
+        except OSError as e:
+            raise CorruptTableError(f"metadata file {location} can not be read: {reason_of(e)}") from e
+        return table_uuid_from_json(data, location)
+
+    def mark_dropped(self, uuid: str, mark: DropMark, *, again: bool = False) -> bool:
+        """From now on no version of the table counts. False where it was marked before, by somebody else. ``again``: by the caller,
+        who knows more now."""
+        lines = (str(mark.last), *sorted(mark.names or ()))
+        try:
+            self.io.write(self._mark(uuid), "".join(f"{line}\n" for line in lines).encode(), overwrite=again)
         except FileExistsError:
             return False
         return True
 
+    def mark_of(self, uuid: str) -> DropMark | None:
+        """The mark of a dropped table; None where it was not dropped."""
+        try:
+            last, *names = self.io.read(self._mark(uuid)).decode("utf-8", "replace").splitlines() or ("",)
+        except FileNotFoundError:
+            return None
+        return DropMark(count_of(last) or 0, frozenset(names) or None)
+
     def last_of_dropped(self) -> int:
         """The highest version that a dropped table of this name had, or may still get; 0 where there is none."""
-        found = [0]
-        for uuid in self.dropped():
-            text = self.io.read(self._mark(uuid)).decode("ascii", "replace").strip()
-            found.append(count_of(text) or 0)
-        return max(found)
+        return max((mark.last for uuid in self.dropped() if (mark := self.mark_of(uuid)) is not None), default=0)
 
     def first_of_new_table(self) -> int:
         """A version above everything that dropped tables of this name have left, or that a late writer of them may still create."""
@@ -137,6 +170,24 @@ class TableVersions:
             return []
         names = [name for names in self.listed().values() for name in names]
         return [f"{self.folder}/{name}" for name in names if self._is_dead(name, dropped)]
+
+    def owners(self) -> dict[str, str | None]:
+        """Version file -> uuid of its table, lowest version first; None for a file that cannot be read. A vanished one is left
+        out."""
+        found: dict[str, str | None] = {}
+        for _, names in sorted(self.listed().items()):
+            for name in names:
+                try:
+                    found[name] = self.uuid_of(name)
+                except CorruptTableError:
+                    found[name] = None
+                except FileNotFoundError:
+                    continue
+        return found
+
+    def is_dead(self, location: str) -> bool:
+        """Whether the version file belongs to a dropped table."""
+        return self._is_dead(location.rpartition("/")[2], self.dropped())
 
     def _mark(self, uuid: str) -> str:
         return f"{self.marks}/{quote(uuid, safe='')}"

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
+from iceberg_ops.config.properties import FORMAT_VERSION
+from iceberg_ops.deletion.places import former_location_property
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -55,9 +57,12 @@ class UpdateProperties(MetadataOperation):
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         properties = table.properties
+        wanted = dict(self.updates)
+        if (version := wanted.get(FORMAT_VERSION.name)) is not None and _has_format(version, prepared, table):
+            del wanted[FORMAT_VERSION.name]
         updates: list[TableUpdate] = []
-        if any(properties.get(k) != v for k, v in self.updates.items()):
-            updates.append(SetProperties(dict(self.updates)))
+        if any(properties.get(k) != v for k, v in wanted.items()):
+            updates.append(SetProperties(wanted))
         if gone := tuple(k for k in self.removals if k in properties and k not in self.updates):
             updates.append(RemoveProperties(gone))
         return staged_updates(table.metadata, *updates, run=self.run)
@@ -71,7 +76,8 @@ class UpdateLocation(MetadataOperation):
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         if table.location == self.location.rstrip("/"):
             return StagedCommit()
-        return staged_updates(table.metadata, SetLocation(self.location), run=self.run)
+        former = SetProperties(former_location_property(table))
+        return staged_updates(table.metadata, SetLocation(self.location), former, run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +86,17 @@ class UpgradeFormatVersion(MetadataOperation):
     name: str = "upgrade_format_version"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
-        if table.metadata.format_version == self.format_version:
+        if _has_format(str(self.format_version), prepared, table):
             return StagedCommit()
         return staged_updates(table.metadata, UpgradeFormatVersionUpdate(self.format_version), run=self.run)
+
+
+def _has_format(version: str, callers: CallersView, table: Table) -> bool:
+    """Whether the table has the format version, or a later one that somebody gave it meanwhile. A version below the one that the
+    caller saw is an error, which the catalog raises; so is a text that is no version."""
+    if not version.isdecimal() or len(version) > 1:
+        return False
+    return callers.metadata.format_version <= int(version) <= table.metadata.format_version
 
 
 @dataclass(frozen=True, kw_only=True)

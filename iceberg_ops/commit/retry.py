@@ -26,6 +26,8 @@ from iceberg_ops.config.properties import (
 )
 
 BUSY_MAX_WAIT_MS = 2_000
+LONGEST_WAIT_MS = 2**31 - 1
+"""24 days, the longest that Iceberg Java can be told; a system cannot sleep for any time that a property may say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +66,5 @@ class RetryPolicy:
             return None
         if elapsed_seconds * 1000 >= self.total_ms:
             return None
-        longest: int = min(self.max_wait_ms, self.min_wait_ms * 2 ** min(failures - 1, 30))
+        longest: int = min(self.max_wait_ms, self.min_wait_ms * 2 ** min(failures - 1, 30), LONGEST_WAIT_MS)
         return longest * (0.5 + random() / 2) / 1000

@@ -155,6 +155,10 @@ LEDGER_FILE_PREFIX = "iceberg-ops.ledger-file."
 """Properties that name files which remember run keys."""
 IMPORTED_FOLDER_PREFIX = "iceberg-ops.imported-folder."
 """Properties that name folders outside the table's own ones from which files were imported where they lie."""
+OWNS_IMPORTED_FILES = Property("iceberg-ops.owns-imported-files", "false", _boolean)
+"""Whether an expiry deletes files that were imported where they lie, from outside the table's own folders."""
+FORMER_LOCATION_PREFIX = "iceberg-ops.former-location."
+"""Properties that name locations which the table had before: jobs that began then have their notes there."""
 
 RESERVED = frozenset(
     {

@@ -5,6 +5,8 @@ of the expired snapshots. What the table as it is now refers to is taken out: ev
 at, because one file may be live twice in a snapshot (a folder imported twice), and one Puffin file holds deletion vectors of many
 data files, in several manifests and partition specs. Reading stops when no candidate is left.
 
+Files that were imported from outside the table's own folders may be another table's too, and stay.
+
 An expired manifest that is gone already (a resumed clean-up) only means that its files are left to the orphan job. An expired
 manifest or manifest list that is damaged stays, with what leads to it and what only it refers to, and is named; the other files may
 go. A retained one that cannot be read raises CorruptTableError."""
@@ -21,6 +23,7 @@ from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import ManifestLists, live_paths
+from iceberg_ops.table.own_folders import only_imported
 from iceberg_ops.table.reachable import metadata_files
 from iceberg_ops.table.table import Table
 
@@ -37,6 +40,8 @@ class UnreachedFiles:
     manifests: tuple[str, ...] = ()
     manifest_lists: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
+    imported: tuple[str, ...] = ()
+    """Content files that another table may have as well (``table.own_folders``): they stay, and are in none of the other fields."""
     damaged: tuple[tuple[str, str], ...] = ()
     """(location, error) of expired manifest lists and manifests that cannot be read; none of them is in the other fields."""
 
@@ -78,6 +83,8 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
                 listed_in.setdefault(identity[m.manifest_path], []).extend(identity[p] for p in _roots_of(snapshot))
     content, broken = _content_of(after, candidates, identity, used)
     _take_out_live(after, retained.values(), content, identity, links)
+    is_imported = only_imported(after, identity_under(after.io))
+    imported = sorted(content.pop(name)[0] for name in list(content) if is_imported(name))
     lists = {identity[s.manifest_list]: s.manifest_list for s in gone if s.manifest_list is not None}
     damaged |= broken
     needed = {*damaged, *(name for manifest in broken for name in listed_in[manifest])}
@@ -93,6 +100,7 @@ def unreached_files(after: Table, gone: Sequence[Snapshot], statistics: Iterable
         manifests=tuple(sorted(m.manifest_path for name, m in candidates.items() if name not in needed)),
         manifest_lists=tuple(sorted(path for name, path in lists.items() if name not in used | needed)),
         statistics=tuple(sorted({path for path in statistics if identity[path] not in used})),
+        imported=tuple(imported),
         damaged=tuple(sorted((locations.get(name, name), error) for name, error in damaged.items())),
     )
 

@@ -27,7 +27,7 @@ from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata
+from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _VERSION_HINT = "version-hint.text"
@@ -50,10 +50,13 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What is known of the table beside its files. ``partition_names`` are names of partition fields of every spec."""
+    """What is known of the table beside its files. ``partition_names`` are names of partition fields of every spec, ``dropped``
+    uuids of tables that had the table's name and folder before. ``version`` is the number of the table's current metadata file."""
 
     table_uuid: str
     partition_names: Collection[str] = ()
+    dropped: Collection[str] = ()
+    version: int = 0
 
 
 def search_location(table_location: str, properties: Mapping[str, str], asked: str | None, identity: Identity) -> str:
@@ -101,11 +104,12 @@ def partition_names(metadata: TableMetadata) -> frozenset[str]:
     return frozenset(f.name for spec in metadata.partition_specs for f in spec.fields)
 
 
-def foreign_metadata(info: FileInfo, table_uuid: str, io: FileIO) -> Skipped | None:
+def foreign_metadata(info: FileInfo, owned: Ownership, io: FileIO) -> Skipped | None:
     """Look into a metadata file below the location that the table does not know; None for a file of another kind or an old one of
-    the table's own.
+    the table's own, or of a dropped table before it.
 
-    Raises UnsupportedError if it belongs to another table. A file that does not parse is kept.
+    Raises UnsupportedError if it belongs to another table. A file that does not parse is kept; so is a dropped table's whose name
+    the table may still give to a version: it could be that version by the time it is deleted.
     """
     if not _METADATA_FILE.search(info.location):
         return None
@@ -113,10 +117,13 @@ def foreign_metadata(info: FileInfo, table_uuid: str, io: FileIO) -> Skipped | N
         found = read_metadata(io, info.location)
     except (CorruptTableError, FileNotFoundError) as e:
         return Skipped(info.location, f"metadata file that can not be read: {e}")
-    if found.table_uuid != table_uuid:
+    if found.table_uuid in owned.dropped:
+        passed = (version_of(info.location) or 0) < owned.version
+        return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
+    if found.table_uuid != owned.table_uuid:
         raise UnsupportedError(
             f"not supported: removing orphan files below a location that holds another table: {info.location} is metadata of "
-            f"table {found.table_uuid}, not of {table_uuid}"
+            f"table {found.table_uuid}, not of {owned.table_uuid}"
         )
     return None
 
@@ -148,7 +155,7 @@ def _unowned(
 ) -> Orphan | Skipped | None:
     """What a file is that no recorded location names; None where nothing need be said of it."""
     identity = identity_under(io)
-    if (foreign := foreign_metadata(info, owned.table_uuid, io)) is not None:
+    if (foreign := foreign_metadata(info, owned, io)) is not None:
         return foreign
     reason = _reason_to_keep(info, owned, options, location)
     if reason is None and meeting.recorded:

@@ -11,7 +11,7 @@ import re
 import uuid
 
 from iceberg_ops.config import properties
-from iceberg_ops.config.whole_numbers import count_of, whole_number
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.read_only import ReadOnlyFileIO
@@ -26,6 +26,7 @@ LEDGER_FILE_NAME = "_iceberg-ops-ledger-{}.json.gz"
 _SUFFIX = re.compile(r"(\.gz)?\.metadata\.json(\.gz)?$")
 _HADOOP = re.compile(r"v(\d+)$")
 _CATALOG = re.compile(r"(\d+)-.+$")
+_HIGHEST_VERSION = 2**31 - 1
 
 
 def metadata_folder(metadata: TableMetadata) -> str:
@@ -122,13 +123,19 @@ def _metadata_files(folder: str, io: FileIO) -> dict[str, str]:
     return found
 
 
+def hinted_version(data: bytes) -> int | None:
+    """The version that a version hint says; None where it says none. A number beyond Iceberg Java's versions (32 bits) is none."""
+    found = count_of(data.decode("utf-8", "replace").strip())
+    return None if found is None or found > _HIGHEST_VERSION else found
+
+
 def _hinted(folder: str, found: dict[str, str], io: FileIO) -> str | None:
     try:
-        hint = io.read(f"{folder}/{VERSION_HINT}").decode("utf-8", "replace").strip()
+        data = io.read(f"{folder}/{VERSION_HINT}")
     except OSError:
         return None  # a hint, whatever is the matter with it
-    version = whole_number(hint)
-    if version is None:
+    if (version := hinted_version(data)) is None:
+        hint = data.decode("utf-8", "replace").strip()
         return found.get(hint) or found.get(_SUFFIX.sub("", hint))
     newest = max((version_of(location) or 0 for location in found.values()), default=0)
     if version > newest:

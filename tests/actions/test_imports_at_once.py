@@ -163,7 +163,7 @@ def test_orphan_removal_keeps_what_an_import_has_begun_to_take_in(monkeypatch: p
 
 
 def test_expiry_keeps_files_that_an_import_takes_in_again() -> None:
-    lake = make_lake()
+    lake = make_lake(properties={"iceberg-ops.owns-imported-files": "true"})
     lake.append([(9, "x", "eu")])
     first = lake.table.metadata.current_snapshot_id
     folder = place(lake, "memory://import")

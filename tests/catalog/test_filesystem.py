@@ -9,7 +9,14 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CommitStateUnknownError, CorruptTableError
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    BadInputError,
+    CatalogUnavailableError,
+    CommitFailedError,
+    CommitStateUnknownError,
+    CorruptTableError,
+)
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.table import Table
@@ -30,13 +37,32 @@ def _with_versions(catalog: Any, n: int) -> tuple[Table, Path]:
     return table, Path(table.location) / "metadata"
 
 
-@pytest.mark.parametrize("hint", [None, b"", b"abc", b"1", b"3", b"5"], ids=str)
+@pytest.mark.parametrize(
+    "hint",
+    [None, b"", b"abc", b"1", b"3", b"5", b"9" * 5000, b"9" * 12, "²".encode(), "٣".encode(), b"\xff"],
+    ids=lambda h: str(h)[:20],
+)
 def test_whatever_the_hint_says_the_newest_version_is_loaded(catalog: FileSystemCatalog, hint: bytes | None) -> None:
     _, folder = _with_versions(catalog, 5)
     (folder / "version-hint.text").unlink()
     if hint is not None:
         (folder / "version-hint.text").write_bytes(hint)
     assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v5.metadata.json")
+
+
+@pytest.mark.parametrize("kind", ["folder", "link in a circle", "link to nothing"])
+def test_a_hint_that_is_no_file_says_nothing(catalog: FileSystemCatalog, kind: str) -> None:
+    table, folder = _with_versions(catalog, 3)
+    hint = folder / "version-hint.text"
+    hint.unlink()
+    if kind == "folder":
+        hint.mkdir()
+    else:
+        hint.symlink_to(hint if kind == "link in a circle" else folder / "nothing")
+    assert catalog.load_table(IDENTIFIER).metadata == table.metadata
+    assert commit(catalog, table, UpdateProperties(updates={"n": "4"})).table.metadata_location.endswith("/v4.metadata.json")
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert not catalog.table_exists(IDENTIFIER)
 
 
 def test_a_hint_above_every_version_is_an_error_and_nothing_is_committed_below_it(catalog: FileSystemCatalog) -> None:
@@ -69,6 +95,65 @@ def test_two_files_of_the_newest_version_are_an_error(catalog: FileSystemCatalog
     (folder / "v3.gz.metadata.json").write_bytes(b"")
     with pytest.raises(CorruptTableError, match="holds version 3 twice"):
         catalog.load_table(IDENTIFIER)
+
+
+def test_a_version_that_stays_empty_is_an_error_that_names_it(catalog: FileSystemCatalog) -> None:
+    """Its writer died on a disk without hard links and exclusive renames; or a power cut emptied it."""
+    table, folder = _with_versions(catalog, 3)
+    empty = folder / "v4.metadata.json"
+    empty.write_bytes(b"")
+    says = r"v4\.metadata\.json is empty: its writer died before it wrote version 4, or a power cut .* move it away to go on"
+    for work in (
+        lambda: catalog.load_table(IDENTIFIER),
+        lambda: commit(catalog, table, UpdateProperties(updates={"n": "4"}), sleep=lambda _: None),
+        lambda: catalog.drop_table(IDENTIFIER, purge=True),
+    ):
+        with pytest.raises(CorruptTableError, match=says):
+            work()
+    empty.unlink()
+    assert commit(catalog, table, UpdateProperties(updates={"n": "4"})).table.metadata_location.endswith("/v4.metadata.json")
+
+
+def test_a_version_that_is_empty_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path), sleep=lambda _: write())
+    catalog.create_namespace(("ns",))
+    _, folder = _with_versions(catalog, 3)
+    latest = folder / "v3.metadata.json"
+    content = latest.read_bytes()
+    latest.write_bytes(b"")
+
+    def write() -> None:
+        latest.write_bytes(content)
+
+    assert catalog.load_table(IDENTIFIER).properties["n"] == "3"
+
+
+def test_a_version_that_is_a_folder_is_an_error_that_names_it(catalog: FileSystemCatalog) -> None:
+    _, folder = _with_versions(catalog, 3)
+    (folder / "v4.metadata.json").mkdir()
+    with pytest.raises(CorruptTableError, match=r"v4\.metadata\.json can not be read: Is a directory"):
+        catalog.load_table(IDENTIFIER)
+
+
+def test_a_namespace_whose_folder_holds_a_file_is_not_dropped(catalog: FileSystemCatalog, tmp_path: Path) -> None:
+    (tmp_path / "ns" / "stray").write_text("x")
+    with pytest.raises(BadInputError, match=r"namespace ns is not empty: its folder holds .*/ns/stray"):
+        catalog.drop_namespace(("ns",))
+    (tmp_path / "ns" / "stray").unlink()
+    (tmp_path / "ns" / "empty").mkdir()
+    with pytest.raises(BadInputError, match=r"namespace ns is not empty: it holds ns\.empty"):
+        catalog.drop_namespace(("ns",))
+    (tmp_path / "ns" / "empty").rmdir()
+    catalog.drop_namespace(("ns",))
+    assert catalog.list_namespaces() == []
+
+
+@pytest.mark.parametrize("below", [(), ("inner",), ("metadata", "inner")], ids=".".join)
+def test_no_namespace_is_made_at_or_in_a_table(catalog: FileSystemCatalog, below: tuple[str, ...]) -> None:
+    make_table(catalog)
+    with pytest.raises(AlreadyExistsError, match=r"would lie in the folder of table ns\.t"):
+        catalog.create_namespace((*IDENTIFIER, *below))
+    assert catalog.list_namespaces(("ns",)) == []
 
 
 def test_a_missing_version_in_between_does_not_hide_the_newest_one(catalog: FileSystemCatalog) -> None:

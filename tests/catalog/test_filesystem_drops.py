@@ -10,15 +10,19 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.versions import DropMark
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.errors import (
     AlreadyExistsError,
     CatalogUnavailableError,
     CommitFailedError,
     CommitStateUnknownError,
+    CorruptTableError,
     IcebergOpsError,
     NoSuchTableError,
     UnsupportedError,
@@ -148,19 +152,160 @@ def test_a_version_of_a_dropped_table_does_not_count_though_its_writer_died_befo
         catalog.load_table(IDENTIFIER)
     new = with_rows(catalog, "new")
     assert new.metadata_location.endswith("/v5.metadata.json")
-    assert not (metadata.parent / "v3.metadata.json").exists(), "the orphan job would take it for another table's"
+    assert (metadata.parent / "v3.metadata.json").exists(), "only its writer may delete it"
     (metadata.parent / "v9.metadata.json").write_bytes(late)
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"new"}
 
 
-def test_a_leftover_of_a_dropped_table_keeps_no_version_from_being_committed(catalog: FileSystemCatalog) -> None:
+def of_java(others: FileSystemCatalog, catalog: FileSystemCatalog, versions: int) -> Table:
+    """A table that Iceberg Java made under the name after a drop: it begins at version 1."""
+    shutil.move(f"{others._root}/.iceberg-ops", f"{others._root}/marks")
+    table = with_rows(others, *(f"java {n}" for n in range(2, versions + 1)))
+    shutil.move(f"{others._root}/marks", f"{others._root}/.iceberg-ops")
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith(f"/v{versions}.metadata.json")
+    return table
+
+
+def test_a_leftover_of_a_dropped_table_in_the_place_of_the_next_version_is_an_error_that_names_it(
+    catalog: FileSystemCatalog, others: FileSystemCatalog
+) -> None:
+    old = with_rows(catalog, "a", "b", "c")
+    late = catalog.io.read(old.metadata_location)
+    catalog.drop_table(IDENTIFIER, purge=True)
+    new = of_java(others, catalog, 2)
+    leftover = f"{new.location}/metadata/v3.metadata.json"
+    catalog.io.write(leftover, late)
+    with pytest.raises(CorruptTableError, match=r"v3\.metadata\.json is a version of a table of this name that was dropped"):
+        commit(catalog, new, AppendFiles(added=(data_file("more"),)), sleep=lambda _: None)
+    assert catalog.io.read(leftover) == late
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"java 2"}
+    os.unlink(leftover)
+    assert live_paths(commit(catalog, new, AppendFiles(added=(data_file("more"),))).table) == {"java 2", "more"}
+
+
+def test_nobody_deletes_a_leftover_whose_name_an_acknowledged_commit_may_have_taken(
+    tmp_path: Path, catalog: FileSystemCatalog, others: FileSystemCatalog
+) -> None:
+    """Two writers meet a leftover that its own writer is about to take away."""
+
+    def meanwhile(_: float) -> None:
+        if os.path.exists(leftover):
+            os.unlink(leftover)
+            commit(others, others.load_table(IDENTIFIER), AppendFiles(added=(data_file("acknowledged"),)))
+
+    sleeper = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path / "wh"), sleep=meanwhile)
+    old = with_rows(others, "a", "b", "c")
+    late = others.io.read(old.metadata_location)
+    others.drop_table(IDENTIFIER, purge=True)
+    new = of_java(others, catalog, 2)
+    leftover = f"{new.location}/metadata/v3.metadata.json"
+    others.io.write(leftover, late)
+    commit(sleeper, new, AppendFiles(added=(data_file("mine"),)), sleep=lambda _: None)
+    assert live_paths(others.load_table(IDENTIFIER)) == {"java 2", "acknowledged", "mine"}
+
+
+@pytest.mark.parametrize("versions", [1, 3])
+def test_a_table_whose_creation_was_under_way_begins_above_one_that_was_dropped_meanwhile(
+    catalog: FileSystemCatalog, others: FileSystemCatalog, io: Stalls, versions: int
+) -> None:
+    def meanwhile() -> None:
+        with_rows(others, *(f"old {n}" for n in range(2, versions + 1)))
+        others.drop_table(IDENTIFIER, purge=True)
+
+    io.at, io.do = "v1.metadata.json", meanwhile
+    table = with_rows(catalog, "new")
+    assert table.metadata_location.endswith(f"/v{versions + 3}.metadata.json")
+    assert sorted(n for n in os.listdir(f"{table.location}/metadata") if n.endswith(".metadata.json")) == [
+        f"v{versions + 2}.metadata.json",
+        f"v{versions + 3}.metadata.json",
+    ]
+    assert live_paths(others.load_table(IDENTIFIER)) == {"new"}
+
+
+def test_a_first_version_that_others_have_built_on_stays_though_it_is_below_a_dropped_tables(
+    catalog: FileSystemCatalog, others: FileSystemCatalog, io: Stalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_names = io.list_names
+    building: list[str] = []
+
+    def meanwhile() -> None:
+        make_table(others)
+        others.drop_table(IDENTIFIER, purge=True)
+        building.append("theirs")
+
+    def builds(location: str) -> list[str]:
+        if building and others.table_exists(IDENTIFIER):
+            commit(others, others.load_table(IDENTIFIER), AppendFiles(added=(data_file(building.pop()),)))
+        return list_names(location)
+
+    monkeypatch.setattr(io, "list_names", builds)
+    io.at, io.do = "v1.metadata.json", meanwhile
+    table = make_table(catalog)
+    now = others.load_table(IDENTIFIER)
+    assert (now.metadata.table_uuid, live_paths(now)) == (table.metadata.table_uuid, {"theirs"})
+    assert live_paths(commit(catalog, table, AppendFiles(added=(data_file("mine"),))).table) == {"theirs", "mine"}
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["there when the drop listed versions", "later"])
+def test_a_version_of_a_dropped_table_is_deleted_by_its_writer_or_by_the_drop_and_not_by_both(
+    catalog: FileSystemCatalog, others: FileSystemCatalog, io: Stalls, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    old = with_rows(others, "a")
+    by_writers: list[str] = []
+    monkeypatch.setattr("iceberg_ops.catalog.filesystem.discard_refused_metadata", lambda _, at: by_writers.append(at))
+    versions, uuid = others._versions(IDENTIFIER), old.metadata.table_uuid
+    names = frozenset({"v1.metadata.json", "v2.metadata.json", *(["v3.metadata.json"] if listed else [])})
+
+    def marked() -> None:
+        versions.mark_dropped(uuid, DropMark(3))
+        versions.mark_dropped(uuid, DropMark(3, names), again=True)
+
+    io.at, io.do, io.after = "v3.metadata.json", marked, True
+    with pytest.raises(CommitFailedError if listed else CommitStateUnknownError):
+        catalog.commit_table(old, [], [SetProperties({"a": "1"})])
+    assert by_writers == ([] if listed else [f"{versions.folder}/v3.metadata.json"])
+
+
+def test_a_version_that_comes_while_the_drop_lists_versions_is_left_where_it_is(
+    catalog: FileSystemCatalog, others: FileSystemCatalog, io: Stalls
+) -> None:
+    old = with_rows(others, "a")
+    versions = others._versions(IDENTIFIER)
+    io.at, io.do = "v3.metadata.json", lambda: versions.mark_dropped(old.metadata.table_uuid, DropMark(3))
+    with pytest.raises(CommitFailedError, match="comes too late: the table was dropped"):
+        catalog.commit_table(old, [], [SetProperties({"a": "1"})])
+    assert "v3.metadata.json" in os.listdir(versions.folder)
+    assert not others.table_exists(IDENTIFIER)
+
+
+def test_a_lost_version_is_noticed_also_below_the_versions_of_a_dropped_table(
+    catalog: FileSystemCatalog, others: FileSystemCatalog
+) -> None:
+    with_rows(catalog, *"abcdefg")
+    catalog.drop_table(IDENTIFIER, purge=True)
+    new = of_java(others, catalog, 4)
+    os.unlink(new.metadata_location)
+    with pytest.raises(CorruptTableError, match="says version 4, but the highest version there is 3"):
+        catalog.load_table(IDENTIFIER)
+    with pytest.raises(CorruptTableError, match="says version 4"):
+        catalog.commit_table(new, [], [SetProperties({"a": "1"})])
+
+
+@pytest.mark.parametrize(("version", "gone"), [(2, True), (9, False)], ids=["passed", "to come"])
+def test_the_orphan_job_knows_versions_of_dropped_tables(catalog: FileSystemCatalog, version: int, gone: bool) -> None:
     old = with_rows(catalog, "a")
     late = catalog.io.read(old.metadata_location)
     catalog.drop_table(IDENTIFIER, purge=True)
     new = with_rows(catalog, "new")
-    catalog.io.write(new.metadata_location.replace("v5.", "v6."), late)
-    done = commit(catalog, new, AppendFiles(added=(data_file("more"),)), sleep=lambda _: None)
-    assert (done.attempts, live_paths(done.table)) == (2, {"new", "more"})
+    leftover = f"{new.location}/metadata/v{version}.metadata.json"
+    catalog.io.write(leftover, late)
+    os.utime(leftover, (1, 1))
+    config = CatalogConfig(name="fs", type="filesystem")
+    report = run_job(JobSpec(job="remove_orphan_files", table="fs.ns.t", catalog=config, options={}), catalog=catalog)
+    assert (report.files, os.path.exists(leftover)) == (([leftover], False) if gone else ([], True))
+    if not gone:
+        assert [s.reason for s in report.skipped] == ["it is a version of a table of this name that was dropped"]
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"new"}
 
 
 def test_commits_that_come_before_the_mark_raise_the_version_that_a_new_table_begins_at(
@@ -229,6 +374,7 @@ def test_a_drop_that_dies_after_its_mark_leaves_no_table_and_no_obstacle(
     with_rows(others, "new")
     assert live_paths(others.load_table(IDENTIFIER)) == {"new"}
     assert sorted(p.name for p in Path(table.location, "metadata").glob("*.metadata.json")) == [
+        *(f"v{n}.metadata.json" for n in (1, 2, 3)),
         "v5.metadata.json",
         "v6.metadata.json",
     ]

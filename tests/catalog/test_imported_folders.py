@@ -11,6 +11,9 @@ import pytest
 
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.catalog import neighbours
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema
@@ -25,7 +28,7 @@ def place(lake: Lake, folder: str) -> str:
     """A Parquet file with two rows in ``folder``."""
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": [1, 2], "data": ["x", "y"], "region": ["eu", "eu"]}), sink)
-    lake.table.io.write(f"{folder}/x.parquet", bytes(sink.getvalue()))
+    lake.table.io.write(f"{folder}/x.parquet", bytes(sink.getvalue()), overwrite=True)
     return folder
 
 
@@ -88,15 +91,78 @@ def test_files_that_were_imported_before_another_table_was_made_around_them_stay
     assert len(lake.rows()) == 2
 
 
+def refers_to(lake: Lake, other: Lake) -> None:
+    """As an engine commits that does not look at other tables."""
+    files = tuple(task.data_file for task in other.tasks())
+    commit(lake.catalog, lake.table, AppendFiles(added=files))
+
+
 def test_a_purge_keeps_what_another_table_imported_from_the_dropped_ones_folder() -> None:
     lake = make_lake()
     folder = place(lake, "memory://landing/export")
     lake.run("add_files", source_path=folder)
     b = lake_of(lake.catalog, "b", "memory://landing")
-    assert b.run("add_files", source_path=folder).status == "committed"
+    with pytest.raises(UnsupportedError, match=r"because table test\.ns\.t has imported files from memory:"):
+        b.run("add_files", source_path=folder)
+    refers_to(b, lake)
     assert len(b.rows()) == 2
     b.catalog.drop_table(("ns", "b"), purge=True)
     assert len(lake.rows()) == 2
+
+
+def expired(lake: Lake) -> Any:
+    """The rows go, and then the snapshots that had them."""
+    commit(lake.catalog, lake.table, DeleteFiles(paths=tuple(task.file_path for task in lake.tasks())))
+    return lake.run("expire_snapshots", older_than=str(later(1)), retain_last="1")
+
+
+def test_an_expiry_leaves_imported_files_where_they_are_because_another_table_may_have_them() -> None:
+    lake = make_lake()
+    b = lake_of(lake.catalog, "b")
+    folder = place(lake, "memory://landing/export")
+    for importer in (lake, b):
+        assert importer.run("add_files", source_path=folder).status == "committed"
+    lake.append(numbered(0, 3))
+    own = next(task.file_path for task in lake.tasks() if not task.file_path.startswith(folder))
+    report = expired(lake)
+    assert len(b.rows()) == 2
+    assert own in report.files
+    assert not lake.table.io.exists(own)
+    assert report.metrics["kept-files-count"] == 1
+    assert [s.file_path for s in report.skipped] == [f"{folder}/x.parquet"]
+    assert list(lake.table.io.list_prefix(f"{lake.table.location}/metadata/iceberg-ops/expiry")) == [], "it is not finished"
+    assert expired(b).metrics["kept-files-count"] == 1
+    assert lake.table.io.exists(f"{folder}/x.parquet")
+
+
+def test_an_expiry_deletes_imported_files_where_the_table_is_said_to_own_them() -> None:
+    lake = make_lake(properties={"iceberg-ops.owns-imported-files": "true"})
+    folder = place(lake, "memory://landing/export")
+    lake.run("add_files", source_path=folder)
+    report = expired(lake)
+    assert f"{folder}/x.parquet" in report.files
+    assert not lake.table.io.exists(f"{folder}/x.parquet")
+
+
+def test_an_expiry_deletes_what_was_imported_from_the_tables_own_folder() -> None:
+    lake = make_lake()
+    folder = place(lake, f"{lake.table.location}/landing")
+    lake.run("add_files", source_path=folder)
+    expired(lake)
+    assert not lake.table.io.exists(f"{folder}/x.parquet")
+
+
+@pytest.mark.parametrize("owner", ["the first", "the second"])
+@pytest.mark.parametrize("where", ["memory://landing", "memory://landing/export", "memory://landing/export/deep"])
+def test_two_tables_do_not_import_from_one_folder_where_one_is_said_to_own_what_it_imports(owner: str, where: str) -> None:
+    owns = {"iceberg-ops.owns-imported-files": "true"}
+    lake = make_lake(properties=owns if owner == "the first" else {})
+    b = lake_of(lake.catalog, "b", **(owns if owner == "the second" else {}))
+    lake.run("add_files", source_path=place(lake, "memory://landing/export"))
+    name = "test.ns.t" if owner == "the first" else "test.ns.b"
+    with pytest.raises(UnsupportedError, match=f"has imported files from memory://landing/export, and {name} deletes such files"):
+        b.run("add_files", source_path=place(lake, where))
+    assert b.run("add_files", source_path=place(lake, "memory://landing/export-of-b")).status == "committed"
 
 
 def test_imports_of_many_days_record_one_folder() -> None:

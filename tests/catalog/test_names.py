@@ -128,3 +128,30 @@ def test_a_table_that_was_made_in_a_relative_warehouse_is_still_committed_to_and
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
     catalog.drop_table(IDENTIFIER, purge=True)
     assert not [path for path in (tmp_path / "wh" / "ns").rglob("*") if path.is_file()]
+
+
+def test_a_level_of_a_namespace_with_a_dot_is_refused_and_names_nothing(tmp_path: Path) -> None:
+    """The database has levels joined by dots: the table would be found as one of another namespace, too."""
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    catalog.create_namespace(("a", "b"))
+    table = make_table(catalog)
+    dotted = ("a.b", "t")
+    for make in (
+        lambda: catalog.create_namespace(("a.b",)),
+        lambda: catalog.create_namespace(("x", "a.b")),
+        lambda: make_table(catalog, identifier=dotted),
+        lambda: catalog.rename_table(IDENTIFIER, dotted),
+        lambda: catalog.register_table(dotted, table.metadata_location),
+    ):
+        with pytest.raises(BadInputError, match=r"name 'a\.b': a level of a namespace must not have a dot in a SQL catalog"):
+            make()
+    make_table(catalog, identifier=("a", "b", "t"))
+    assert not catalog.table_exists(dotted)
+    for look in (catalog.load_table, catalog.drop_table):
+        with pytest.raises(NoSuchTableError):
+            look(dotted)
+    for look_for in (catalog.list_tables, catalog.drop_namespace, catalog.namespace_properties):
+        with pytest.raises(NoSuchNamespaceError):
+            look_for(("a.b",))
+    assert catalog.list_tables(("a", "b")) == [("a", "b", "t")]

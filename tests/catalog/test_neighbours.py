@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from iceberg_ops.catalog import neighbours
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.errors import CorruptTableError, NoSuchTableError
+from iceberg_ops.errors import CorruptTableError, NoSuchTableError, UnsupportedError
+from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
@@ -133,3 +137,54 @@ def test_relative_folders_are_below_the_table() -> None:
     lake = make_lake()
     commit(lake.catalog, lake.table, UpdateProperties(updates={"write.folder-storage.path": "files"}))
     assert neighbours.folders_of(lake.table) == [lake.table.location, f"{lake.table.location}/files"]
+
+
+def inside(tmp_path: Path, **properties: str) -> tuple[Lake, Lake]:
+    """A table of a filesystem catalog, and one in its folder, as another engine may put it there."""
+    catalog, away = (FileSystemCatalog("test", LocalFileIO(), warehouse=str(tmp_path / w)) for w in ("wh", "wh/ns"))
+    catalog.create_namespace(("ns",))
+    away.create_namespace(("t", "deep"))
+    make_table(away, identifier=("t", "deep", "inner"), properties=properties)
+    shutil.move(tmp_path / "wh" / "ns" / "t", tmp_path / "aside")
+    make_table(catalog)
+    shutil.copytree(tmp_path / "aside", tmp_path / "wh" / "ns" / "t", dirs_exist_ok=True)
+    outer, inner = Lake(catalog), Lake(catalog, ("ns", "t", "deep", "inner"), itertools.count(100))
+    outer.append(numbered(0, 10))
+    inner.append(numbered(0, 10))
+    return outer, inner
+
+
+def aged_strays(*folders: str) -> list[str]:
+    paths = [f"{folder}/stray.parquet" for folder in folders]
+    for path in paths:
+        Path(path).write_bytes(b"x")
+    return paths
+
+
+def test_files_of_a_table_in_the_folder_of_another_are_never_orphans_of_that(tmp_path: Path) -> None:
+    outer, inner = inside(tmp_path)
+    rows, place = inner.rows(), f"{inner.table.location}/data"
+    (theirs,) = aged_strays(place)
+    assert cleaned(outer, location=place) == set()
+    assert cleaned(outer, location=f"{outer.table.location}/deep/inner/data") == set()
+    with pytest.raises(UnsupportedError, match="below a location that holds another table"):
+        outer.run("remove_orphan_files", now=lambda: later(4))
+    assert Path(theirs).exists()
+    assert inner.rows() == rows
+    assert cleaned(inner, location=place) == {theirs}
+
+
+def test_data_that_a_table_in_the_folder_of_another_writes_elsewhere_in_that_stays(tmp_path: Path) -> None:
+    place = str(tmp_path / "wh" / "ns" / "t" / "lent")
+    outer, inner = inside(tmp_path, **{"write.data.path": f"{place}/data"})
+    rows = inner.rows()
+    theirs, mine = aged_strays(f"{place}/data", place)
+    assert cleaned(outer, location=place) == {mine}
+    assert Path(theirs).exists()
+    assert inner.rows() == rows
+
+
+def test_an_import_into_a_table_does_not_take_files_of_one_in_its_folder(tmp_path: Path) -> None:
+    outer, inner = inside(tmp_path)
+    with pytest.raises(UnsupportedError, match=r"a folder of table test\.ns\.t\.deep\.inner"):
+        outer.run("add_files", source_path=f"{inner.table.location}/data")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.metadata_updates import UpdateProperties, UpgradeFormatVersion
 from iceberg_ops.commit.operation import Operation
-from iceberg_ops.errors import CommitStateUnknownError, ValidationError
+from iceberg_ops.commit.retry import LONGEST_WAIT_MS, RetryPolicy
+from iceberg_ops.errors import BadInputError, CommitStateUnknownError, OptionError, UnsupportedError, ValidationError
 from iceberg_ops.spec.requirements import TableRequirement
 from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.table import Table
@@ -40,6 +41,48 @@ class LosesTheAnswerAndTheName(Wrapped):
             self.inner.commit_table(table, requirements, updates)
         swap_names(self.inner)
         raise CommitStateUnknownError("Injected: no answer")
+
+
+class LosesTheAnswerThen(LosesTheAnswer):
+    """Somebody else works right after the commit whose answer is lost."""
+
+    def __init__(self, inner: Any, then: Operation | None) -> None:
+        super().__init__(inner)
+        self.then = then
+
+    def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+        try:
+            return super().commit_table(table, requirements, updates)
+        finally:
+            then, self.then = self.then, None
+            if then is not None:
+                commit(self.inner, self.inner.load_table(IDENTIFIER), then)
+
+
+@pytest.mark.parametrize("then", [None, UpgradeFormatVersion(format_version=3)], ids=["nobody else", "another upgrades further"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        UpgradeFormatVersion(format_version=2),
+        UpdateProperties(updates={"format-version": "2"}),
+        UpdateProperties(updates={"format-version": "2", "owner": "me"}),
+    ],
+    ids=["upgrade", "property", "property with others"],
+)
+def test_a_new_format_version_whose_answer_is_lost_is_found_in_the_table(operation: Operation, then: Operation | None) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=1)
+    done = commit(LosesTheAnswerThen(catalog, then), table, operation, sleep=lambda _: None)
+    assert done.attempts == 1
+    assert done.table.metadata.format_version == (2 if then is None else 3)
+
+
+@pytest.mark.parametrize("version", ["1", "9", "x", "²", "9" * 5000])
+def test_a_format_version_that_the_table_cannot_get_is_refused(version: str) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, version=2)
+    with pytest.raises((BadInputError, UnsupportedError)):
+        commit(catalog, table, UpdateProperties(updates={"format-version": version}))
 
 
 @pytest.mark.parametrize("happens", [True, False])
@@ -118,3 +161,12 @@ def test_any_number_of_looks_takes_half_an_hour_at_most() -> None:
 def _wait_for_an_answer(catalog: Any, table: Table, slept: list[float]) -> None:
     losing = LosesTheAnswer(catalog, happens=False)
     commit(losing, table, AppendFiles(added=(data_file("a"),)), sleep=slept.append, clock=lambda: sum(slept))
+
+
+@pytest.mark.parametrize("policy", [RetryPolicy.of, RetryPolicy.of_status_checks])
+def test_waits_beyond_what_a_system_can_sleep_are_cut(policy: Callable[[Mapping[str, str]], RetryPolicy]) -> None:
+    kinds, waits = ("commit.retry", "commit.status-check"), ("min-wait-ms", "max-wait-ms", "total-timeout-ms")
+    found = policy({f"{kind}.{name}": "9" * 400 for kind in kinds for name in waits})
+    assert found.wait_seconds(1, 0.0, lambda: 1.0) == pytest.approx(LONGEST_WAIT_MS / 1000)
+    with pytest.raises(OptionError, match="must be a whole number"):
+        policy({f"{kind}.min-wait-ms": "9" * 5000 for kind in kinds})

@@ -74,6 +74,28 @@ def test_a_lease_holds_though_the_metadata_moves(move: Callable[[Table], Any], t
     assert active_leases(lake.table) == []
 
 
+@pytest.mark.parametrize("begins", ["", "meta1"], ids=["default metadata path", "a metadata path"])
+@pytest.mark.parametrize("moves", [["path"], ["location"], ["path", "location", "path"], ["location", "location"]], ids="-".join)
+def test_a_lease_holds_though_the_table_forgets_where_its_metadata_was(begins: str, moves: list[str]) -> None:
+    """Without a snapshot, and with a log of one entry, nothing in the metadata names a file where the job began."""
+    paths = {"write.metadata.path": f"memory://elsewhere/{begins}"} if begins else {}
+    lake = make_lake(properties={"write.metadata.previous-versions-max": "1", **paths})
+    held = lake.table
+    lease = Lease(holder="job", snapshot_id=None, expires_at_ms=FOR_EVER, marks=("op-of-the-job",))
+    acquire_lease(held, lease)
+    for number, what in enumerate(moves):
+        path = UpdateProperties(updates={"write.metadata.path": f"memory://elsewhere/m{number}"})
+        change = path if what == "path" else UpdateLocation(location=f"{held.location}-{number}")
+        moved(lake, lambda _, change=change: change, then=3)  # type: ignore[misc]
+    assert active_leases(lake.table) == [lease]
+    uncommitted = f"{lake.table.location}/data/op-of-the-job-1.parquet"
+    held.io.write(uncommitted, b"uncommitted")
+    lake.run("remove_orphan_files", now=lambda: later(9))
+    assert held.io.exists(uncommitted)
+    release_lease(held, lease)
+    assert active_leases(lake.table) == []
+
+
 def test_a_lease_holds_in_a_filesystem_catalog_whatever_the_metadata_path_is_said_to_be(tmp_path: Path) -> None:
     catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path))
     catalog.create_namespace(("ns",))

@@ -24,6 +24,7 @@ from iceberg_ops.planning.remove_orphan_files import (
     owned_elsewhere,
     search_location,
 )
+from iceberg_ops.table.table import Table
 from tests.builders import make_catalog, make_table
 
 NOW = 1_800_000_000_000
@@ -101,13 +102,17 @@ def test_the_location_must_be_the_tables_own(asked: str | None, allowed: bool) -
             search_location("/wh/t", properties, asked, location_identity)
 
 
+def owned_by(table: Table) -> Ownership:
+    return Ownership(table_uuid=table.metadata.table_uuid)
+
+
 def test_metadata_of_another_table_stops_everything() -> None:
     catalog = make_catalog()
     mine, other = make_table(catalog), make_table(catalog, identifier=("ns", "u"))
     theirs = FileInfo(other.metadata_location, 1, OLD)
     with pytest.raises(UnsupportedError, match=other.metadata.table_uuid):
-        foreign_metadata(theirs, mine.metadata.table_uuid, mine.io)
-    assert foreign_metadata(theirs, other.metadata.table_uuid, mine.io) is None
+        foreign_metadata(theirs, owned_by(mine), mine.io)
+    assert foreign_metadata(theirs, owned_by(other), mine.io) is None
 
 
 def test_metadata_that_does_not_parse_is_kept() -> None:
@@ -115,7 +120,7 @@ def test_metadata_that_does_not_parse_is_kept() -> None:
     table = make_table(catalog)
     broken = f"{table.location}/metadata/00007-x.metadata.json"
     table.io.write(broken, b"{")
-    kept = foreign_metadata(FileInfo(broken, 1, OLD), table.metadata.table_uuid, table.io)
+    kept = foreign_metadata(FileInfo(broken, 1, OLD), owned_by(table), table.io)
     assert kept is not None
     assert kept.file_path == broken
 

@@ -80,6 +80,8 @@ FOLDERS: Mapping[str, tuple[dict[str, int], str | None, str]] = {
     "a hint by name": ({"00001-a.metadata.json": 1, "00002-b.metadata.json": 2}, "00001-a", "00001-a.metadata.json"),
     "the newest among equals": ({"00001-a.metadata.json": 9, "00001-b.metadata.json": 5}, None, "00001-a.metadata.json"),
     "gzipped": ({"v1.metadata.json": 1, "v2.gz.metadata.json": 2}, "1", "v2.gz.metadata.json"),
+    "a hint of 5000 digits": ({"00001-a.metadata.json": 1, "00002-b.metadata.json": 2}, "9" * 5000, "00002-b.metadata.json"),
+    "a hint of digits that are none": ({"v1.metadata.json": 1, "v2.metadata.json": 2}, "²", "v2.metadata.json"),
     "an empty hint": ({"00001-a.metadata.json": 1, "00002-b.metadata.json": 2}, "", "00002-b.metadata.json"),
 }
 

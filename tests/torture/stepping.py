@@ -265,10 +265,11 @@ class SteppedCatalog(MemoryCatalog):
             raise CatalogUnavailableError("the answer is lost")
         return found
 
-    def _rename_pointer(self, old: tuple[str, ...], new: tuple[str, ...]) -> None:
+    def _rename_pointer(self, old: tuple[str, ...], new: tuple[str, ...], expected: str) -> bool:
         boundary("write")
-        super()._rename_pointer(old, new)
+        renamed = super()._rename_pointer(old, new, expected)
         boundary("wrote")
+        return renamed
 
 
 class SteppedFolders(FileSystemCatalog):
