@@ -42,4 +42,4 @@ def test_a_seed_is_a_schedule() -> None:
 
 
 def test_what_is_never_drawn_shows() -> None:
-    assert "faults: killed" in missing(added_up([play(7).counts]))
+    assert "faults: killed" in missing(added_up([play(5).counts]))
