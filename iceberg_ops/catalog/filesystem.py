@@ -24,7 +24,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from iceberg_ops.catalog.base import BaseCatalog, moved_while_dropped, now_ms
@@ -90,31 +90,42 @@ class FileSystemCatalog(BaseCatalog):
         return self._versions(identifier).newest() if are_folders(identifier) else None
 
     def _current(self, identifier: Identifier, known: Table | None = None) -> tuple[str, TableMetadata]:
-        """A version may be empty for a moment, where the store cannot create a file with its content in one step (a local disk
-        without hard links and exclusive renames). One that stays empty is an error: whether it was committed cannot be told,
-        because a power cut empties files as well."""
-        location = ""
+        """What looks damaged may be in the making, and is looked at again for a while: a version is empty for a moment where the
+        store cannot create a file with its content in one step (a local disk without hard links and exclusive renames); a table
+        whose creation was under way when another of the name was dropped lies below that one's hint until it moves above."""
         for attempt in range(CREATE_ATTEMPTS):
             if attempt:
                 self._sleep(0.1 * 2**attempt)
             try:
                 return super()._current(identifier, known)
             except CorruptTableError:
-                location = self._versions(identifier).newest() or ""
-                if not location or not self._is_empty(location):
+                if attempt + 1 == CREATE_ATTEMPTS or not self._may_be_in_the_making(identifier):
+                    self._check_not_empty(identifier)
                     raise
-        version = _version_of(location)
-        raise CorruptTableError(
-            f"{location} is empty: its writer died before it wrote version {version}, or a power cut took what it wrote. When no "
-            f"job works on the table, restore the file; or move it away to go on with the version before (if {HINT} says "
-            f"{version}, version {version} was committed, and its changes are lost then)"
-        )
+        raise AssertionError
 
-    def _is_empty(self, location: str) -> bool:
+    def _may_be_in_the_making(self, identifier: Identifier) -> bool:
+        versions = self._versions(identifier)
+        newest = max(living := versions.living(), default=0)
+        return newest <= versions.last_of_dropped() or self._is_empty(versions.folder, living[newest])
+
+    def _check_not_empty(self, identifier: Identifier) -> None:
+        """A version that stays empty is an error of its own: whether it was committed cannot be told, because a power cut empties
+        files as well."""
+        folder, living = self._versions(identifier).folder, self._versions(identifier).living()
+        version = max(living, default=0)
+        if living and self._is_empty(folder, living[version]):
+            raise CorruptTableError(
+                f"{folder}/{living[version][0]} is empty: its writer died before it wrote version {version}, or a power cut took "
+                f"what it wrote. When no job works on the table, restore the file; or move it away to go on with the version "
+                f"before (if {HINT} says {version}, version {version} was committed, and its changes are lost then)"
+            ) from None
+
+    def _is_empty(self, folder: str, names: Sequence[str]) -> bool:
         try:
-            return self.io.length(location) == 0
+            return len(names) == 1 and self.io.length(f"{folder}/{names[0]}") == 0
         except FileNotFoundError:
-            return True  # It is looked for again.
+            return False
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
         """After another engine dropped and made a table, locations come again. So the file is looked at anew: under the same uuid a

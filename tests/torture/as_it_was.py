@@ -182,3 +182,19 @@ def only_what_snapshots_name(_: Any, table: Table, spec_ids: set[int], manifests
 
 UNPROVEN: Switch = {"deletion.references:without_referenced": unproven}
 BELIEVED: Switch = {**UNPROVEN, "commit.committer:_Loop._earlier_success": by_key_only}
+
+
+# names of versions
+
+
+def deleted_by_name(_: Any, catalog: Any, versions: Any, location: str) -> None:
+    """Whoever met a version of a dropped table deleted it."""
+    versions.io.delete_many(versions.dead())
+
+
+def believed_below_dropped_ones(original: Any, versions: Any) -> str | None:
+    """A hint up to the highest version of a dropped table of the name was taken for a leftover."""
+    hint, living = versions.hint(), versions.living()
+    if living and hint is not None and max(living) < hint <= versions.last_of_dropped():
+        return f"{versions.folder}/{living[max(living)][0]}"
+    return original(versions)  # type: ignore[no-any-return]
