@@ -89,20 +89,26 @@ def compute_partition_stats(run: Run) -> None:
     snapshot, _ = choose_snapshot(metadata, snapshot_id=options.snapshot_id, ref=ref)
     if snapshot is None:
         return
+    if run.job.dry_run:
+        _plan(run, snapshot)
+        return
+    with run.lease(snapshot.snapshot_id):
+        file = _written(run, snapshot, _plan(run, snapshot))
+        with run.step("commit"):
+            statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
+            committed = commit_staged(run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark)
+        run.outcome.record(committed)
+    if not committed.already_committed:
+        run.outcome.files.append(file.statistics_path)
+
+
+def _plan(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
     with run.step("plan") as detail:
         counts = _counts(run, snapshot)
         detail.append(f"{len(counts)} partitions")
     run.outcome.metrics["partitions-count"] = len(counts)
     run.outcome.status = "planned"
-    if run.job.dry_run:
-        return
-    file = _written(run, snapshot, counts)
-    with run.step("commit"):
-        statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
-        committed = commit_staged(run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark)
-    run.outcome.record(committed)
-    if not committed.already_committed:
-        run.outcome.files.append(file.statistics_path)
+    return counts
 
 
 def _counts(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:

@@ -30,9 +30,10 @@ def shape_of_folder(io: FileIO, folder: str, format_version: int) -> tuple[Schem
         raise DataError(f"import: there is no data file below {folder}")
     schema = Schema(StructType(()))
     for info, _ in found:
-        own = schema_of_arrow(footer_of(io, info.location)[1])
-        own = Schema(StructType(tuple(replace(f, required=False) for f in own.fields)))
+        _, arrow = footer_of(io, info.location)
         try:
+            own = schema_of_arrow(arrow)
+            own = Schema(StructType(tuple(replace(f, required=False) for f in own.fields)))
             check_no_twins(own.struct)
             check_schema(own, format_version)
             schema = own if not schema.fields else _evolution(schema, format_version).union_by_name(own).apply()

@@ -210,9 +210,12 @@ def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[Data
     head, metadata = base_of(table.metadata, branch), table.metadata
     specs = [metadata.specs_by_id[i] for i in reached if i in metadata.specs_by_id]
     if (moved := moved_by_promotion(metadata.schemas, metadata.schema, specs)) is not None:
-        raise ValidationError(
+        raise conflict(
             f"Cannot commit equality deletes of partition specs {sorted(reached)}: the source of partition field {moved[0].name!r} "
-            f"was promoted from {moved[1]} meanwhile, so that rows of a key may lie in another partition"
+            f"was promoted from {moved[1]} meanwhile, so that rows of a key may lie in another partition",
+            head,
+            equality[0],
+            tuple(f.file_path for f in equality),
         )
     for manifest in manifests_of(table, head):
         if manifest.content is ManifestContent.DATA and manifest.has_live_files and manifest.partition_spec_id not in reached:

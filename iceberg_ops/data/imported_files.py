@@ -22,7 +22,7 @@ from iceberg_ops.data.footer_statistics import TrustedStatistics, holds_nulls_on
 from iceberg_ops.data.imported_partitions import check_partition_columns
 from iceberg_ops.data.metrics import BoundsOf, Observer, enclosing, file_metrics, leaves, value_of
 from iceberg_ops.data.parquet_reader import group_offset
-from iceberg_ops.errors import DataError, SchemaError
+from iceberg_ops.errors import CorruptTableError, DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metrics_config import MetricsConfig
@@ -108,9 +108,14 @@ def _with_instants(schema: pa.Schema, leaves_: frozenset[int]) -> pa.Schema:
 def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, partition: Sequence[Any]) -> ImportedFile:
     """The file as a data file of the table. Raises SchemaError, DataError."""
     footer, arrow = footer_of(io, location)
-    columns = ColumnIds(target.mapping, target.schema).columns(arrow)
-    of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
-    stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
+    try:
+        columns = ColumnIds(target.mapping, target.schema).columns(arrow)
+        of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
+        stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
+    except CorruptTableError as e:
+        raise DataError(f"file {location}: {e}") from None
+    except SchemaError as e:
+        raise e if location in str(e) else SchemaError(f"file {location}: {e}") from None
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
     bounds = _bounds_of(location, columns, footer.created_by)

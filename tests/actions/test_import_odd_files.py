@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.import_shape import shape_of_folder
 from iceberg_ops.data.footer_statistics import TrustedStatistics
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.scan.planning import Scan, plan
@@ -33,6 +34,7 @@ from iceberg_ops.spec.types import (
     NestedField,
     StructType,
 )
+from tests.actions.rows_place import RowsPlace
 from tests.actions.test_add_files import Place
 
 PLAIN: dict[str, Any] = {"use_dictionary": False, "compression": "none", "store_schema": False}
@@ -197,3 +199,24 @@ def test_a_folder_says_its_value_in_any_exact_form(place: Place, type_: IcebergT
     place.create(columns(("p", type_)), PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "p"),)))
     place.add()
     assert place.rows() == [{"id": 1, "p": value}]
+
+
+@pytest.mark.parametrize(
+    ("field", "error"),
+    [
+        (pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"x"}), DataError),
+        (pa.field("id", pa.uint64()), SchemaError),
+    ],
+    ids=["a field id that is no number", "a type without a counterpart"],
+)
+def test_a_column_that_can_not_be_taken_in_is_named_with_its_file(tmp_path: Path, field: pa.Field, error: type[Exception]) -> None:
+    place = RowsPlace.at(tmp_path)
+    place.create(Schema.of(NestedField(1, "id", LONG)))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pa.table({"id": [1]}, schema=pa.schema([field])), folder / "a.parquet")
+    with pytest.raises(error, match=r"file .*/in/a\.parquet: column '?id"):
+        place.run("add_files", options={"source-path": str(folder)})
+    if error is SchemaError:
+        with pytest.raises(error, match=r"file .*/in/a\.parquet: column '?id"):
+            shape_of_folder(place.catalog.io, str(folder), 2)

@@ -34,6 +34,7 @@ from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY, bucket
 from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField, StructType
 from iceberg_ops.table.table import Table
+from tests.actions.lake import make_lake, numbered
 from tests.catalog.wrappers import FailsNTimes
 
 SCHEMA = Schema.of(
@@ -228,3 +229,23 @@ def test_pyiceberg_takes_the_metadata(place: Place) -> None:
     assert file.blob_metadata[0].properties == {"ndv": "30"}
     assert len(found.metadata.partition_statistics) == 1
     assert found.scan().to_arrow().num_rows == 30
+
+
+@pytest.mark.parametrize("job", ["compute_table_stats", "compute_partition_stats"])
+def test_the_snapshot_that_is_counted_does_not_expire_meanwhile(job: str) -> None:
+    lake = make_lake(partitioned=True)
+    for i in range(3):
+        lake.append(numbered(10 * i, 3))
+    oldest = lake.table.metadata.snapshots[0].snapshot_id
+    real, expired = lake.catalog.commit_table, list[str]()
+
+    def late(*args: Any) -> Any:
+        if not expired:
+            expired.append(lake.run("expire_snapshots", older_than="2100-01-01T00:00:00Z", retain_last=1).status)
+        return real(*args)
+
+    lake.catalog.commit_table = late  # type: ignore[method-assign]
+    assert lake.run(job, snapshot_id=oldest).status == "committed"
+    metadata = lake.table.metadata
+    assert [s.snapshot_id for s in (*metadata.statistics, *metadata.partition_statistics)] == [oldest]
+    assert not [p for p in lake.paths() if "/leases/" in p]
