@@ -86,8 +86,8 @@ class HeldLease:
         if missing := [location for location in staged if not table.io.exists(location)]:
             more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
             raise ValidationError(
-                f"table {table.name}: the lease of run {lease.holder} ran out before its commit, and files that it had written were "
-                f"deleted meanwhile ({', '.join(missing[:_NAMED])}{more}): nothing was committed; run it again",
+                f"table {table.name}: the lease of run {lease.holder} ran out before its commit, and files that it had written "
+                f"were deleted meanwhile ({', '.join(missing[:_NAMED])}{more}): nothing was committed; run it again",
                 file_path=missing[0],
                 file_paths=tuple(missing),
             )
