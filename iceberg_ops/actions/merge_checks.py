@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.errors import OptionError
+from typing import Literal
+
+from iceberg_ops.config.job_spec import MergeClause, RowChange
+from iceberg_ops.errors import OptionError, WhereError
+
+_WITHOUT_ROW: dict[str, Literal["target", "source"]] = {"not-matched": "target", "not-matched-by-source": "source"}
 
 
 def check_clauses(change: RowChange | None) -> RowChange:
-    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match can not have."""
+    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match can not have: an
+    UPDATE of rows without a match in the source must name what it assigns, because there is no source row to take ``*`` from."""
     if change is None or not change.on:
         raise OptionError("merge needs an ON condition")
     if not change.clauses:
@@ -15,7 +20,25 @@ def check_clauses(change: RowChange | None) -> RowChange:
     for clause in change.clauses:
         if (clause.action == "insert") != (clause.when == "not-matched"):
             raise OptionError(f"merge: WHEN {clause.when.upper()} can not {clause.action.upper()}")
+        if clause.when == "not-matched-by-source" and clause.action == "update" and not clause.assignments:
+            raise OptionError(
+                "merge: WHEN NOT-MATCHED-BY-SOURCE THEN UPDATE needs assignments: there is no source row whose columns could be taken"
+            )
     return change
+
+
+def side_without_row(clause: MergeClause) -> Literal["target", "source"] | None:
+    """The side of a MERGE that has no row where the clause applies."""
+    return _WITHOUT_ROW.get(clause.when)
+
+
+def names_side_without_row(number: int, clause: MergeClause) -> WhereError:
+    """The error for clause ``number`` (from 1), which names a column of ``side_without_row``."""
+    side = side_without_row(clause)
+    return WhereError(
+        f"merge: WHEN clause {number} ({clause.when.upper()}) names a column of the {side}, which has no row there: "
+        f"use columns of the {'source' if side == 'target' else 'target'}"
+    )
 
 
 def needs_cardinality_check(change: RowChange) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.actions.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.actions.set_values import SetValue, Side, Sides, from_source, set_values, values_of_row
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark
 from iceberg_ops.config.job_spec import MergeClause
@@ -84,9 +85,8 @@ def _when(sides: Sides, number: int, clause: MergeClause) -> When:
     condition = _condition(sides, parts, what, constant)
     values = None if clause.action == "delete" else _values(sides, clause)
     used = {side for part in parts for side in _sides_of(sides, part, what)} | {v.side for v in values or () if v.side}
-    other: dict[str, Side] = {"not-matched": "target", "not-matched-by-source": "source"}
-    if other.get(clause.when) in used:
-        raise only_spark(f"{what} with a column of the {other[clause.when]}, which has no row there,")
+    if side_without_row(clause) in used:
+        raise names_side_without_row(number, clause)
     return When(clause, condition, values)
 
 

@@ -58,15 +58,17 @@ def commit(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
     random: Callable[[], float] = random_module.random,
+    before_swap: Callable[[], None] = lambda: None,
 ) -> Committed:
     """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the caller
     has loaded it this moment, so the first attempt takes it as it is (and is refused, as ever, if it is not so any more).
+    ``before_swap`` is called before each swap, and raises where it must not be tried.
 
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
     committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
     BadInputError.
     """
-    return _Loop(catalog, table, operation, sleep, clock, random, just_loaded).run()
+    return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap).run()
 
 
 @dataclass
@@ -78,6 +80,7 @@ class _Loop:
     clock: Callable[[], float]
     random: Callable[[], float]
     just_loaded: bool = False
+    before_swap: Callable[[], None] = lambda: None
     seen: Table | None = None
     prepared: Any = None
     attempts: int = 0
@@ -146,6 +149,7 @@ class _Loop:
         if not staged.updates:
             self._clean(keep=())
             return self._committed(table, staged)
+        self.before_swap()
         return self._swap(table, staged)
 
     def _load(self) -> Table:

@@ -5,7 +5,7 @@ stays is the orphan job's."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.committer import commit
@@ -14,11 +14,19 @@ from iceberg_ops.deletion.gate import Deletion, discard_staged
 from iceberg_ops.table.table import Table
 
 
-def commit_staged(catalog: Catalog, table: Table, operation: Operation, staged: Sequence[str], *, mark: str = "") -> Committed:
+def commit_staged(
+    catalog: Catalog,
+    table: Table,
+    operation: Operation,
+    staged: Sequence[str],
+    *,
+    mark: str = "",
+    before_swap: Callable[[], None] = lambda: None,
+) -> Committed:
     """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
-    that of the run's own lease. Raises what ``commit`` raises."""
+    that of the run's own lease. ``before_swap`` as in ``commit``. Raises what ``commit`` raises."""
     try:
-        committed = commit(catalog, table, operation)
+        committed = commit(catalog, table, operation, before_swap=before_swap)
     except BaseException as e:
         discard(catalog, table, staged, mark=mark, after=e)
         raise

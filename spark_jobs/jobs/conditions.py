@@ -15,9 +15,11 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.expressions.where_for_spark import for_spark
+from iceberg_ops.spec.metadata_columns import METADATA_COLUMNS
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
+from spark_jobs.runners.column_names import OWN
 
 _MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
 
@@ -40,6 +42,7 @@ def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = 
         filtered = rows.filter(column)
     except AnalysisException as e:
         raise WhereError(f"{shown}: {first_line(e)}") from e
+    _forbid_own_columns(filtered, shown)
     _require_deterministic(filtered, shown)
     return column
 
@@ -54,6 +57,7 @@ def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, eval
     except AnalysisException as e:
         raise WhereError(f"{shown}: {first_line(e)}") from e
     _require_one_value_per_row(selected, rows, shown)
+    _forbid_own_columns(selected, shown)
     if not evaluated_once:
         _require_deterministic(selected, shown)
     return column
@@ -69,6 +73,26 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
         return F.expr(text)
     except PySparkException as e:  # a number of too many digits is neither a ParseException nor an AnalysisException
         raise WhereError(f"{what} {text!r}: {first_line(e)}") from e
+
+
+def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides: bool = False) -> bool:
+    """Whether ``column``, an expression over ``rows``, reads a column that ``rows`` have from ``side`` (``besides``: from elsewhere);
+    subqueries included."""
+    own = side._jdf.queryExecution().analyzed().outputSet()
+    read = rows.select(column)._jdf.queryExecution().analyzed().references().iterator()
+    while read.hasNext():
+        if bool(own.contains(read.next())) is not besides:
+            return True
+    return False
+
+
+def _forbid_own_columns(rows: DataFrame, shown: str) -> None:
+    """Columns that the job adds (``_file``, ``_pos``) are not the table's, and mean something else in each evaluation."""
+    read = rows._jdf.queryExecution().analyzed().references().iterator()
+    while read.hasNext():
+        name = str(read.next().name())
+        if name.lower() in METADATA_COLUMNS or name.lower().startswith(OWN):
+            raise WhereError(f"{shown}: {name!r} is not a column of the table")
 
 
 def _require_one_value_per_row(selected: DataFrame, rows: DataFrame, shown: str) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +22,8 @@ from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
-from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
+from iceberg_ops.deletion.held_lease import HeldLease
+from iceberg_ops.deletion.leases import Lease
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.state import state_if_readable
 from iceberg_ops.table.table import Table
@@ -53,6 +53,7 @@ class JobRun:
     pinned_views: set[str] = field(default_factory=set)
     """Names of temporary views that read pinned snapshots of tables."""
     _first: Table | None = field(default=None, init=False)
+    _held: HeldLease | None = field(default=None, init=False)
 
     @classmethod
     def start(cls, session: SparkSession, job: JobSpec) -> JobRun:
@@ -66,15 +67,8 @@ class JobRun:
 
         Given back at the end. After an unknown outcome, or when the driver dies, it runs out by itself: until then what may still
         be committed stays."""
-        ended = threading.Event()
-
-        def renew() -> None:
-            while not ended.wait(LEASE_MS / 4000):
-                self._take_lease()
-
-        self._take_lease()
-        renewer = threading.Thread(target=renew, name="lease", daemon=True)
-        renewer.start()
+        self._held = HeldLease(lambda: (self.table, self._lease()), LEASE_MS)
+        self._held.begin()
         error: BaseException | None = None
         try:
             yield
@@ -82,10 +76,12 @@ class JobRun:
             error = e
             raise
         finally:
-            ended.set()
-            renewer.join()
-            if outcome_unknown(error) is None:
-                release_lease(self.table, self._lease())
+            self._held.end(give_back=outcome_unknown(error) is None)
+
+    def check_files(self, staged: Collection[str]) -> None:
+        """Called right before each swap: see ``HeldLease.check_files``."""
+        if self._held is not None:
+            self._held.check_files(staged)
 
     def _lease(self) -> Lease:
         return Lease(
@@ -96,9 +92,6 @@ class JobRun:
             instance=self.operation_id,
         )
 
-    def _take_lease(self) -> None:
-        acquire_lease(self.table, self._lease())
-
     def start_again(self, table: Table) -> None:
         """Pin the run to ``table`` instead and hold that snapshot; called while the lease is held. What was counted is forgotten,
         files staged from now on have names of their own."""
@@ -106,7 +99,8 @@ class JobRun:
         self.table = table
         self.starts += 1
         self.metrics.clear()
-        self._take_lease()
+        if self._held is not None:
+            self._held.renew()
 
     @property
     def files_id(self) -> str:

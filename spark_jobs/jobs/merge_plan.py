@@ -7,17 +7,19 @@ clause touches are kept too (Iceberg's Spark runtime checks the same pairs).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from iceberg_ops.actions.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assigned_column
 from spark_jobs.jobs.bad_records import bad_change
-from spark_jobs.jobs.conditions import condition, expression
+from spark_jobs.jobs.conditions import condition, expression, reads_column_of
 from spark_jobs.jobs.nested_assignment import Path, with_fields
 from spark_jobs.jobs.repeatable import is_known
 from spark_jobs.jobs.sql_tables import SqlTables
@@ -63,7 +65,9 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
     for number, clause in reversed(list(enumerate(change.clauses))):
         applies = sides[clause.when]
         if clause.condition is not None:
-            applies = applies & F.coalesce(condition(joined, clause.condition, f"WHEN clause {number + 1}"), F.lit(False))
+            holds = condition(joined, clause.condition, f"WHEN clause {number + 1}")
+            _check_sides(joined, left, number, clause, holds)
+            applies = applies & F.coalesce(holds, F.lit(False))
         which = F.when(applies, F.lit(number)).otherwise(which)
     numbered = joined.withColumn(_CLAUSE, which)
     keep_pairs = F.col(f"target.{_TARGET}").isNotNull() & F.col(f"source.{_SOURCE}").isNotNull()
@@ -73,7 +77,7 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
         F.col(f"target.{POSITION_COLUMN}").alias(POSITION_COLUMN),
         _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
         *[F.col(f"target.{ROW_ID_COLUMN}").alias(ROW_ID_COLUMN) for name in target.columns if name == ROW_ID_COLUMN],
-        *_output_columns(joined, source, change, schema, tables),
+        *_output_columns(joined, left, source, change, schema, tables),
     )
 
 
@@ -98,9 +102,21 @@ def _by_clause(values: list[Column], otherwise: Column) -> Column:
     return result
 
 
-def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables) -> list[Column]:
+def _check_sides(joined: DataFrame, left: DataFrame, number: int, clause: MergeClause, value: Column) -> None:
+    """Raise WhereError where ``value`` of clause ``number`` (from 0) reads the side that has no row there: it would be NULL."""
+    side = side_without_row(clause)
+    if side is not None and reads_column_of(joined, value, left, besides=side == "source"):
+        raise names_side_without_row(number + 1, clause)
+
+
+def _output_columns(
+    joined: DataFrame, left: DataFrame, source: DataFrame, change: RowChange, schema: Schema, tables: SqlTables
+) -> list[Column]:
     """The table's columns as they will be, and ``BAD_COLUMN`` where a value may not fit."""
-    values = [_clause_values(joined, source, clause, schema, tables) for clause in change.clauses]
+    values = []
+    for number, clause in enumerate(change.clauses):
+        check = partial(_check_sides, joined, left, number, clause)
+        values.append(_clause_values(joined, source, clause, schema, tables, check))
     out, reasons = [], []
     for f, wanted in zip(schema.fields, spark_schema(schema).fields, strict=True):
         columns = []
@@ -121,7 +137,12 @@ def _output_columns(joined: DataFrame, source: DataFrame, change: RowChange, sch
 
 
 def _clause_values(
-    joined: DataFrame, source: DataFrame, clause: MergeClause, schema: Schema, tables: SqlTables
+    joined: DataFrame,
+    source: DataFrame,
+    clause: MergeClause,
+    schema: Schema,
+    tables: SqlTables,
+    check: Callable[[Column], None],
 ) -> tuple[Mapping[str, Column], Collection[str]]:
     """Value of each table column under a clause, none for DELETE; and the columns that keep the value they have."""
     if clause.action == "delete":
@@ -131,7 +152,7 @@ def _clause_values(
         if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
             raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
         return {f.name: F.col(f"source.{quoted(given[f.name.lower()])}") for f in schema.fields}, ()
-    assigned = set_values(joined, schema, clause.assignments, tables, "target.")
+    assigned = set_values(joined, schema, clause.assignments, tables, "target.", check=check)
     if clause.action == "insert":
         return {**left_out(schema, clause.assignments), **assigned}, ()
     base = {f.name: F.col(f"target.{quoted(f.name)}") for f in schema.fields}
@@ -146,9 +167,10 @@ def set_values(
     prefix: str = "",
     *,
     evaluated_once: bool = False,
+    check: Callable[[Column], None] = lambda value: None,
 ) -> dict[str, Column]:
     """SET's expressions by top-level column; ``a.b`` sets a field inside struct ``a``; ``DEFAULT`` is the write default; ``tables``
-    and ``evaluated_once`` as in ``expression``. Raises WhereError, OptionError."""
+    and ``evaluated_once`` as in ``expression``; ``check`` is given each expression. Raises WhereError, OptionError."""
     values: dict[str, dict[Path, Column]] = {}
     for name, text in assigned.items():
         found = schema.find(name, case_sensitive=False)
@@ -163,7 +185,9 @@ def set_values(
         if is_default(text):
             parts[tuple(inside)] = write_default(found)
         else:
-            parts[tuple(inside)] = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
+            value = expression(rows, text, f"SET {name} =", tables, evaluated_once=evaluated_once)
+            check(value)
+            parts[tuple(inside)] = value
     return {
         f.name: with_fields(f.name, F.col(prefix + quoted(f.name)), f.type, values[f.name])
         for f in schema.fields

@@ -18,7 +18,10 @@ def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile])
     """Commit ``operation``; ``staged`` are the files this run wrote for it, deleted as ``commit.staged_files`` says."""
     with run.step("commit"):
         wanted = _for_audit(operation) if WAP_ID in run.job.options else operation
-        result = staged_files.commit_staged(run.catalog, run.table, wanted, [f.file_path for f in staged], mark=run.operation_id)
+        paths = [f.file_path for f in staged]
+        result = staged_files.commit_staged(
+            run.catalog, run.table, wanted, paths, mark=run.operation_id, before_swap=lambda: run.check_files(paths)
+        )
     return run.committed(result)
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.commit import staged_files
 from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.deletion import held_lease
 from iceberg_ops.deletion.leases import active_leases
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, ValidationError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
+from spark_jobs.jobs import job_run
 from spark_jobs.jobs.job_run import LEASE_MS, JobRun
 from tests.spark.conftest import Place
 
@@ -36,3 +45,34 @@ def test_a_job_that_fails_gives_its_lease_back(place: Place) -> None:
     with pytest.raises(DataError), run.lease():
         raise DataError("no")
     assert active_leases(place.table("t"), 0) == []
+
+
+def test_an_append_whose_lease_ran_out_and_whose_files_were_deleted_is_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.create("t", SCHEMA)
+    before = place.table("t").metadata_location
+    swap = staged_files.commit_staged
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(1.2)
+        removed = run_job(
+            JobSpec(
+                job="remove_orphan_files",
+                table="test.db.t",
+                catalog=place.config,
+                options={"older-than": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), "unsafe-allow-recent": "true"},
+            )
+        )
+        assert [f for f in removed.files if f.endswith(".parquet")] != []
+        return swap(*args, **kwargs)
+
+    monkeypatch.setattr(job_run, "LEASE_MS", 1_000)
+    monkeypatch.setattr(staged_files, "commit_staged", late)
+    monkeypatch.setattr(held_lease.HeldLease, "_renew_until_ended", lambda self: None)
+    with pytest.raises(ValidationError, match="lease of run append ran out before its commit"):
+        place.append("t", pa.table({"id": [1]}))
+    assert place.table("t").metadata_location == before
+    monkeypatch.undo()
+    place.append("t", pa.table({"id": [2]}))
+    assert place.rows("t") == [{"id": 2}]

@@ -1,0 +1,115 @@
+"""A lease that is renewed in the background while a job works, and looked at once more before the job's commit.
+
+An error of one renewal (a store that does not answer for a moment) does not end the renewing: it is logged, and tried again soon.
+A lease can still run out, where the store fails for as long as the lease lasts or the machine sleeps. Orphan removal may then have
+deleted files that the job has staged. So before the pointer moves the job takes its lease again, makes sure that no deletion is
+running, and looks whether its files are all there. It is the protocol of imports (``notes``): a deletion that begins later sees the
+lease."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+
+from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
+from iceberg_ops.deletion.notes import forbid_running_deletion
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
+
+_RENEWALS = 4
+"""Renewals within the time of one lease."""
+_TRIES = 60
+"""Tries to renew within the time of one lease, after an error."""
+_NAMED = 3
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class HeldLease:
+    """The lease of one job. ``needed``: the table and the lease as they are wanted now; its ``expires_at_ms`` is replaced.
+
+    ``lasts_ms``: how long the lease lasts after each renewal. The thread that renews and the job's own may use it together."""
+
+    needed: Callable[[], tuple[Table, Lease]]
+    lasts_ms: int
+    take: Callable[[Table, Lease], str] = acquire_lease
+    now_ms: Callable[[], int] = _now_ms
+    _location: str = ""
+    _until_ms: int = 0
+    _lapsed: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _renewer: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Take the lease, and keep it in force until ``end``. Raises what the store raises."""
+        self._take()
+        self._renewer = threading.Thread(target=self._renew_until_ended, name="lease", daemon=True)
+        self._renewer.start()
+
+    def renew(self) -> None:
+        """Write the lease as it is needed now. Raises what the store raises."""
+        with self._lock:
+            self._lapsed |= not self._is_in_force()
+            self._take()
+
+    def end(self, *, give_back: bool) -> None:
+        """Stop renewing. A lease that is not given back runs out by itself."""
+        self._ended.set()
+        if self._renewer is not None:
+            self._renewer.join()
+        if give_back:
+            release_lease(*self.needed())
+
+    def check_files(self, staged: Collection[str]) -> None:
+        """To be called right before the pointer moves. Where the lease has not been in force all the time, it is taken again, and
+        the files at ``staged`` must all be there.
+
+        Raises ValidationError where one is gone, and CatalogUnavailableError while files of the table are being deleted."""
+        with self._lock:
+            if not self._is_in_force():
+                self._lapsed = True
+                self._take()
+        if not self._lapsed:
+            return
+        table, lease = self.needed()
+        log.warning("the lease of run %s on %s had run out: looking whether its files are still there", lease.holder, table.name)
+        forbid_running_deletion(table)
+        if missing := [location for location in staged if not table.io.exists(location)]:
+            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+            raise ValidationError(
+                f"table {table.name}: the lease of run {lease.holder} ran out before its commit, and files that it had written "
+                f"were deleted meanwhile ({', '.join(missing[:_NAMED])}{more}): nothing was committed; run it again",
+                file_path=missing[0],
+                file_paths=tuple(missing),
+            )
+
+    def _is_in_force(self) -> bool:
+        """Not run out, and not taken away by a job whose clock says that it has."""
+        table, _ = self.needed()
+        return self.now_ms() < self._until_ms and table.io.exists(self._location)
+
+    def _take(self) -> None:
+        table, lease = self.needed()
+        until = self.now_ms() + self.lasts_ms
+        self._location = self.take(table, replace(lease, expires_at_ms=until))
+        self._until_ms = until
+
+    def _renew_until_ended(self) -> None:
+        wait = self.lasts_ms / 1000 / _RENEWALS
+        while not self._ended.wait(wait):
+            try:
+                self.renew()
+                wait = self.lasts_ms / 1000 / _RENEWALS
+            except Exception as e:  # noqa: BLE001 - whatever the error, without a lease the job's files may be deleted
+                wait = self.lasts_ms / 1000 / _TRIES
+                table, lease = self.needed()
+                log.warning("lease of run %s on %s is not renewed, next try in %.0f s: %s", lease.holder, table.name, wait, e)
