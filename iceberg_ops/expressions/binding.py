@@ -38,7 +38,7 @@ from iceberg_ops.expressions.predicates import (
     rewrite_not,
 )
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DATE, DecimalType, IcebergType, PrimitiveType, StructType
+from iceberg_ops.spec.types import DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
 
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
@@ -105,6 +105,8 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
     """
     op = leaf.op
     if op in (Op.IS_NULL, Op.NOT_NULL):
+        if term.reference.type == UNKNOWN:  # NULL in every row, whatever files hold and count under its id (TYPE-37)
+            return ALWAYS_TRUE if op is Op.IS_NULL else ALWAYS_FALSE
         return BoundPredicate(op, term.reference)
     type_ = term.type
     if not isinstance(type_, PrimitiveType) or type_.name in _INCOMPARABLE:
