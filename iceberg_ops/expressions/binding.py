@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from iceberg_ops.errors import SchemaError, WhereError
-from iceberg_ops.expressions.common_types import spark_interval
+from iceberg_ops.expressions.common_types import shared_types, spark_interval
 from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
 from iceberg_ops.expressions.like import is_literal, is_prefix, literal_prefix
 from iceberg_ops.expressions.ordering import order_key
@@ -168,7 +168,8 @@ def _places(leaf: Predicate, term: BoundTerm, type_: PrimitiveType) -> list[Inte
     if len(literals) < len(leaf.literals):
         return [_place(term.name, type_, value) for value in leaf.literals]
     ordered = leaf.op in (Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ)
-    return [_placed(term.name, type_, v, lambda v: spark_interval(type_, v, literals, ordered=ordered)) for v in literals]
+    shared = shared_types(type_, literals)
+    return [_placed(term.name, type_, v, lambda v: spark_interval(type_, v, shared, ordered=ordered)) for v in literals]
 
 
 def _place(name: str, type_: PrimitiveType, value: Any) -> Interval:
