@@ -9,7 +9,7 @@ offsets.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fastavro
@@ -19,11 +19,12 @@ from iceberg_ops.config.properties import AVRO_COMPRESSION
 from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.new_files import open_new_file
-from iceberg_ops.data.variant_values import Variant
+from iceberg_ops.data.storable import check_storable
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO, discard_output
+from iceberg_ops.serde.avro_names import record_names
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
@@ -55,6 +56,7 @@ _PLAIN: dict[str, Any] = {
     "timestamptz_ns": {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
 }  # fmt: skip
 _STEP_ROWS = 4096
+Encode = Callable[[Any], Any]
 avro_codecs.register()
 _MIN_BYTES = [next(n for n in range(1, 17) if 10**p - 1 < 1 << (8 * n - 1)) for p in range(1, 39)]
 _MOST_HELD = 1 << 20
@@ -80,7 +82,9 @@ class AvroFileWriter:
         self.location = location
         self._created = created or OwnFiles(io)
         self._context, self._io, self._partition, self._target = context, io, tuple(partition), target_size
+        check_storable(context.file_schema, FileFormat.AVRO)
         self._fields = context.file_schema.fields
+        self._encode_row = encoder(context.file_schema.struct)
         self._sink: Any = None
         self._writer: Any = None
         self._rows = 0
@@ -119,14 +123,9 @@ class AvroFileWriter:
             self._writer.flush()
 
     def _encode(self, batch: pa.RecordBatch) -> None:
-        columns = [
-            [to_avro(f.type, v) for v in values_of(f.type, c)]
-            for f, c in zip(self._fields, batch.columns, strict=True)
-            if f.type != UNKNOWN
-        ]
-        names = [avro_name(f.name) for f in self._fields if f.type != UNKNOWN]
+        columns = [values_of(f.type, c) for f, c in zip(self._fields, batch.columns, strict=True)]
         for row in zip(*columns, strict=True):
-            self._writer.write(dict(zip(names, row, strict=True)))
+            self._writer.write(self._encode_row(row))
         self._rows += batch.num_rows
 
     def close(self) -> DataFile | None:
@@ -168,19 +167,19 @@ def avro_schema(schema: Schema, name: str = "table") -> dict[str, Any]:
     return _record(schema.struct, name)
 
 
-def avro_name(name: str) -> str:
-    """A name Avro accepts (Java: AvroSchemaUtil.sanitize); readers match by id."""
-    made = "".join(c if (c.isascii() and c.isalnum()) or c == "_" else f"_x{ord(c):X}" for c in name)
-    return "_" + made if made[:1].isdigit() else made
-
-
 def _record(type_: StructType, name: str) -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [_field(f) for f in type_.fields if f.type != UNKNOWN]}
+    stored = _stored(type_)
+    fields = [_field(f, avro) for f, avro in zip(stored, record_names(stored), strict=True)]
+    return {"type": "record", "name": name, "fields": fields}
 
 
-def _field(f: NestedField) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": avro_name(f.name), "field-id": f.field_id}
-    if made["name"] != f.name:
+def _stored(type_: StructType) -> tuple[NestedField, ...]:
+    return tuple(f for f in type_.fields if f.type != UNKNOWN)
+
+
+def _field(f: NestedField, name: str) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, "field-id": f.field_id}
+    if name != f.name:
         made["iceberg-field-name"] = f.name
     inner, default = _avro_type(f), _avro_default(f)
     if f.required:
@@ -193,7 +192,7 @@ def _avro_default(f: NestedField) -> Any:
     value = f.initial_default
     if value is MISSING or value is None or not f.type.is_primitive:
         return None
-    made = to_avro(f.type, value)
+    made = encoder(f.type)(value)
     if isinstance(made, bytes):
         return made.decode("latin-1")
     return None if isinstance(made, float) and not math.isfinite(made) else made
@@ -248,21 +247,37 @@ def _map(type_: MapType) -> dict[str, Any]:
     return {"type": "array", "items": record, "logicalType": "map"}
 
 
-def to_avro(type_: IcebergType, value: Any) -> Any:
-    """A canonical value as fastavro takes it."""
-    if value is None:
-        return None
+def encoder(type_: IcebergType) -> Encode:
+    """What turns canonical values of that type, or None, into what fastavro takes."""
+    encode = _encoder(type_)
+    return lambda value: None if value is None else encode(value)
+
+
+def _encoder(type_: IcebergType) -> Encode:
+    """``encoder`` for values that are not None."""
     if isinstance(type_, StructType):
-        return {avro_name(f.name): to_avro(f.type, v) for f, v in zip(type_.fields, value, strict=True) if f.type != UNKNOWN}
+        return _struct_encoder(type_)
     if isinstance(type_, ListType):
-        return [to_avro(type_.element.type, v) for v in value]
+        element = encoder(type_.element.type)
+        return lambda value: [element(v) for v in value]
     if isinstance(type_, MapType):
-        pairs = [(to_avro(type_.key.type, k), to_avro(type_.value.type, v)) for k, v in value]
-        return dict(pairs) if type_.key.type == STRING else [{"key": k, "value": v} for k, v in pairs]
-    if isinstance(value, Variant):
-        return {"metadata": value.metadata, "value": value.value}
+        key, part = encoder(type_.key.type), encoder(type_.value.type)
+        if type_.key.type == STRING:
+            return lambda value: {key(k): part(v) for k, v in value}
+        return lambda value: [{"key": key(k), "value": part(v)} for k, v in value]
+    if type_ == VARIANT:
+        return lambda value: {"metadata": value.metadata, "value": value.value}
     if isinstance(type_, DecimalType):
-        return unscaled(value).to_bytes(_MIN_BYTES[type_.precision - 1], "big", signed=True)
+        size = _MIN_BYTES[type_.precision - 1]
+        return lambda value: unscaled(value).to_bytes(size, "big", signed=True)
     if isinstance(type_, PrimitiveType) and type_.name == "uuid":
-        return value.bytes
-    return value
+        return lambda value: value.bytes
+    return lambda value: value
+
+
+def _struct_encoder(type_: StructType) -> Encode:
+    stored = _stored(type_)
+    steps = [
+        (name, type_.fields.index(f), encoder(f.type)) for name, f in zip(record_names(stored), stored, strict=True)
+    ]
+    return lambda value: {name: encode(value[at]) for name, at, encode in steps}

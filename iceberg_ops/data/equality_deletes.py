@@ -11,6 +11,7 @@ becomes a Python object.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -95,8 +96,11 @@ def equality_keys(equality_ids: Sequence[int], batches: Iterable[Sequence[pa.Arr
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Without dictionary."""
-    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    """Without dictionary, and with one form of NaN: Arrow finds floats by their bits, and a NaN has many."""
+    array = array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array
+    if not pa.types.is_floating(array.type) or not len(array):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(math.nan, array.type), array)
 
 
 def _numbers(column: pa.Array, values: pa.Array) -> Codes:

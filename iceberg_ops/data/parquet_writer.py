@@ -22,6 +22,7 @@ from iceberg_ops.data.new_files import open_new_file
 from iceberg_ops.data.one_schema import one_table
 from iceberg_ops.data.parquet_options import EncodingHints, writer_options
 from iceberg_ops.data.parquet_reader import group_offset
+from iceberg_ops.data.storable import check_storable
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.io.file_io import FileIO, discard_output
@@ -61,6 +62,7 @@ class ParquetFileWriter:
         self._context, self._io, self._hints = context, io, hints
         self._partition, self._target = tuple(partition), target_size
         self._group_bytes = PARQUET_ROW_GROUP_SIZE_BYTES.of(context.properties)
+        check_storable(context.file_schema, FileFormat.PARQUET)
         self._schema = stored_schema(context.file_schema)
         self._observer = Observer(context.file_schema)
         self._rows: list[pa.RecordBatch] = []

@@ -162,13 +162,18 @@ def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: Any) -> pa.Bo
 
 
 def _is_in(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    literals = array_of(leaf.type, list(leaf.literals)).cast(arrow_type(leaf.type))
     if leaf.type in (FLOAT, DOUBLE):
-        found = pa.repeat(pa.scalar(False), len(array))
-        for literal in leaf.literals:
-            found = pc.or_kleene(found, _ordered(Op.EQ, leaf.type, array, literal))
-        return found
-    found = pc.is_in(array, value_set=array_of(leaf.type, list(leaf.literals)).cast(arrow_type(leaf.type)))
+        found = pc.is_in(_one_form(array), value_set=_one_form(literals))
+    else:
+        found = pc.is_in(array, value_set=literals)
     return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), found)
+
+
+def _one_form(array: pa.Array) -> pa.Array:
+    """Floats with one NaN and one zero, as SQL compares them: Arrow finds values by their bits."""
+    nan, zero = pa.scalar(math.nan, array.type), pa.scalar(0.0, array.type)
+    return pc.if_else(pc.is_nan(array), nan, pc.if_else(pc.equal(array, zero), zero, array))
 
 
 def _starts_with(array: pa.Array, prefix: str | bytes) -> pa.BooleanArray:

@@ -17,6 +17,7 @@ from iceberg_ops.data.footer_statistics import TrustedStatistics
 from iceberg_ops.expressions.metrics_evaluators import metrics_pruner
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, BoundPredicate, BoundReference, Expression, leaves
 from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.types import UNKNOWN
 from iceberg_ops.spec.values import to_bytes
 
 
@@ -27,7 +28,8 @@ def groups_that_may_match(
     if where == ALWAYS_TRUE:
         return list(groups)
     references = {leaf.field_id: leaf.term.reference for leaf in leaves(where) if isinstance(leaf, BoundPredicate)}
-    found = [(reference, leaf) for reference in references.values() if (leaf := _leaf_of(columns, reference)) is not None]
+    shown = [reference for reference in references.values() if reference.type != UNKNOWN]
+    found = [(reference, leaf) for reference in shown if (leaf := _leaf_of(columns, reference)) is not None]
     may_match = metrics_pruner(where)
     trusted = TrustedStatistics.of(metadata.created_by)
     return [g for g in groups if may_match(_as_file(metadata.row_group(g), found, trusted))]

@@ -19,6 +19,7 @@ from iceberg_ops.config.properties import (
     OBJECT_STORE_PARTITIONED_PATHS,
     WRITE_FORMAT,
 )
+from iceberg_ops.data.storable import check_storable
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.partition_json import spec_from_dict, spec_to_dict
 from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
@@ -131,7 +132,7 @@ class WriteContext:
 
     def check_format(self) -> None:
         """Raise UnsupportedError where new data files can not be written: asked before any work, not by the first writer."""
-        self.file_format  # noqa: B018 - raises
+        check_storable(self.file_schema, self.file_format)
 
     @cached_property
     def data_location(self) -> str:

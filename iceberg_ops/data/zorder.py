@@ -69,7 +69,8 @@ def _rank(values: pa.Array, cuts: pa.Array) -> Ranks:
     if pa.types.is_integer(values.type):
         return np.searchsorted(np.asarray(cuts), np.asarray(values), side="right").astype(np.uint64)
     encoded = distinct(values)
-    both = pa.chunked_array([cuts, encoded.dictionary]).combine_chunks()
+    # Distinct decimals come back wider than the column is.
+    both = pa.concat_arrays([cuts.cast(encoded.dictionary.type), encoded.dictionary])
     order = np.asarray(pc.sort_indices(both))
     is_cut = order < len(cuts)
     below = np.cumsum(is_cut)

@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any
 
 from iceberg_ops.errors import SchemaError, WhereError
-from iceberg_ops.expressions.common_types import spark_interval
+from iceberg_ops.expressions.common_types import shared_types, spark_interval
 from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
 from iceberg_ops.expressions.like import is_literal, is_prefix, literal_prefix
 from iceberg_ops.expressions.ordering import order_key
@@ -40,7 +40,7 @@ from iceberg_ops.expressions.predicates import (
     rewrite_not,
 )
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import DATE, DecimalType, IcebergType, PrimitiveType, StructType
+from iceberg_ops.spec.types import DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
 
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
@@ -131,6 +131,8 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
     """
     op = leaf.op
     if op in (Op.IS_NULL, Op.NOT_NULL):
+        if term.reference.type == UNKNOWN:  # NULL in every row, whatever files hold and count under its id (TYPE-37)
+            return ALWAYS_TRUE if op is Op.IS_NULL else ALWAYS_FALSE
         return BoundPredicate(op, term.reference)
     type_ = term.type
     if not isinstance(type_, PrimitiveType) or type_.name in _INCOMPARABLE:
@@ -192,7 +194,8 @@ def _places(leaf: Predicate, term: BoundTerm, type_: PrimitiveType) -> list[Inte
     if len(literals) < len(leaf.literals):
         return [_place(term.name, type_, value) for value in leaf.literals]
     ordered = leaf.op in (Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ)
-    return [_placed(term.name, type_, v, lambda v: spark_interval(type_, v, literals, ordered=ordered)) for v in literals]
+    shared = shared_types(type_, literals)
+    return [_placed(term.name, type_, v, lambda v: spark_interval(type_, v, shared, ordered=ordered)) for v in literals]
 
 
 def _place(name: str, type_: PrimitiveType, value: Any) -> Interval:

@@ -17,7 +17,7 @@ from iceberg_ops.expressions.ordering import NAN_KEY, is_floating
 from iceberg_ops.expressions.predicates import BoundReference
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import FieldSummary
-from iceberg_ops.spec.types import IcebergType, PrimitiveType
+from iceberg_ops.spec.types import UNKNOWN, IcebergType, PrimitiveType
 from iceberg_ops.spec.values import from_bytes
 
 
@@ -34,7 +34,9 @@ class ColumnFacts:
 
 
 def file_facts(column: BoundReference) -> Callable[[DataFile], ColumnFacts]:
-    """A reader of one column's facts from data files."""
+    """A reader of one column's facts from data files. A column of type unknown is null whatever a file counts (TYPE-37)."""
+    if column.type == UNKNOWN:
+        return lambda file: ColumnFacts(may_be_null=True, all_null=True, may_be_nan=False, lower=None, upper=None)
     field_id, type_, nested = column.field_id, column.type, len(column.path) > 1
     floating, unsigned = is_floating(type_), not _is_uuid(type_)
 

@@ -31,15 +31,23 @@ _TAKES_TEXT = frozenset({*_DATED, *_NANOS, "boolean", "binary", "fixed", "time",
 _WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
-def spark_interval(column: PrimitiveType, literal: Literal, beside: Sequence[Literal], *, ordered: bool) -> Interval:
+Shared = tuple[PrimitiveType | None, PrimitiveType | None]
+"""The types that a comparison's sides may be cast to (see ``shared_types``)."""
+
+
+def shared_types(column: PrimitiveType, literals: Sequence[Literal]) -> Shared:
+    """The types that Spark may cast ``column`` and all literals of one comparison (of a whole IN list) to. None: there is none."""
+    return _common(column, literals, False), _common(column, literals, True)
+
+
+def spark_interval(column: PrimitiveType, literal: Literal, shared: Shared, *, ordered: bool) -> Interval:
     """Where ``literal`` lies among the values of ``column``, as Spark sees it.
 
-    ``beside`` are all literals of the comparison (of an IN list, else ``literal`` alone); ``ordered``: it is one by <, <=, > or >=.
-    Raises ValueError where they do not compare, or where the answer depends on more than is known here.
+    ``shared`` are the types of the whole comparison; ``ordered``: it is one by <, <=, > or >=. Raises ValueError where they do not
+    compare, or where the answer depends on more than is known here.
     """
     if ordered and column.name in _WHOLE_DIGITS and isinstance(literal.type, DecimalType):
         _refuse_beyond_long(column, literal)
-    shared = [_common(column, beside, wide) for wide in (False, True)]
     found = {_interval_in(column, literal, type_) for type_ in shared}
     if ordered and column.name in _WHOLE_DIGITS and any(_rounds(column, literal, type_) for type_ in shared):
         found.add(interval(column, literal))

@@ -19,7 +19,7 @@ from typing import Any
 from sqlglot import exp
 
 from iceberg_ops.errors import WhereError
-from iceberg_ops.expressions.common_types import spark_interval
+from iceberg_ops.expressions.common_types import shared_types, spark_interval
 from iceberg_ops.expressions.comparisons import at_microseconds
 from iceberg_ops.expressions.like import is_literal, is_prefix, literal_pattern, literal_prefix, matcher, pattern_of
 from iceberg_ops.expressions.literal_text import floating_from_text
@@ -254,10 +254,10 @@ def _compare(op: Op, left: Node, right: Node, want: Want) -> Expression | None:
 def _compare_literals(op: Op, a: Literal, b: Literal) -> bool:
     a, b = at_microseconds(a), at_microseconds(b)
     try:
-        place = spark_interval(a.type, b, [b], ordered=op in _FLIPPED)
+        place = spark_interval(a.type, b, shared_types(a.type, [b]), ordered=op in _FLIPPED)
     except (ValueError, ArithmeticError):
         try:
-            place, a, op = spark_interval(b.type, a, [a], ordered=op in _FLIPPED), b, _FLIPPED.get(op, op)
+            place, a, op = spark_interval(b.type, a, shared_types(b.type, [a]), ordered=op in _FLIPPED), b, _FLIPPED.get(op, op)
         except (ValueError, ArithmeticError) as e:
             what = f"a {a.type} literal ({a.value!r}) does not compare with a {b.type} literal ({b.value!r}): {e}"
             raise WhereError(what) from None

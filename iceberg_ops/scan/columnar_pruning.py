@@ -21,7 +21,7 @@ from iceberg_ops.serde.avro_column_values import values_of
 from iceberg_ops.serde.avro_columns import Column, Walk
 from iceberg_ops.serde.manifest_columnar import EntryColumns
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry
-from iceberg_ops.spec.types import PrimitiveType
+from iceberg_ops.spec.types import UNKNOWN, PrimitiveType
 
 Verdicts = npt.NDArray[np.int8]
 Mask = npt.NDArray[np.bool_]
@@ -102,7 +102,7 @@ def _leaf(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
 
 
 def _may_be_null(columns: EntryColumns, leaf: BoundPredicate) -> Verdicts:
-    if not hasattr(leaf.term.reference, "path"):
+    if not hasattr(leaf.term.reference, "path") or leaf.type == UNKNOWN:
         return np.full(len(columns), UNDECIDED, np.int8)
     nested = len(leaf.term.reference.path) > 1
     nulls = columns.counts("null_value_counts", leaf.field_id)

@@ -13,6 +13,7 @@ from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.avro_encoding import PRIMITIVES, Encode, optional
+from iceberg_ops.serde.avro_names import sanitized, unique
 from iceberg_ops.serde.avro_schema import Leaf
 from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, PrimitiveType, StructType
 from iceberg_ops.spec.values import decimal_of, unscaled
@@ -57,33 +58,15 @@ def minimal_width(precision: int) -> int:
     return width
 
 
-def sanitized(name: str) -> str:
-    """``name`` as an Avro name: what is no ASCII letter, digit or ``_`` becomes ``_x`` and its UTF-16 code in hex."""
-    out = []
-    for index, char in enumerate(name):
-        if char.isascii() and (char.isalnum() or char == "_"):
-            out.append("_" + char if index == 0 and char.isdigit() else char)
-        else:
-            raw = char.encode("utf-16-be", "surrogatepass")
-            out += [f"_x{int.from_bytes(raw[i : i + 2], 'big'):X}" for i in range(0, len(raw), 2)]
-    return "".join(out) or "_"
-
-
 def partition_schema(partition_type: StructType) -> dict[str, Any]:
     """The Avro record of partition tuples (name ``r102``)."""
     fields: list[dict[str, Any]] = []
     taken: set[str] = set()
-
-    def unique(name: str, field_id: int) -> str:
-        name = f"{name}_{field_id}" if name in taken else name
-        taken.add(name)
-        return name
-
     for f in partition_type.fields:
-        name = unique(sanitized(f.name), f.field_id)
+        name = unique(sanitized(f.name), f.field_id, taken)
         avro = _avro_type(f.type)
         if isinstance(avro, dict) and "name" in avro:
-            avro["name"] = unique(avro["name"], f.field_id)
+            avro["name"] = unique(avro["name"], f.field_id, taken)
         type_ = avro if avro == "null" else ["null", avro]
         field: dict[str, Any] = {"name": name, "type": type_, "default": None, "field-id": f.field_id}
         if name != f.name:

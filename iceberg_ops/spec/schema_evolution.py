@@ -219,6 +219,7 @@ class SchemaEvolution:
         struct = rebuilt(self.schema.struct, None, self._changes)
         if not isinstance(struct, StructType):
             raise SchemaError("a schema must be a struct")
+        self._check_emptied(struct)
         schema = replace(self.schema, struct=struct, identifier_field_ids=self._identifier_ids())
         for field_id in schema.identifier_field_ids:
             if field_id not in schema.fields_by_id:
@@ -232,6 +233,17 @@ class SchemaEvolution:
     def updates(self) -> tuple[TableUpdate, ...]:
         """What to commit: the new schema, made current."""
         return AddSchema(self.apply()), SetCurrentSchema(LAST_ADDED)
+
+    def _check_emptied(self, struct: StructType) -> None:
+        """A struct keeps a field: Parquet has no place for one without, and its own nulls would be lost."""
+        for field_id, f in Schema(struct).fields_by_id.items():
+            old = self.schema.fields_by_id.get(field_id)
+            if f.type == StructType(()) and old is not None and old.type != f.type:
+                name = self.schema.names_by_id[field_id]
+                raise SchemaError(
+                    f"can not drop the last field of struct {name!r}: a struct without fields can not be stored in Parquet files: "
+                    f"drop column {name!r} itself, or add a field to it in the same evolution"
+                )
 
     def _next_id(self) -> int:
         self.last_column_id += 1

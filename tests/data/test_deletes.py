@@ -6,11 +6,13 @@ import uuid
 from dataclasses import replace
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
+from iceberg_ops.data.equality_deletes import equality_keys
 from iceberg_ops.errors import CorruptTableError, SchemaError, UnsupportedError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile
@@ -207,6 +209,26 @@ def test_old_float_deletes_compare_as_java_does(value: float) -> None:
     delete = DeleteFile(replace(keys, content=FileContent.EQUALITY_DELETES, equality_ids=(2,)), 2)
     gone = {"0.0": 1, "-0.0": 2, "nan": 3}[str(value)]
     assert [r[0] for r in read([file], schema, io, deletes=[delete])] == [i for i in (1, 2, 3, 4) if i != gone]
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("narrow", [True, False])
+def test_an_equality_delete_of_nan_matches_every_nan_whatever_its_bits(narrow: bool, columns: int) -> None:
+    """0.0 / 0.0 has its sign bit set on x86, Java's Double.NaN has not."""
+    bits = np.array([0x7FC00000, 0xFFC00000, 0x7FC00001, 0, 0x80000000], np.uint32).view(np.float32)
+    wide = np.array([0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1, 0, 1 << 63], np.uint64).view(np.float64)
+    values = pa.array(bits if narrow else wide)
+    ids = pa.array([1] * len(values))
+    for encoded in (values, values.dictionary_encode()):
+        for at in range(3):
+            key = [ids.slice(0, 1), values.slice(at, 1)][-columns:]
+            keys = equality_keys(range(columns), [key])
+            assert keys is not None
+            found = keys.matches(lambda i, encoded=encoded: [ids, encoded][-columns:][i])
+            assert found.tolist() == [True, True, True, False, False]
+    repeated = equality_keys([0], [[values]])
+    assert repeated is not None
+    assert len(repeated.steps[0].values) == 3  # one NaN, both zeros
 
 
 def test_a_delete_column_in_a_null_struct_is_null() -> None:

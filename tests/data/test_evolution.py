@@ -16,8 +16,9 @@ from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import eq, gt
+from iceberg_ops.expressions.binding import bind, reference
+from iceberg_ops.expressions.metrics_evaluators import metrics_all_match, metrics_may_match
+from iceberg_ops.expressions.predicates import BoundPredicate, Op, eq, gt, is_nan, is_null, not_, not_null
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.name_mapping import MappedField, NameMapping
@@ -255,3 +256,34 @@ def test_a_missing_or_damaged_file_is_named() -> None:
         io.write(f"memory://x{form.value}", b"not a file of any format at all")
         with pytest.raises(CorruptTableError, match="memory://x"):
             read([replace(file, file_path=f"memory://x{form.value}", file_format=form)], Schema.of(ID), io)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_an_unknown_column_is_null_to_filters_whatever_the_file_holds_and_counts(file_format: str, nested: bool) -> None:
+    """Statistics of row groups and files count the physical values that a column of type unknown does not show (TYPE-37)."""
+
+    def table(type_: IcebergType) -> Schema:
+        inner = field(2, "u", type_)
+        return Schema.of(ID, field(3, "s", StructType((inner, field(4, "x", INT)))) if nested else inner)
+
+    old, new = table(INT), table(UNKNOWN)
+    io = new_io()
+    rows = [(1, (5, 1)), (2, (6, 2))] if nested else [(1, 5), (2, 6)]
+    shown = [(1, (None, 1)), (2, (None, 2))] if nested else [(1, None), (2, None)]
+    (file,) = write(write_context(old, properties={"write.format.default": file_format}), io, rows)
+    name = "s.u" if nested else "u"
+    for where, expected, all_match, may_match in (
+        (is_null(name), shown, True, True),
+        (not_null(name), [], False, False),
+        (not_(is_null(name)), [], False, False),
+        (is_nan(name), [], False, False),
+    ):
+        bound = bind(new, where)
+        assert read([file], new, io, where=bound) == expected
+        assert metrics_all_match(bound, file) is all_match
+        assert metrics_may_match(bound, file) is may_match
+    leaf = BoundPredicate(Op.IS_NULL, reference(new, name))  # bound by a caller that did not fold it
+    assert metrics_all_match(leaf, file)
+    assert metrics_may_match(leaf, file)
+    assert read([file], new, io, where=leaf) == shown

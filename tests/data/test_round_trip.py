@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -34,6 +35,8 @@ from iceberg_ops.spec.types import (
     GeographyType,
     GeometryType,
     IcebergType,
+    ListType,
+    MapType,
     NestedField,
     StructType,
     list_of,
@@ -105,3 +108,59 @@ def test_a_file_name_tells_task_operation_attempt_and_number() -> None:
     io = new_io()
     (file,) = write(write_context(schema), io, [(1,)], operation_id="0a-b", task_id="00007")
     assert re.fullmatch("memory://wh/t/data/00007-0a-b-[0-9a-f]{12}-00001.parquet", file.file_path)
+
+
+def _inside(type_: IcebergType) -> list[tuple[str, IcebergType]]:
+    """A column of that type, at the top and at every depth beside stored columns."""
+    part = NestedField(30, "p", type_)
+    return [
+        ("s", type_),
+        ("s.p", StructType((NestedField(31, "x", INT), part))),
+        ("s.element", ListType(NestedField(32, "element", type_))),
+        ("s.value", MapType(NestedField(33, "key", STRING, True), NestedField(34, "value", type_))),
+    ]
+
+
+NOTHING_STORED = [
+    ("parquet", StructType(())),
+    ("parquet", StructType((NestedField(10, "u", UNKNOWN),))),
+    *((form, ListType(NestedField(10, "element", UNKNOWN))) for form in ("parquet", "avro")),
+    *((form, MapType(NestedField(10, "key", STRING, True), NestedField(11, "value", UNKNOWN))) for form in ("parquet", "avro")),
+]
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize(("form", "type_"), NOTHING_STORED, ids=str)
+def test_a_nested_column_of_which_nothing_is_stored_is_refused_before_anything_is_written(
+    form: str, type_: IcebergType, required: bool
+) -> None:
+    for path, column in _inside(type_):
+        schema = Schema.of(NestedField(1, "id", INT), NestedField(2, "s", column, required))
+        context = write_context(schema, properties={"write.format.default": form})
+        with pytest.raises(UnsupportedError, match=f"column '{path}'"):
+            context.check_format()
+        io = new_io()
+        if not required:
+            with pytest.raises(UnsupportedError, match=f"column '{path}'"):
+                write(context, io, [(1, None)])
+        assert not list(io.list_prefix("memory://wh/t"))
+
+
+@pytest.mark.parametrize("type_", [StructType(()), StructType((NestedField(10, "u", UNKNOWN),))], ids=str)
+def test_avro_keeps_structs_of_which_no_field_is_stored(type_: StructType) -> None:
+    empty = tuple(None for _ in type_.fields)
+    schema = Schema.of(NestedField(1, "s", type_), NestedField(2, "r", type_, True))
+    io = new_io()
+    files = write(write_context(schema, properties={"write.format.default": "avro"}), io, [(None, empty), (empty, empty)])
+    assert read(files, schema, io) == [(None, empty), (empty, empty)]
+
+
+def test_rows_of_unknown_columns_alone_are_kept_by_avro_and_refused_for_parquet() -> None:
+    schema = Schema.of(NestedField(1, "u", UNKNOWN), NestedField(2, "v", UNKNOWN))
+    rows = [(None, None)] * 3
+    io = new_io()
+    files = write(write_context(schema, properties={"write.format.default": "avro"}), io, rows)
+    assert [f.record_count for f in files] == [3]
+    assert read(files, schema, io) == rows
+    with pytest.raises(UnsupportedError, match="u, v"):
+        write(write_context(schema), io, rows)

@@ -190,6 +190,10 @@ REFUSED: dict[str, tuple[Step, str]] = {
     "drop a changed one": (lambda s: s.rename_column("id", "x").drop_column("id"), "changes it"),
     "drop a moved one": (lambda s: s.move_first("price").drop_column("price"), "moves it"),
     "drop what another moved beside": (lambda s: s.move_after("id", "price").drop_column("price"), "moves it"),
+    "drop the last field of a struct": (
+        lambda s: s.drop_column("point.x").drop_column("point.y").apply(), "last field of struct 'point'",
+    ),
+    "drop the last field of a list's structs": (lambda s: s.drop_column("points.x").apply(), "last field of struct"),
     "drop a list element": (lambda s: s.drop_column("tags.element").apply(), "list element"),
     "drop a map key": (lambda s: s.drop_column("prices.key").apply(), "map key"),
     "drop a map value": (lambda s: s.drop_column("prices.value").apply(), "map value"),
