@@ -20,7 +20,16 @@ from dataclasses import dataclass
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
-from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import (
+    Identity,
+    below,
+    folder_identity,
+    identity_under,
+    is_absolute_under,
+    is_within,
+    links_under,
+)
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
 
@@ -51,13 +60,15 @@ def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[
 
 
 def _claim(other: Table, identity: Identity, searched: str) -> Claim | None:
+    for folder in (*folders_of(other), *imported_folders(other)):
+        forbid_relative_record(other.io, folder, other.name)
     folders = [folder_identity(identity, folder) for folder in folders_of(other)]
-    below = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
+    inside = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
     imported = (folder_identity(identity, folder) for folder in imported_folders(other))
     around = any(is_within(searched, folder) for folder in folders) or any(
         is_within(searched, folder) or is_within(folder, searched) for folder in imported
     )
-    return Claim(other, below, around) if below or around else None
+    return Claim(other, inside, around) if inside or around else None
 
 
 def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]:
@@ -75,6 +86,7 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
             for location in recorded_locations(other):
+                forbid_relative_record(other.io, location, other.name)
                 files |= dict.fromkeys((identity(location), *links(location)), other.name)
 
     def claimed(location: str) -> str | None:
@@ -88,7 +100,17 @@ def folders_of(table: Table) -> list[str]:
     """Folders that are the table's own, as they are recorded."""
     location = table.location.rstrip("/")
     stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
-    return [location, *(f if f.startswith("/") or ":" in f else f"{location}/{f}" for f in stated)]
+    return [location, *(below(location, path) for path in stated)]
+
+
+def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
+    """Prevents taking a table's live file for an orphan: a relative location it records names another file in every working folder.
+    Raises UnsupportedError."""
+    if not is_absolute_under(io, location):
+        raise UnsupportedError(
+            f"not supported: removing orphan files where table {owner} records the relative location {location!r}, because the "
+            "files it means cannot be identified. Copy the table's rows into a table with absolute locations, or drop it"
+        )
 
 
 def imported_folders(table: Table) -> list[str]:
