@@ -29,7 +29,7 @@ from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion
 from iceberg_ops.errors import DataError, OptionError, UnsupportedError
 from iceberg_ops.io.local import folder_links
-from iceberg_ops.io.locations import identity_under
+from iceberg_ops.io.locations import identity_under, is_absolute_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of
 from iceberg_ops.spec.metrics_config import MetricsConfig
@@ -43,7 +43,7 @@ from iceberg_ops.table.table import Table
 def add_files(run: Run) -> None:
     """Fill ``run.outcome``. Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
     options = add_files_options(run.job.options)
-    if not options.source_path.startswith("/") and ":" not in options.source_path:
+    if not is_absolute_under(run.table.io, options.source_path):
         raise OptionError(
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )

@@ -15,12 +15,13 @@ from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.source_files import named_data_files, source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
-from iceberg_ops.config.job_spec import RowChange
+from iceberg_ops.config.job_spec import RowChange, paths_of
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -116,13 +117,13 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
             "planned-source-bytes-count": sum(f.file_size_in_bytes for f in files),
             "planned-source-records-count": sum(f.record_count for f in files),
         }
-    if source.format != "sql" and not source.paths:
-        raise OptionError(f"source of format {source.format} names no paths")
+    if source.format == "sql":
+        return {}
     counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
-    for path in source.paths:
-        if urlsplit(path).scheme not in ("", "file") or _GLOB & set(path):
+    for path in paths_of(source):
+        if (is_absolute(path) and urlsplit(path).scheme not in ("", "file")) or _GLOB & set(path):
             return {}
         place, names = named_data_files(path, folders_of(run.table), require_success_file=options.require_success_file)
         counts["planned-source-files-count"] += len(names)
         counts["planned-source-bytes-count"] += sum(place.joinpath(*name).stat().st_size for name in names)
-    return counts if source.paths else {}
+    return counts

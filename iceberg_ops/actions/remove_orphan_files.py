@@ -23,7 +23,7 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
-from iceberg_ops.catalog.neighbours import Claim, claims_of_others
+from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
@@ -66,6 +66,8 @@ def remove_orphan_files(run: Run) -> None:
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
     identity = identity_under(table.io)
+    for folder in folders_of(table):
+        forbid_relative_record(table.io, folder, table.name)
     location = search_location(table.location, table.properties, options.location, identity)
     if not options.stream_results:
         run.outcome.listed = NO_LIMIT
@@ -103,6 +105,7 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
             check_same_table(run.table, current)
             links = links_under(current.io)
             for recorded in recorded_locations(current):
+                forbid_relative_record(current.io, recorded, current.name)
                 lines.add(recorded_line(recorded, identity))
                 for target in links(recorded):
                     lines.add(recorded_line(target, identity))
@@ -157,6 +160,7 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
     identity, links = identity_under(table.io), links_under(table.io)
     for claim in claims:
         for recorded in recorded_locations(claim.table) if claim.around else ():
+            forbid_relative_record(claim.table.io, recorded, claim.table.name)
             for place in (recorded, *links(recorded)):
                 candidates.add(recorded_line(place, identity, claim.table.name))
     for found in owned_elsewhere(candidates, table.io):

@@ -12,6 +12,7 @@ import errno
 import logging
 import os
 import stat
+import time
 
 from msgspec.structs import replace
 
@@ -26,6 +27,8 @@ from iceberg_ops.io.local import check_writable
 from iceberg_ops.io.read_only import READ_ONLY
 
 log = logging.getLogger(__name__)
+
+_READER_WITHIN_S = 5.0
 
 
 def error_report(error: BaseException) -> ErrorReport:
@@ -76,10 +79,26 @@ def _write(job: JobSpec, place: str, data: bytes) -> None:
     path = io.local_path(place)
     if path is not None and _is_special(path):
         # A rename would put a file in the place of the device or pipe.
-        with open(path, "wb") as out:
+        with open(_opened_soon(path), "wb") as out:
             out.write(data)
     else:
         io.write(place, data, overwrite=True)
+
+
+def _opened_soon(path: str) -> int:
+    """A device or pipe, opened for writing. Raises OSError for a pipe that has no reader for five seconds: the job is done, and
+    must not wait for one."""
+    until = time.monotonic() + _READER_WITHIN_S
+    while True:
+        try:
+            number = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as e:
+            if e.errno != errno.ENXIO or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+        else:
+            os.set_blocking(number, True)
+            return number
 
 
 def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:

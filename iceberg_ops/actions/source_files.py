@@ -15,7 +15,7 @@ import pyarrow as pa
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.config.job_spec import Source
+from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.source_fit import column_names, parts_that_fit, type_fits
@@ -90,7 +90,7 @@ def source_table(run: Run, source: Source) -> Table:
 
 def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart]:
     parts: list[SourcePart] = []
-    for path in source.paths:
+    for path in paths_of(source):
         for location in sorted(data_files(path, folders_of(run.table), require_success_file=options.require_success_file)):
             fields = _fields(location, column_names(location), run.table.schema)
             try:

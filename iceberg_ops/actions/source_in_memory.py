@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.source_files import data_files, source_table
+from iceberg_ops.config.job_spec import paths_of
 from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.conform import conform
 from iceberg_ops.data.external_sort import in_one
@@ -75,7 +76,7 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     if source is None:
         raise OptionError(f"{run.job.job} needs a source")
     if source.format != "table":
-        return _read_files(run, source.paths, require_success_file=require_success_file)
+        return _read_files(run, paths_of(source), require_success_file=require_success_file)
     other = source_table(run, source)
     scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))

@@ -32,7 +32,7 @@ from iceberg_ops.errors import (
     TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.locations import absolute_under
+from iceberg_ops.io.locations import absolute_under, forbid_relative
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
@@ -198,6 +198,7 @@ class BaseCatalog(ABC):
         if AssertCreate() in requirements:
             self._check_new(identifier)
             created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
+            forbid_relative(self._io, created.location, f"table {'.'.join(identifier)}: location")
             return self._table(identifier, created, self._publish_first(identifier, created))
         with nothing_published(f"table {'.'.join(identifier)} could not be read"):
             location, current = self._current(identifier, table)
@@ -205,6 +206,8 @@ class BaseCatalog(ABC):
         updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
         if updated is current:
             return self._table(identifier, current, location)
+        if updated.location != current.location:
+            forbid_relative(self._io, updated.location, f"table {'.'.join(identifier)}: location")
         published = self._table(identifier, updated, self._publish_next(identifier, location, current, updated))
         try:
             delete_outlived_metadata(published, current, location)

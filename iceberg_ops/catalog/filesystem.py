@@ -47,7 +47,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
-from iceberg_ops.io.locations import absolute_under
+from iceberg_ops.io.locations import absolute_under, is_within
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
@@ -440,7 +440,8 @@ class FileSystemCatalog(BaseCatalog):
         folder = "/".join((self._root, *namespace))
         local = self.io.local_path(folder)
         if local is not None:
-            found = {e.name for e in os.scandir(local) if _is_folder(e)} if os.path.isdir(local) else set()
+            above = ["/".join((self._root, *namespace[:n])) for n in range(len(namespace) + 1)]
+            found = _folders_in(local, [path for folder in above if (path := self.io.local_path(folder))])
         else:
             start = len(folder) + 1
             found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
@@ -448,6 +449,24 @@ class FileSystemCatalog(BaseCatalog):
 
     def _table_folder(self, identifier: Identifier) -> str:
         return "/".join((self._root, *identifier))
+
+
+def _folders_in(folder: str, above: list[str]) -> set[str]:
+    """Names of the folders in ``folder``. A link is left out that leads into, or around, one of the folders ``above`` it, or where
+    another one leads: its tables have a name already, and a circle of links has no end."""
+    if not os.path.isdir(folder):
+        return set()
+    names, known = set[str](), [os.path.realpath(path) for path in above]
+    with os.scandir(folder) as entries:
+        found = sorted((e for e in entries if _is_folder(e)), key=lambda e: e.name)
+    for entry in found:
+        if entry.is_symlink():
+            real = os.path.realpath(entry.path)
+            if any(is_within(real, other) or is_within(other, real) for other in known):
+                continue
+            known.append(real)
+        names.add(entry.name)
+    return names
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

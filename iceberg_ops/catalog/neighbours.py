@@ -21,7 +21,15 @@ from dataclasses import dataclass
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
-from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, links_under
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import (
+    Identity,
+    folder_identity,
+    identity_under,
+    is_absolute_under,
+    is_within,
+    links_under,
+)
 from iceberg_ops.table.own_folders import folders_of, imported_folders
 from iceberg_ops.table.reachable import recorded_locations
 from iceberg_ops.table.table import Table
@@ -54,15 +62,17 @@ def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[
 
 def _claim(other: Table, identity: Identity, searched: str, own: str) -> Claim | None:
     """``own``: the table's own location. Another table in it that lies around the searched folder owns all of that."""
+    for folder in (*folders_of(other), *imported_folders(other)):
+        forbid_relative_record(other.io, folder, other.name)
     folders = [folder_identity(identity, folder) for folder in folders_of(other)]
-    below = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
+    inside = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
     if is_within(folders[0], own) and folders[0] != own and is_within(searched, folders[0]):
-        below = (*below, searched)
+        inside = (*inside, searched)
     imported = (folder_identity(identity, folder) for folder in imported_folders(other))
     around = any(is_within(searched, folder) for folder in folders) or any(
         is_within(searched, folder) or is_within(folder, searched) for folder in imported
     )
-    return Claim(other, below, around) if below or around else None
+    return Claim(other, inside, around) if inside or around else None
 
 
 def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]:
@@ -80,6 +90,7 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
             for location in recorded_locations(other):
+                forbid_relative_record(other.io, location, other.name)
                 files |= dict.fromkeys((identity(location), *links(location)), other.name)
 
     def claimed(location: str) -> str | None:
@@ -87,6 +98,16 @@ def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]
         return files.get(name) or next((owner for folder, owner in folders.items() if is_within(name, folder)), None)
 
     return claimed
+
+
+def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
+    """Prevents taking a table's live file for an orphan: a relative location it records names another file in every working folder.
+    Raises UnsupportedError."""
+    if not is_absolute_under(io, location):
+        raise UnsupportedError(
+            f"not supported: removing orphan files where table {owner} records the relative location {location!r}, because the "
+            "files it means cannot be identified. Copy the table's rows into a table with absolute locations, or drop it"
+        )
 
 
 def imported_folder_property(table: Table, source: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from iceberg_ops.errors import (
     NoSuchTableError,
 )
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import absolute_under, forbid_relative
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import new_metadata_location, read_metadata, write_metadata
 from iceberg_ops.table.table import Table
@@ -70,7 +71,9 @@ class PointerCatalog(BaseCatalog):
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
         self._check_new(identifier)
+        metadata_location = absolute_under(self.io, metadata_location)
         metadata = read_metadata(self.io, metadata_location)
+        forbid_relative(self.io, metadata.location, f"{metadata_location}: its table location")
         self._insert(identifier, metadata_location, "registering")
         return self._table(identifier, metadata, metadata_location)
 

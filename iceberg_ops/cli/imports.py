@@ -6,7 +6,6 @@ table that exists are ``run add_files``. ``register`` takes a metadata file into
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -24,7 +23,7 @@ def register(target: str, metadata_file: str, as_json: bool) -> None:
     from iceberg_ops.cli.table_view import show_table
 
     catalog, name = find_catalog_of(target)
-    show_table(target, catalog.register_table(name, absolute(metadata_file)).metadata, as_json, "registered")
+    show_table(target, catalog.register_table(name, metadata_file).metadata, as_json, "registered")
 
 
 @click.command("import")
@@ -52,9 +51,10 @@ def import_folder(
     from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.cli.maintenance import show_report
     from iceberg_ops.cli.progress import progress_line
+    from iceberg_ops.io.locations import absolute_under
 
-    folder = absolute(folder).rstrip("/")
     catalog, name = find_catalog_of(target)
+    folder = absolute_under(catalog.io, folder).rstrip("/")
     if create_namespace:
         try:
             catalog.namespace_properties(name[:-1])
@@ -74,8 +74,3 @@ def import_folder(
         )
     show_report(report, as_json)
     return 0
-
-
-def absolute(location: str) -> str:
-    """A location that means the same in every working folder: it goes into metadata, or into the catalog."""
-    return location if ":" in location else os.path.abspath(location)

@@ -4,7 +4,10 @@ Each command lives in a module of its own that is imported only when it runs: a 
 imports nothing heavy, because every call pays for it.
 
 Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, with exactly one line ``error: CODE: message`` on standard
-error. ``--debug`` adds the traceback. Blank arguments are errors: a shell variable without a value leaves them.
+error. ``--debug`` adds the traceback. Where standard output cannot be written, a command that changes tables keeps its code and
+adds a line ``warning: ...``; one that only reads ends with 1.
+
+Blank arguments are errors: a shell variable without a value leaves them.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any, NamedTuple
 import click
 
 from iceberg_ops import __version__
-from iceberg_ops.cli.standard_output import ReaderGone, lasting_output
+from iceberg_ops.cli.standard_output import ReaderGone, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.secrets import hide_passwords
 from iceberg_ops.data.arrow_allocator import choose_allocator
@@ -27,11 +30,12 @@ from iceberg_ops.errors import IcebergOpsError
 
 
 class Registered(NamedTuple):
-    """Where a command is (module, attribute) and its line of help, known without importing it."""
+    """Where a command is (module, attribute), its line of help, and whether it changes tables, known without importing it."""
 
     module: str
     attribute: str
     help: str
+    changes: bool = False
 
 
 COMMANDS: dict[str, Registered] = {
@@ -41,22 +45,28 @@ COMMANDS: dict[str, Registered] = {
         "iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and the like."
     ),
     "check": Registered("iceberg_ops.cli.check", "check", "Verify that everything a table refers to exists and adds up."),
-    "create": Registered("iceberg_ops.cli.create", "create", "Create a table."),
-    "evolve": Registered("iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties."),
-    "branch": Registered("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch."),
-    "tag": Registered("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag."),
-    "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Set a branch back to an earlier snapshot."),
-    "publish": Registered("iceberg_ops.cli.refs", "publish", "Make a staged snapshot current, or pick one for a branch."),
-    "append": Registered("iceberg_ops.cli.rows", "append", "Append rows."),
-    "overwrite": Registered("iceberg_ops.cli.rows", "overwrite", "Replace rows by new ones."),
-    "upsert": Registered("iceberg_ops.cli.rows", "upsert", "Replace rows by key, without reading the table."),
-    "delete": Registered("iceberg_ops.cli.rows", "delete", "Delete rows."),
-    "update": Registered("iceberg_ops.cli.rows", "update", "Change rows."),
-    "merge": Registered("iceberg_ops.cli.rows", "merge", "Merge rows: update, delete, insert."),
+    "create": Registered("iceberg_ops.cli.create", "create", "Create a table.", changes=True),
+    "evolve": Registered(
+        "iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties.", changes=True
+    ),
+    "branch": Registered("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch.", changes=True),
+    "tag": Registered("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag.", changes=True),
+    "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Set a branch back to an earlier snapshot.", changes=True),
+    "publish": Registered(
+        "iceberg_ops.cli.refs", "publish", "Make a staged snapshot current, or pick one for a branch.", changes=True
+    ),
+    "append": Registered("iceberg_ops.cli.rows", "append", "Append rows.", changes=True),
+    "overwrite": Registered("iceberg_ops.cli.rows", "overwrite", "Replace rows by new ones.", changes=True),
+    "upsert": Registered("iceberg_ops.cli.rows", "upsert", "Replace rows by key, without reading the table.", changes=True),
+    "delete": Registered("iceberg_ops.cli.rows", "delete", "Delete rows.", changes=True),
+    "update": Registered("iceberg_ops.cli.rows", "update", "Change rows.", changes=True),
+    "merge": Registered("iceberg_ops.cli.rows", "merge", "Merge rows: update, delete, insert.", changes=True),
     "plan": Registered("iceberg_ops.cli.maintenance", "plan", "Show what a maintenance action would do."),
-    "run": Registered("iceberg_ops.cli.maintenance", "run", "Run a maintenance action, or a job spec."),
-    "import": Registered("iceberg_ops.cli.imports", "import_folder", "Make a table over Parquet files, without copying them."),
-    "register": Registered("iceberg_ops.cli.imports", "register", "Take an existing metadata file as a table."),
+    "run": Registered("iceberg_ops.cli.maintenance", "run", "Run a maintenance action, or a job spec.", changes=True),
+    "import": Registered(
+        "iceberg_ops.cli.imports", "import_folder", "Make a table over Parquet files, without copying them.", changes=True
+    ),
+    "register": Registered("iceberg_ops.cli.imports", "register", "Take an existing metadata file as a table.", changes=True),
     "health": Registered("iceberg_ops.cli.health", "health", "Say what is due on tables, and why."),
     "policy": Registered("iceberg_ops.cli.policy", "policy", "Check and explain maintenance policies."),
 }
@@ -112,14 +122,28 @@ def run(arguments: Sequence[str]) -> int:
     try:
         check_arguments(arguments)
         code = cli.main(arguments, prog_name="iceberg-ops", standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return _with_output(arguments, code if isinstance(code, int) else 0)
     except ReaderGone:
-        return 0
+        return _with_output(arguments, 0)
     except _Ended as e:
         return _failed(e.error, debug)
     except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
         return _failed(e, debug)
+
+
+def _with_output(arguments: Sequence[str], code: int) -> int:
+    """The exit code of a command that ended with ``code``. Of one that changes tables it stays, whatever became of its output,
+    because it says what was done; one that only reads has failed where its output is lost."""
+    lost = lost_output()
+    if lost is None:
+        return code
+    name = next((a for a in arguments if not a.startswith("-")), "")
+    found = COMMANDS.get(name)
+    if found is not None and found.changes:
+        done = f"{name} is done (exit code {code})"
+        click.echo(f"warning: {done}, but standard output could not be written: {lost}", err=True)
+        return code
+    return _fail("IO", f"standard output could not be written: {lost}; nothing was changed", debug=False)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ writes them (not escaped to ASCII).
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +19,14 @@ PIPE_WIDTH = 200
 
 
 def print_json(document: Any) -> None:
-    """One document on standard output: a list one element a line, anything else indented."""
+    """One document on standard output: a list one element a line, anything else indented. Where the terminal's encoding is not
+    UTF-8, other characters than ASCII are JSON's escapes."""
+    ascii_only = codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8"
     if isinstance(document, list):
-        lines = ",\n ".join(json.dumps(row, ensure_ascii=False) for row in document)
+        lines = ",\n ".join(json.dumps(row, ensure_ascii=ascii_only) for row in document)
         sys.stdout.write(f"[\n {lines}\n]\n" if document else "[]\n")
     else:
-        sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json.dumps(document, ensure_ascii=ascii_only, indent=2) + "\n")
 
 
 def console() -> Console:

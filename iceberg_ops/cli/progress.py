@@ -5,6 +5,7 @@ Standard output is the report's alone, so that ``--json`` stays one document.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ def lines(clock: Callable[[], float] = time.monotonic) -> ProgressCallback:
         nonlocal last
         if (now := clock()) - last >= LINE_SECONDS:
             last = now
-            print(progress, file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError, ValueError):  # a line that cannot be written is not worth the job
+                print(progress, file=sys.stderr, flush=True)
 
     return tell

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -12,6 +13,7 @@ import click
 from iceberg_ops.cli.standard_output import stop_without_reader
 from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
 from iceberg_ops.errors import OptionError
+from iceberg_ops.io.temporary_names import temporary_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +67,8 @@ def scan(
     else:
         shown, found = _changes(table, changes_from, changes_to, request.where, names)
     batches = _limited(found, limit)
+    if output is not None:
+        _check_is_foreign(output, table)
     with _opened(output) as sink:
         _WRITERS[kind or "jsonl"](batches, shown, sink)
 
@@ -105,8 +109,31 @@ def _opened(output: str | None) -> Iterator[BinaryIO]:
         yield stream
         stream.flush()
         return
-    with open(output, "wb") as sink:
-        yield sink
+    if os.path.exists(output) and not os.path.isfile(output):  # a device or pipe
+        with open(output, "wb") as sink:
+            yield sink
+        return
+    place = os.path.realpath(output)
+    beside = os.path.join(os.path.dirname(place), temporary_name(place))
+    try:
+        with open(beside, "xb") as sink:
+            yield sink
+        os.replace(beside, place)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+
+
+def _check_is_foreign(output: str, table: Table) -> None:
+    """Raise OptionError for an output in a folder of the table: it would take the place of a live file, or be taken for one."""
+    from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+    from iceberg_ops.table.own_folders import folders_of, imported_folders
+
+    identity = identity_under(table.io)
+    place = identity(os.path.realpath(output))
+    for folder in (*folders_of(table), *imported_folders(table)):
+        if is_within(place, folder_identity(identity, folder)):
+            raise OptionError(f"-o {output}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -1,12 +1,16 @@
-"""Standard output and error whose reader may go away: ``iceberg-ops files TABLE --json | head``.
+"""Standard output and error that may fail: the reader goes away (``| head``), the disk behind them is full, they are closed.
 
-How a command ends says what it found and did, so a reader that is gone changes nothing about it: what is written from then on is
-dropped. Only a command that does nothing but list (``scan``) stops there, as it has nobody to list for. A broken pipe elsewhere, of
-a store's connection say, is an error like any other.
+How a command ends says what it found and did, so what cannot be written changes nothing about its work: it is dropped, and so is
+what is written from then on. A reader that is gone is no failure; only a command that does nothing but list (``scan``) stops there,
+as it has nobody to list for. Any other failure of standard output is remembered (``lost_output``). A broken pipe elsewhere, of a
+store's connection say, is an error like any other.
+
+Text that the encoding of the terminal does not have is written as an escape.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import io
 import os
@@ -20,17 +24,21 @@ class ReaderGone(BaseException):
 
 
 class _Pipe(io.FileIO):
-    """A standard stream that outlives its reader."""
+    """A standard stream that outlives its reader and its disk."""
 
     stops = False
     gone = False
+    failure: str | None = None
+    """Why it could not be written; a reader that is gone is no failure."""
 
     def write(self, data: Any) -> int:
         if not self.gone:
             try:
                 return super().write(data) or 0
-            except BrokenPipeError:
+            except OSError as e:
                 self.gone = True
+                if not isinstance(e, BrokenPipeError):
+                    self.failure = e.strerror or str(e)
                 if self.stops:
                     raise ReaderGone from None
         return memoryview(data).nbytes
@@ -38,8 +46,9 @@ class _Pipe(io.FileIO):
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Standard output and error of a process, where they are no terminal, take what is written until the process ends."""
-    sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
+    """Standard output and error of a process take what is written until the process ends, also where they were closed."""
+    closed = _open_closed()
+    sys.stdout, sys.stderr = _lasting(sys.stdout, 1, closed), _lasting(sys.stderr, 2, closed)
     yield
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(ReaderGone):
@@ -47,20 +56,50 @@ def lasting_output() -> Iterator[None]:
 
 
 def stop_without_reader() -> None:
-    """From now on the command ends where nobody reads its output (ReaderGone), with exit code 0."""
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    if isinstance(raw, _Pipe):
+    """From now on the command ends where its output cannot be written (ReaderGone)."""
+    if (raw := _raw_output()) is not None:
         raw.stops = True
 
 
-def _lasting(stream: TextIO) -> TextIO:
-    try:
-        number = stream.fileno()
-    except (OSError, AttributeError, ValueError):  # closed by whoever started the process, or no file
-        return stream
-    if os.isatty(number):
-        return stream
-    stream.flush()
-    line_buffering = getattr(stream, "line_buffering", False)
-    buffer = io.BufferedWriter(_Pipe(number, "wb", closefd=False))
-    return io.TextIOWrapper(buffer, encoding=stream.encoding, errors=stream.errors, line_buffering=line_buffering)
+def lost_output() -> str | None:
+    """Why standard output could not be written so far; None where it could, or where its reader went away."""
+    with contextlib.suppress(ReaderGone):
+        sys.stdout.flush()
+    raw = _raw_output()
+    return None if raw is None else raw.failure
+
+
+def _raw_output() -> _Pipe | None:
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw if isinstance(raw, _Pipe) else None
+
+
+def _open_closed() -> frozenset[int]:
+    """Numbers of standard streams that whoever started the process closed. They are opened on nothing: the next file that is
+    opened, a data file say, would get the number, and what is printed."""
+    closed = set[int]()
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            closed.add(number)
+            os.open(os.devnull, os.O_RDWR)
+    return frozenset(closed)
+
+
+def _lasting(stream: TextIO | None, number: int, closed: frozenset[int]) -> TextIO:
+    encoding, errors, line_buffering = "utf-8", "strict", False
+    if stream is not None and number not in closed:
+        try:
+            number = stream.fileno()
+            stream.flush()
+        except (OSError, AttributeError, ValueError):  # no file
+            return stream
+        encoding, errors = stream.encoding, stream.errors or "strict"
+        line_buffering = getattr(stream, "line_buffering", False)
+    pipe = _Pipe(number, "wb", closefd=False)
+    if number in closed:
+        pipe.gone, pipe.failure = True, "it is closed"
+    if errors == "strict" or codecs.lookup(encoding).name != "utf-8":
+        errors = "backslashreplace"
+    return io.TextIOWrapper(io.BufferedWriter(pipe), encoding=encoding, errors=errors, line_buffering=line_buffering)

@@ -58,7 +58,7 @@ class Source(Document, frozen=True, kw_only=True):
     ``format`` parquet, csv or json reads ``paths`` with ``options`` (Spark reader options); ``sql`` runs ``query``, in which the
     target table is the view ``target`` and each entry of ``views`` (name -> path of a Parquet file or folder) is a view; ``table``
     reads another Iceberg ``table`` (catalog.namespace.name), at a ``snapshot_id`` or a ``ref`` if given, of ``catalog`` (None: the
-    job's).
+    job's). Fields that the format does not read, and a source that names nothing, are OptionErrors.
     """
 
     format: Literal["parquet", "csv", "json", "sql", "table"]
@@ -73,8 +73,41 @@ class Source(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_given(self, may_be_blank=frozenset({"options"}))
+        read = _READS[self.format]
+        given = {name: getattr(self, name) for name in _OF_FORMATS}
+        if surplus := next((name for name, value in given.items() if value not in (None, [], {}) and name not in read), None):
+            raise OptionError(f"source of format {self.format} reads no {_shown(surplus)}; it reads {', '.join(map(_shown, read))}")
+        if not given[_NEEDS[self.format]]:
+            raise _names_nothing(self.format)
         if self.table is not None:
             _check_table("source table", self.table, self.catalog)
+
+
+_READS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("parquet", "csv", "json"), ("paths", "options")),
+    "sql": ("query", "views"),
+    "table": ("table", "catalog", "ref", "snapshot_id"),
+}
+"""Fields of a source that its format reads."""
+_NEEDS = {**dict.fromkeys(("parquet", "csv", "json"), "paths"), "sql": "query", "table": "table"}
+"""The field without which a format has nothing to read."""
+_OF_FORMATS = ("paths", "options", "query", "views", "table", "catalog", "ref", "snapshot_id")
+
+
+def paths_of(source: Source) -> list[str]:
+    """The paths of a source of files. Raises OptionError for none, which must not count as a source without rows: an overwrite
+    would delete, and put nothing in its place."""
+    if not source.paths:
+        raise _names_nothing(source.format)
+    return source.paths
+
+
+def _names_nothing(form: str) -> OptionError:
+    return OptionError(f"source of format {form} names no {_NEEDS[form]}: name what is to be read, or do not run the job")
+
+
+def _shown(field: str) -> str:
+    return field.replace("_", "-")
 
 
 class MergeClause(Document, frozen=True, kw_only=True):

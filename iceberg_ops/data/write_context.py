@@ -21,6 +21,7 @@ from iceberg_ops.config.properties import (
 )
 from iceberg_ops.data.storable import check_storable
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.io.locations import below
 from iceberg_ops.serde.partition_json import spec_from_dict, spec_to_dict
 from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
 from iceberg_ops.serde.sort_json import sort_order_from_dict, sort_order_to_dict
@@ -144,7 +145,7 @@ class WriteContext:
         found = found or self.properties.get("write.folder-storage.path")
         if found is None:
             return location + "/data"
-        return found.rstrip("/") if found.startswith("/") or ":" in found else f"{location}/{found.strip('/')}"
+        return below(location, found)
 
     def location_of(self, partition: Sequence[Any], file_name: str) -> str:
         """Where a new file of that partition and name goes."""

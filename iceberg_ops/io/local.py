@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, cast
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
+from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.io.machine_limits import limit_error
 from iceberg_ops.io.temporary_names import temporary_name
 
@@ -45,7 +46,7 @@ def path_of(location: str) -> str:
     if location.startswith("/"):
         return location
     if not location.startswith("file:"):
-        if "://" in location:
+        if is_absolute(location):
             raise UnsupportedError(f"not supported: location {location} with the local FileIO, because its scheme is not file:")
         return location
     rest = location[len("file:") :]

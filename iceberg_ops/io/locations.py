@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from urllib.parse import unquote
 
+from iceberg_ops.errors import BadInputError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 
@@ -30,6 +31,7 @@ Identity = Callable[[str], str]
 Links = Callable[[str], tuple[str, ...]]
 
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://([^/]*))?")
+_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _FILE_SYSTEMS = frozenset({"file", "hdfs", "viewfs", "webhdfs", "swebhdfs"})
 """Schemes whose authority is left out: one table spells it in several ways, or not at all."""
 _AZURE = frozenset({"abfs", "abfss", "wasb", "wasbs"})
@@ -38,6 +40,22 @@ _MOST_FOLDERS = 100_000
 _KNOWN_FOR_S = 60.0
 _LOOKED_AT_ONE_BY_ONE = 64
 _NO_LINK = frozenset({errno.EINVAL, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+
+
+def is_absolute(location: str) -> bool:
+    """Whether a location means the same in every working folder: a path from the root, a URI (``scheme://``), or the URI of a file
+    system without authority (``file:/p``, ``hdfs:/p``). A colon alone makes no URI: ``day=10:30`` and ``bk:1/f`` are paths."""
+    if location.startswith("/") or _URI.match(location):
+        return True
+    scheme, _, rest = location.partition(":")
+    return rest.startswith("/") and scheme.lower() in _FILE_SYSTEMS
+
+
+def below(folder: str, path: str) -> str:
+    """What a table property such as ``write.data.path`` names: an absolute location, or a path below the table's ``folder``."""
+    if is_absolute(path):
+        return path.rstrip("/")
+    return f"{folder.rstrip('/')}/{_without_scheme(path).strip('/')}"
 
 
 def location_identity(location: str) -> str:
@@ -50,8 +68,8 @@ def location_identity(location: str) -> str:
     if location.startswith("/"):
         return _resolved(location)
     m = _SCHEME.match(location)
-    if m is None:
-        return _resolved(location)
+    if m is None or not is_absolute(location):
+        return _resolved(_without_scheme(location))
     scheme, rest = m[1].lower(), location[m.end() :]
     if scheme in _FILE_SYSTEMS and rest.startswith("/"):
         return _resolved(rest)
@@ -103,14 +121,32 @@ def identity_under(io: FileIO, folders: KnownFolders | None = None) -> Identity:
 
 def absolute_under(io: FileIO, location: str) -> str:
     """A location that means the same in every working folder: a relative one of the local file system begins at this one."""
-    if io.properties.get("io-impl") != "local" or LOCATION_MAPPING in io.properties or location.startswith("/"):
+    if is_absolute_under(io, location):
         return location
-    m = _SCHEME.match(location)
-    if m is None:
-        return os.path.normpath(_absolute(location))
-    rest = location[m.end() :]
-    is_relative = m[1].lower() == "file" and m[2] is None and not rest.startswith("/")
-    return f"file:{os.path.normpath(_absolute(rest))}" if is_relative else location
+    path = os.path.normpath(_absolute(_without_scheme(location)))
+    return f"file:{path}" if _without_scheme(location) != location else path
+
+
+def is_absolute_under(io: FileIO, location: str) -> bool:
+    """``is_absolute`` for a location as it is recorded: what ``io`` finds it as, after its prefix mapping. Only the local file
+    system has working folders."""
+    if is_absolute(location) or io.properties.get("io-impl") != "local":
+        return True
+    text = io.properties.get(LOCATION_MAPPING)
+    if not text:
+        return False
+    mapped = MappedFileIO(io, [(recorded, actual) for recorded, actual in json.loads(text)]).map(location)
+    return is_absolute(mapped)
+
+
+def forbid_relative(io: FileIO, location: str, what: str) -> None:
+    """Prevents metadata that only readers in one working folder understand, and whose files every other one takes for orphans.
+    Raises BadInputError."""
+    if not is_absolute_under(io, location):
+        raise BadInputError(
+            f"{what} {location!r} is relative: it would mean another place in every working folder. Name it by an absolute "
+            "path, or by a URI with scheme"
+        )
 
 
 def links_under(io: FileIO) -> Links:
@@ -134,11 +170,9 @@ def coarse_identity(identity: str) -> str:
 
 def path_of(location: str) -> str:
     """A location without scheme and authority."""
-    if location.startswith("/"):
-        return location
-    _, sign, rest = location.partition(":")
-    if not sign:
-        return location
+    if location.startswith("/") or not is_absolute(location):
+        return _without_scheme(location)
+    rest = location.partition(":")[2]
     return "/" + rest[2:].partition("/")[2] if rest.startswith("//") else rest
 
 
@@ -181,8 +215,8 @@ class _LocalIdentity:
     def __call__(self, location: str) -> str:
         if location.startswith("/"):
             path = location
-        elif (m := _SCHEME.match(location)) is None:
-            path = _absolute(location)
+        elif (m := _SCHEME.match(location)) is None or not is_absolute(location):
+            path = _absolute(_without_scheme(location))
         elif m[1].lower() == "file" and (m[2] is None or location[m.end() :].startswith("/")):
             path = _absolute(location[m.end() :])
         else:
@@ -210,6 +244,12 @@ class _LocalIdentity:
             self._folders.clear()
         self._folders[folder] = real
         return real
+
+
+def _without_scheme(location: str) -> str:
+    """``file:p``, a relative path, without its scheme; every other location as it is."""
+    is_relative_file = location[:5].lower() == "file:" and not location.startswith("/", 5)
+    return location[5:] if is_relative_file else location
 
 
 def _absolute(path: str) -> str:

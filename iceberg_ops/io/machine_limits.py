@@ -39,10 +39,22 @@ def limit_error(error: OSError, what: str = "") -> MachineLimitError | None:
             f"{where}this process has all of the {limit} open files it may have: raise the limit (ulimit -n, LimitNOFILE of the "
             "service), or do less at a time (fewer partitions in one job, a lower max-concurrent-file-group-rewrites)"
         )
-    if error.errno in _NO_SPACE or (error.errno == errno.ENOENT and _NO_FOLDER in str(error)):
-        folder = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"
+    if (error.errno in _NO_SPACE and _may_be_temporary(error)) or (error.errno == errno.ENOENT and _NO_FOLDER in str(error)):
+        folder = _temporary_folder()
         return MachineLimitError(
             f"{where}no space left for temporary files in {folder}, to which sorts larger than memory are spilled: set TMPDIR to a "
             "larger disk, or free this one"
         )
     return None
+
+
+def _may_be_temporary(error: OSError) -> bool:
+    """Whether the file that found no space may be a temporary one: an error that names a file elsewhere is about another disk."""
+    if not isinstance(error.filename, str):
+        return True
+    folder = os.path.realpath(_temporary_folder())
+    return os.path.realpath(error.filename).startswith(folder.rstrip("/") + "/")
+
+
+def _temporary_folder() -> str:
+    return tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"

@@ -22,7 +22,7 @@ from urllib.parse import quote, urlsplit
 from iceberg_ops.config.options import RemoveOrphanFilesOptions
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
-from iceberg_ops.io.locations import Identity, folder_identity, identity_under, is_within, path_of
+from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_absolute, is_within, path_of
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
@@ -66,7 +66,8 @@ def search_location(table_location: str, properties: Mapping[str, str], asked: s
     """
     if asked is None:
         return table_location
-    own = [table_location, *(properties[key] for key in ("write.data.path", "write.metadata.path") if properties.get(key))]
+    stated = (properties.get(key) for key in ("write.data.path", "write.metadata.path"))
+    own = [table_location, *(below(table_location, path) for path in stated if path)]
     if any(_is_within(asked, folder, identity) for folder in own):
         return asked.rstrip("/") or "/"
     raise OptionError(f"remove_orphan_files: option location = {asked!r}: must be at or below the table's own, {', '.join(own)}")
@@ -241,7 +242,7 @@ def _same_prefix(a: tuple[str, str], b: tuple[str, str], options: RemoveOrphanFi
 
 
 def _prefix_of(location: str) -> tuple[str, str]:
-    parts = urlsplit(location) if not location.startswith("/") else None
+    parts = urlsplit(location) if is_absolute(location) and not location.startswith("/") else None
     return (parts.scheme, parts.netloc) if parts else ("", "")
 
 

@@ -14,6 +14,7 @@ from iceberg_ops.config import properties
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import below
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -31,12 +32,12 @@ _HIGHEST_VERSION = 2**31 - 1
 
 def metadata_folder(metadata: TableMetadata) -> str:
     """Where metadata files, manifests and manifest lists go: ``write.metadata.path`` or ``<location>/metadata`` (COMMIT-22)."""
-    return _below(metadata.location, properties.METADATA_PATH.maybe(metadata.properties) or "metadata")
+    return below(metadata.location, properties.METADATA_PATH.maybe(metadata.properties) or "metadata")
 
 
 def data_folder(metadata: TableMetadata) -> str:
     """Where data files go: ``write.data.path`` or ``<location>/data``."""
-    return _below(metadata.location, properties.DATA_PATH.maybe(metadata.properties) or "data")
+    return below(metadata.location, properties.DATA_PATH.maybe(metadata.properties) or "data")
 
 
 def ledger_files(metadata: TableMetadata) -> tuple[str, ...]:
@@ -152,8 +153,3 @@ def _highest(found: dict[str, str], io: FileIO) -> str:
     if len(candidates) == 1:
         return candidates[0]
     return max(candidates, key=lambda location: (read_metadata(io, location).last_updated_ms, location))
-
-
-def _below(location: str, path: str) -> str:
-    path = path.rstrip("/")
-    return path if path.startswith("/") or ":" in path else f"{location.rstrip('/')}/{path}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
-from iceberg_ops.io.locations import Identity, folder_identity, is_within
+from iceberg_ops.io.locations import Identity, below, folder_identity, is_within
 from iceberg_ops.table.table import Table
 
 _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -19,7 +19,7 @@ def folders_of(table: Table) -> list[str]:
     """Folders that are the table's own, as they are recorded."""
     location = table.location.rstrip("/")
     stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
-    return [location, *(f if f.startswith("/") or ":" in f else f"{location}/{f}" for f in stated)]
+    return [location, *(below(location, path) for path in stated)]
 
 
 def imported_folders(table: Table) -> list[str]:

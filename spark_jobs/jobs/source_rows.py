@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.neighbours import folders_of
-from iceberg_ops.config.job_spec import Source
+from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
@@ -43,19 +43,18 @@ def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema 
         return _query(run, source, tables or SqlTables(run))
     if source.format == "table":
         return _table(session, source)
-    if not source.paths:
-        raise OptionError(f"source of format {source.format} names no paths")
+    paths = paths_of(source)
     try:
         if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
             return (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
-        rows = session.read.format(source.format).options(**options).load(source.paths)
+        rows = session.read.format(source.format).options(**options).load(paths)
         if source.format not in TEXT_FORMATS and (typed := types_of_text_folders(rows, run.table.schema)) is not None:
-            rows = session.read.format(source.format).schema(typed).options(**options).load(source.paths)
+            rows = session.read.format(source.format).schema(typed).options(**options).load(paths)
         return rows
     except AnalysisException as e:
-        raise DataError(f"source {', '.join(source.paths)}: {first_line(e)}") from e
+        raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
 
 
 def _is_untyped(options: Mapping[str, str]) -> bool:

@@ -128,7 +128,6 @@ WRONG: dict[str, tuple[str, dict[str, Any], type[IcebergOpsError], str]] = {
     "a field it does not read": ("append", {"where": "id = 1"}, OptionError, "takes no where"),
     "an unknown option": ("delete", {"where": "true", "options": {"nope": "1"}}, OptionError, "nope"),
     "an unknown branch": ("delete", {"where": "true", "branch": "nope"}, NoSuchSnapshotError, "nope"),
-    "paths that are missing": ("merge", {"source": Source(format="parquet"), "change": MERGE}, OptionError, "names no paths"),
 }
 
 

@@ -147,3 +147,10 @@ def test_a_place_that_is_lost_while_the_job_works_changes_nothing_about_how_it_e
     (line,) = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
     assert f"The report can not be written to {place} (" in line
     assert ('"code": "BAD_WHERE"' if fails else '"status": "committed"') in line
+
+
+def test_a_pipe_without_a_reader_does_not_stop_a_job_that_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It waited for a reader for ever, after the commit."""
+    os.mkfifo(tmp_path / "pipe")
+    write_report(a_job(str(tmp_path / "pipe")), a_report())
+    assert "The report can not be written to" in caplog.text

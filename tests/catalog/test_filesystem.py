@@ -234,3 +234,18 @@ def test_a_store_that_never_answers_leaves_the_outcome_unknown(tmp_path: Path) -
     io.losses = 100
     with pytest.raises(CommitStateUnknownError, match=r"the outcome of creating .* is unknown"):
         catalog.commit_table(table, [], [SetProperties({"a": "1"})])
+
+
+def test_a_link_that_leads_back_gives_tables_no_second_name(tmp_path: Path) -> None:
+    """Two links to their own folder made 2^40 namespaces, one gave each table 41 names."""
+    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    for name in ("a", "b"):
+        catalog.create_namespace((name,))
+    (tmp_path / "disk" / "ns").mkdir(parents=True)
+    links = {"a/x": ".", "a/y": ".", "a/up": "..", "a/root": "/", "b/a": "../a", "c": "../disk", "d": "../disk", "c/ns/back": ".."}
+    for link, target in links.items():
+        (tmp_path / "wh" / link).symlink_to(target)
+    assert catalog.list_namespaces() == [("a",), ("b",), ("c",)]
+    assert catalog.list_namespaces(("a",)) == catalog.list_namespaces(("b",)) == []
+    assert catalog.list_namespaces(("c",)) == [("c", "ns")]
+    assert catalog.list_namespaces(("c", "ns")) == []

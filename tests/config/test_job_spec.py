@@ -110,3 +110,38 @@ def test_a_damaged_document_is_an_error_of_one_line(data: bytes) -> None:
 def test_a_job_says_what_work_its_run_key_stands_for_and_which_attempt_it_is() -> None:
     job = parsed(**{"run-key": "k", "work": "digest", "job-id": "1", "where": "true"})
     assert (job.run_key, job.work, job.job_id) == ("k", "digest", "1")
+
+
+NOTHING_NAMED: dict[str, dict[str, Any]] = {
+    "no paths given": {"format": "parquet"},
+    "a list without paths": {"format": "csv", "paths": []},
+    "json without paths": {"format": "json", "options": {"multiLine": "true"}},
+    "no query": {"format": "sql"},
+    "no table": {"format": "table"},
+}
+
+
+@pytest.mark.parametrize("source", NOTHING_NAMED.values(), ids=NOTHING_NAMED.keys())
+@pytest.mark.parametrize("job", ["append", "overwrite", "merge", "upsert"])
+def test_a_source_that_names_nothing_is_not_a_source_without_rows(job: str, source: dict[str, Any]) -> None:
+    spec = {"job": job, "table": "lake.ns.t", "catalog": {"name": "lake", "type": "sql"}, "source": source}
+    with pytest.raises(OptionError, match=r"names no (paths|query|table)"):
+        from_json(json.dumps(spec).encode(), JobSpec, "j.json")
+
+
+IGNORED: dict[str, dict[str, Any]] = {
+    "query": {"format": "parquet", "paths": ["/p"], "query": "SELECT 1"},
+    "views": {"format": "csv", "paths": ["/p"], "views": {"v": "/v"}},
+    "snapshot-id": {"format": "json", "paths": ["/p"], "snapshot-id": 0},
+    "ref": {"format": "sql", "query": "SELECT 1", "ref": "main"},
+    "table": {"format": "parquet", "paths": ["/p"], "table": "lake.ns.u"},
+    "paths": {"format": "table", "table": "lake.ns.u", "paths": ["/p"]},
+    "options": {"format": "sql", "query": "SELECT 1", "options": {"header": "true"}},
+}
+
+
+@pytest.mark.parametrize(("field", "source"), IGNORED.items(), ids=IGNORED.keys())
+def test_a_field_that_the_format_of_a_source_does_not_read_is_refused(field: str, source: dict[str, Any]) -> None:
+    spec = {"job": "append", "table": "lake.ns.t", "catalog": {"name": "lake", "type": "sql"}, "source": source}
+    with pytest.raises(OptionError, match=f"reads no {field}"):
+        from_json(json.dumps(spec).encode(), JobSpec, "j.json")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from iceberg_ops.io.local import LocalFileIO
-from iceberg_ops.io.locations import identity_under, location_identity
+from iceberg_ops.io.locations import absolute_under, below, identity_under, is_absolute, location_identity
 from iceberg_ops.io.mapped import MappedFileIO
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 
@@ -33,3 +35,22 @@ def test_paths_are_compared_after_the_mapping_through_any_wrapping() -> None:
     identity = identity_under(io)
     assert identity("hdfs://h:1/wh/t/f") == identity("s3://b/wh/t/f") == identity("/copy/t/f")
     assert identity("/elsewhere/f") == "/elsewhere/f"
+
+
+@pytest.mark.parametrize("location", ["/a", "s3://b/k", "file:/a", "file:///a", "FILE:/a", "hdfs:/a", "hdfs://h:1/a", "memory://x"])
+def test_paths_from_the_root_and_uris_are_absolute(location: str) -> None:
+    assert is_absolute(location)
+    assert below("/t", location) == location
+
+
+@pytest.mark.parametrize("location", ["a", "a:b", "day=10:30/x", "bk:1/f", "file:a", "data:/x", "a_b://c", "./a://b", ""])
+def test_a_colon_alone_makes_no_location_absolute(location: str) -> None:
+    assert not is_absolute(location)
+    assert not location or below("/t", location).startswith("/t/")
+    assert not location or is_absolute(absolute_under(LocalFileIO(), location))
+
+
+def test_two_writings_of_a_relative_path_with_a_colon_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    identity = identity_under(LocalFileIO())
+    assert identity("bk:1/f") == identity(f"{tmp_path}/bk:1/f") == identity("file:bk:1/f")
