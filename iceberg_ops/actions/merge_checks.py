@@ -22,7 +22,7 @@ def check_clauses(change: RowChange | None) -> RowChange:
             raise OptionError(f"merge: WHEN {clause.when.upper()} can not {clause.action.upper()}")
         if clause.when == "not-matched-by-source" and clause.action == "update" and not clause.assignments:
             raise OptionError(
-                "merge: WHEN NOT-MATCHED-BY-SOURCE THEN UPDATE needs assignments: there is no source row whose columns could be taken"
+                "merge: WHEN NOT-MATCHED-BY-SOURCE THEN UPDATE needs assignments: there is no source row to take columns from"
             )
     return change
 
