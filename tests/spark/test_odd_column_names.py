@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
