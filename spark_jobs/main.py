@@ -18,6 +18,7 @@ if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
 from pyspark.logger import PySparkLogger  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
 
 from iceberg_ops.config.document import from_json  # noqa: E402
 from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             report = run(session, job)
         finally:
-            session.stop()
+            _stop(session)
     except IcebergOpsError as e:
         print(f"error: {e.code}: {hide(str(e), secrets)}", file=sys.stderr, flush=True)
         return 1
@@ -62,6 +63,16 @@ def _job(path: str) -> JobSpec:
         return from_json(Path(path).read_bytes(), JobSpec, path)
     except FileNotFoundError:
         raise OptionError(f"job spec {path}: no such file") from None
+    except (OSError, ValueError) as e:  # a folder, a name too long, a NUL in it
+        raise OptionError(f"job spec {path[:200]!r} can not be read: {e.strerror if isinstance(e, OSError) else e}") from None
+
+
+def _stop(session: SparkSession) -> None:
+    """The outcome of the job is known by now: an error of stopping must not take its place."""
+    try:
+        session.stop()
+    except Exception as e:  # noqa: BLE001 - a JVM that died while it stopped
+        logging.getLogger(__name__).warning("the job has ended, but Spark was not stopped: %s", e)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.expressions.where_for_spark import for_spark
-from iceberg_ops.spec.metadata_columns import METADATA_COLUMNS
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
 from spark_jobs.runners.column_names import OWN
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 
 _MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
 
@@ -76,8 +76,13 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
 
 
 def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides: bool = False) -> bool:
+<<<<<<< HEAD
     """Whether ``column``, an expression over ``rows``, reads a column that ``rows`` have from ``side`` (``besides``: from
     elsewhere); subqueries included."""
+=======
+    """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: one of ``rows`` that is not), also
+    in a subquery."""
+>>>>>>> w-spark
     own = side._jdf.queryExecution().analyzed().outputSet()
     read = rows.select(column)._jdf.queryExecution().analyzed().references().iterator()
     while read.hasNext():
@@ -90,8 +95,10 @@ def _forbid_own_columns(rows: DataFrame, shown: str) -> None:
     """Columns that the job adds (``_file``, ``_pos``) are not the table's, and mean something else in each evaluation."""
     read = rows._jdf.queryExecution().analyzed().references().iterator()
     while read.hasNext():
-        name = str(read.next().name())
-        if name.lower() in METADATA_COLUMNS or name.lower().startswith(OWN):
+        column = read.next()
+        name, qualifier = str(column.name()), column.qualifier()
+        of_source = not qualifier.isEmpty() and str(qualifier.last()) == "source"
+        if name.lower().startswith(OWN) or (name in (FILE_COLUMN, POSITION_COLUMN) and not of_source):
             raise WhereError(f"{shown}: {name!r} is not a column of the table")
 
 

@@ -23,6 +23,8 @@ from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.spark_errors import spark_error
+from spark_jobs.runners.column_names import refuse_reserved_names
+from spark_jobs.runners.spark_schema import refuse_nested_uuid
 from spark_jobs.session import job_session
 
 log = logging.getLogger(__name__)
@@ -96,6 +98,8 @@ def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
     try:
         with job_session(session) as own:
             run = JobRun.start(own, _with_source_catalog(job))
+            refuse_reserved_names(run.table.schema)
+            refuse_nested_uuid(run.table.schema)
             if (report := run.already_committed()) is None:
                 with typed_limits(), run.lease():
                     report = _ROW_OPERATIONS[job.job](run)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.actions.run_identity import run_of, work_summary
 from iceberg_ops.actions.write_options import WAP_ID
@@ -50,8 +50,8 @@ class JobRun:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     metrics: dict[str, int] = field(default_factory=dict)
     starts: int = 1
-    pinned_views: set[str] = field(default_factory=set)
-    """Names of temporary views that read pinned snapshots of tables."""
+    pinned_rows: list[DataFrame] = field(default_factory=list)
+    """What temporary views read of pinned snapshots of tables."""
     _first: Table | None = field(default=None, init=False)
     _held: HeldLease | None = field(default=None, init=False)
 

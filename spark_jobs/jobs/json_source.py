@@ -18,6 +18,7 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.source_columns import types_of_text_folders
 from spark_jobs.jobs.text_shapes import (
     EMPTY,
     LONG_NUMBER,
@@ -44,7 +45,7 @@ _NOT_OF_VALUES = frozenset({"encoding", "charset", "samplingratio", "linesep", "
 
 def json_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame:
     """The records of a JSON source in the columns they have, typed as the table's; what can not be read is marked."""
-    lines = _lines(session.read, source)
+    lines = _lines(session.read, source, schema)
     options = {k: v for k, v in source.options.items() if k.lower() not in _NOT_OF_VALUES}
     folders = [name for name in lines.columns if name != _LINE]
     shape = _shape(session, source, options, schema, folders)
@@ -57,12 +58,15 @@ def json_rows(session: SparkSession, source: Source, schema: Schema) -> DataFram
     return rows.select(*[c.alias(name) for name, c in columns], *[quoted(name) for name in folders], corrupt)
 
 
-def _lines(reader: DataFrameReader, source: Source) -> DataFrame:
-    """The text of each line or file, without a byte order mark, blank ones left out; and the values of folder names."""
+def _lines(reader: DataFrameReader, source: Source, schema: Schema) -> DataFrame:
+    """The text of each line or file, without a byte order mark, blank ones left out; and the values of folder names, text where
+    the column of ``schema`` is."""
     given = {k.lower(): v for k, v in source.options.items()}
     whole = given.get("multiline", "false").lower()
     encoding = given.get("encoding", given.get("charset", "utf-8"))
     found = reader.format("text").options(**{**source.options, "wholetext": whole}).load(source.paths)
+    if (typed := types_of_text_folders(found, schema)) is not None:
+        found = reader.schema(typed).load(source.paths)
     text = F.col("value") if encoding.lower() in ("utf-8", "utf8") else F.decode(F.col("value").cast("binary"), encoding)
     others = [quoted(name) for name in found.columns if name != "value"]
     lines = found.select(F.regexp_replace(text, "^\ufeff", "").alias(_LINE), *others)
@@ -75,7 +79,7 @@ def _shape(
     """What to read: every field that occurs, in the table's type where the table has it."""
     lower = {name.lower() for name in folders}
     wanted = spark.StructType([f for f in spark_schema(schema).fields if f.name.lower() not in lower])
-    lines = _lines(_case_sensitive(session), source)
+    lines = _lines(_case_sensitive(session), source, schema)
     seen = _seen(lines, options)
     shape = struct_shape([seen], wanted)
     if not hides_fields(seen, wanted):

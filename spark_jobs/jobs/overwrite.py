@@ -7,6 +7,8 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import Expression
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.ingest import commit_source, write_source
@@ -21,13 +23,23 @@ def run(run: JobRun) -> ActionReport:
 
 def _evaluate(run: JobRun) -> ActionReport:
     options = WriteOptions.parse("overwrite", run.job.options, run.table)
+    replaced = _replaced(run)
     ingested = write_source(run, options)
-    return commit_source(run, _operation(run, ingested.files, options.isolation), ingested)
+    return commit_source(run, _operation(run, ingested.files, options.isolation, replaced), ingested)
 
 
-def _operation(run: JobRun, files: list[DataFile], isolation: str | None) -> Operation:
-    start = run.head.snapshot_id if run.head else None
+def _replaced(run: JobRun) -> Expression | None:
+    """The WHERE of the job, read before anything is written; None: the partitions that the rows fall into. Raises WhereError."""
     if run.job.where is None:
+        return None
+    found = pruning_filter(run.job.where, run.table.schema)
+    bind(run.table.schema, found, case_sensitive=False)
+    return found
+
+
+def _operation(run: JobRun, files: list[DataFile], isolation: str | None, replaced: Expression | None) -> Operation:
+    start = run.head.snapshot_id if run.head else None
+    if replaced is None:
         return ReplacePartitions(
             added=tuple(files),
             isolation=isolation,
@@ -38,7 +50,7 @@ def _operation(run: JobRun, files: list[DataFile], isolation: str | None) -> Ope
         )
     return OverwriteFiles(
         added=tuple(files),
-        overwrite_filter=pruning_filter(run.job.where, run.table.schema),
+        overwrite_filter=replaced,
         isolation=isolation,
         branch=run.job.branch,
         run_key=run.job.run_key,

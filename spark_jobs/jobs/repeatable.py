@@ -30,9 +30,10 @@ _SUMS = {"Sum": ("float", "double"), "Average": ("float", "double", "tinyint", "
 """Aggregates that depend on the order of their input where it is of these types (averages of integers add doubles)."""
 
 
-def is_repeatable(rows: DataFrame, pinned_views: Collection[str] = ()) -> bool:
-    """Whether ``rows`` are certainly the same in every evaluation. ``pinned_views`` read pinned snapshots of tables."""
-    return _plan_is_repeatable(rows._jdf.queryExecution().analyzed(), frozenset(pinned_views))
+def is_repeatable(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> bool:
+    """Whether ``rows`` are certainly the same in every evaluation. ``pinned`` are rows of pinned snapshots of tables."""
+    plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
+    return _plan_is_repeatable(rows._jdf.queryExecution().analyzed(), plans)
 
 
 def is_known(rows: DataFrame) -> bool:
@@ -40,10 +41,10 @@ def is_known(rows: DataFrame) -> bool:
     return all(_is_repeatable_expression(e) for e in _items(rows._jdf.queryExecution().analyzed().expressions()))
 
 
-def _plan_is_repeatable(plan: Any, pinned: frozenset[str]) -> bool:
+def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
     kind = str(plan.nodeName())
-    if kind == "SubqueryAlias" and str(plan.identifier().name()) in pinned:
-        return True
+    if kind == "View" and any(plan.child().sameResult(own) for own in pinned):
+        return True  # by what it reads: a query may give any of its parts the name of the view
     if kind == "LogicalRelation":
         return _lists_files_once(plan.relation())
     if kind not in _OPERATORS or (kind in _COMPARES_ROWS and _has_collation(plan)):

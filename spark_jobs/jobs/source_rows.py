@@ -26,7 +26,7 @@ from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables
 from spark_jobs.jobs.table_rows import table_rows
-from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN
+from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
 
@@ -34,8 +34,15 @@ TEXT_FORMATS = ("csv", "json")
 def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema | None = None) -> DataFrame:
     """The rows to write. A SQL source may name ``tables``; ``schema`` (the table's) types text.
 
-    Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read.
+    Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read, UnsupportedError for
+    a column of a name that jobs use.
     """
+    rows = _rows(run, tables, schema)
+    refuse_own_names(rows.columns)
+    return rows
+
+
+def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataFrame:
     session, source = run.session, run.job.source
     if source is None:
         raise OptionError("the job spec names no source: append, overwrite, merge and upsert need one")
@@ -49,9 +56,15 @@ def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema 
             return (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
+<<<<<<< HEAD
         rows = session.read.format(source.format).options(**options).load(paths)
         if source.format not in TEXT_FORMATS and (typed := types_of_text_folders(rows, run.table.schema)) is not None:
             rows = session.read.format(source.format).schema(typed).options(**options).load(paths)
+=======
+        rows = session.read.format(source.format).options(**options).load(source.paths)
+        if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+            rows = session.read.format(source.format).schema(typed).options(**options).load(source.paths)
+>>>>>>> w-spark
         return rows
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
@@ -78,6 +91,8 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
         check_paths(run.session, [path], folders_of(run.table), require_success_file=False)
         try:
             rows = run.session.read.parquet(path)
+            if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+                rows = run.session.read.schema(typed).parquet(path)
             check_columns_of_files(rows)
             rows.createOrReplaceTempView(name)
         except AnalysisException as e:

@@ -34,7 +34,7 @@ class SourceState:
     def is_repeatable(self) -> bool:
         """Whether every evaluation of the source gives the same rows."""
         if self._repeatable is None:
-            self._repeatable = is_repeatable(self._rows, self._run.pinned_views)
+            self._repeatable = is_repeatable(self._rows, self._run.pinned_rows)
         return self._repeatable
 
     def check_unchanged(self) -> None:

@@ -8,13 +8,14 @@ that was raised in a Python task comes as text at the end of a traceback, and be
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 
 from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.errors import DataError, IcebergOpsError, TerminalError
+from iceberg_ops.errors import CorruptTableError, DataError, IcebergOpsError, TerminalError
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\][^\n]*")
 _OF_DATA = (
@@ -31,7 +32,13 @@ _OF_DATA = (
 )
 _EVALUATED = re.compile(r"\[(ARITHMETIC|CAST_|DIVIDE_BY_ZERO|INTERVAL_|INVALID_ARRAY_INDEX|NUMERIC_|REMAINDER_|USER_RAISED)")
 """Conditions of evaluating an expression on a row."""
-_RAISED_IN_TASK = re.compile(r"^iceberg_ops\.errors\.(\w+): ([^\n]+)", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):"
+_NEXT_OF_CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
+_RAISED_IN_TASK = re.compile(r"iceberg_ops\.errors\.(\w+): (.+)")
+_OWN_FRAME = re.compile(r'  File "[^"]*/(?:iceberg_ops|spark_jobs)/[^"]*"')
+_DAMAGED = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)[A-Z_.]*\][^\n]*?\b((?:[a-z][a-z0-9+.-]*):/[^\s]+)")
+_QUOTED_PATH = re.compile(r"`([^`]*/[^`]*)`")
+_GLOB = re.compile(r"[*?\[{]")
 _SQL = re.compile(r"== SQL[^\n]*==\n")
 _ORIGIN = re.compile(r"\n?== (SQL|DataFrame)\b.*", re.DOTALL)
 _PLAIN = re.compile(r"[\w.`]+|'[^']*'")
@@ -70,12 +77,66 @@ def _quoted_sql(text: str) -> str:
     return "\n".join(part.split("\n\n")[0] for part in _SQL.split(text)[1:])
 
 
-def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> IcebergOpsError:
-    """The typed error for what Spark raised in ``job``."""
+def _is_of_task(error: PySparkException | Py4JJavaError) -> bool:
+    """Whether a Python task raised it: the text of any other error may hold whatever is in the rows."""
+    if isinstance(error, PythonException):
+        return True
+    return isinstance(error, Py4JJavaError) and "org.apache.spark.api.python.PythonException: " in str(error)
+
+
+def _raised_in_task(text: str) -> tuple[str, bool]:
+    """What the Python traceback in ``text`` ends with, and whether code of this package is in it. Empty: there is no traceback.
+
+    Further lines of a message do not count: they may hold data."""
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.endswith(_TRACEBACK)), None)
+    raised, is_own = "", False
+    while start is not None:
+        end = next((i for i in range(start + 1, len(lines)) if not lines[i].startswith(" ")), len(lines))
+        is_own |= any(_OWN_FRAME.match(line) for line in lines[start + 1 : end])
+        raised = lines[end] if end < len(lines) else ""
+        rest = [line for line in lines[end + 1 :] if line.strip()]
+        if len(rest) < 2 or not rest[0].startswith(_NEXT_OF_CHAIN) or rest[1] != _TRACEBACK:
+            break
+        start = lines.index(_TRACEBACK, end + 1)
+    return raised, is_own
+
+
+def _task_error(name: str, text: str) -> Exception | None:
+    """The error that a Python task ended with: one of the tree as it is; any other of this package's own code is a defect of it."""
+    raised, is_own = _raised_in_task(text)
+    if (typed := _RAISED_IN_TASK.fullmatch(raised)) is not None:
+        kind = getattr(errors, typed[1], None)
+        if isinstance(kind, type) and issubclass(kind, IcebergOpsError):
+            return kind(f"{name}: {typed[2]}")
+    return RuntimeError(f"{name}: a Python task failed: {raised[:500]}") if raised and is_own else None
+
+
+def _damaged_table(job: JobSpec, name: str, text: str) -> CorruptTableError | None:
+    """The error for a file that Spark could not read, where it is none of the source's."""
+    found = _DAMAGED.search(text)
+    if found is None or _is_of_source(job, unquote(urlsplit(found[1]).path)):
+        return None
+    causes = _CAUSE.findall(text)
+    why = f" ({causes[-1][:300]})" if causes else ""
+    return CorruptTableError(f"{name}: {found[1].rstrip('.')} is damaged or missing: Spark could not read it{why}")
+
+
+def _is_of_source(job: JobSpec, path: str) -> bool:
+    source = job.source
+    texts = [job.where or "", source.query or "" if source else ""]
+    places = [place for text in texts for place in _QUOTED_PATH.findall(text)]
+    if source is not None:
+        places += [*source.paths, *source.views.values()]
+    return any(path.startswith(_GLOB.split(unquote(urlsplit(place).path))[0]) for place in places)
+
+
+def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Exception:
+    """The typed error for what Spark raised in ``job``; a RuntimeError for a defect of this package in a Python task."""
     name = f"{job.job} {job.table}"
-    if (raised := _RAISED_IN_TASK.search(str(error))) is not None:
-        raised_class: type[IcebergOpsError] = getattr(errors, raised[1])
-        return raised_class(f"{name}: {raised[2]}")
+    in_task = _task_error(name, str(error)) if _is_of_task(error) else None
+    if (found := in_task or _damaged_table(job, name, str(error))) is not None:
+        return found
     if not isinstance(error, Py4JJavaError):
         expressions = blamed(job, str(error)) if _EVALUATED.match(str(error)) else ""
         said = _ORIGIN.sub("", str(error)) if expressions else error

@@ -96,8 +96,9 @@ class SqlTables:
     def _made(self, name: str, rows: Callable[[], DataFrame]) -> str:
         if name not in self._views:
             view = name if name == TARGET else f"_{uuid.uuid4().hex}"
-            rows().createOrReplaceTempView(view)
-            self._run.pinned_views.add(view)
+            pinned = rows()
+            pinned.createOrReplaceTempView(view)
+            self._run.pinned_rows.append(pinned)
             self._views[name] = view
         return self._views[name]
 

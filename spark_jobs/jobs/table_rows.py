@@ -9,6 +9,7 @@ from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.table.table import Table
 from spark_jobs.runners.column_names import refuse_reserved_names
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows
+from spark_jobs.runners.spark_schema import refuse_nested_uuid
 
 
 def table_rows(session: SparkSession, table: Table, scan: Scan) -> DataFrame:
@@ -16,5 +17,6 @@ def table_rows(session: SparkSession, table: Table, scan: Scan) -> DataFrame:
     planned = plan(table, scan)
     schema = planned.schema
     refuse_reserved_names(schema)
+    refuse_nested_uuid(schema)
     context = ReadContext.for_table(table.metadata, schema=schema, columns=[*[f.name for f in schema.fields], POSITION_COLUMN])
     return live_rows(session, planned.tasks, context, table.io.properties).drop(FILE_COLUMN, POSITION_COLUMN)

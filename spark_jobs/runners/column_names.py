@@ -1,11 +1,13 @@
 """Names of columns in Spark: any name in quotes, and those that jobs add beside a table's own.
 
 A column that a job adds must never take the place of one that a table or a source has: Spark would put the one over the other and
-say nothing. So the names of added columns begin with ``OWN``, which no table uses; and a table that has a column of the name of one
-of Iceberg's metadata columns (``_pos``) is refused where rows are read with their places, as Iceberg's Spark runtime refuses it.
+say nothing. So the names of added columns begin with ``OWN``, and a table or source that uses such a name is refused; so is a table
+that has a column of the name of one of Iceberg's metadata columns (``_pos``), as Iceberg's Spark runtime refuses it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.metadata_columns import METADATA_COLUMNS
@@ -22,10 +24,22 @@ def quoted(name: str) -> str:
 
 
 def refuse_reserved_names(schema: Schema) -> None:
-    """Raise UnsupportedError for a column that is named like a metadata column."""
+    """Raise UnsupportedError for a column that is named like a metadata column, or like one that jobs add."""
     for f in schema.fields:
-        if f.name.lower() in METADATA_COLUMNS:
+        name = f.name.lower()
+        if name in METADATA_COLUMNS or name.startswith(OWN):
+            kind = "metadata columns" if name in METADATA_COLUMNS else "columns that Spark jobs add"
             raise UnsupportedError(
-                f"not supported: column {f.name!r} in a Spark job that reads the table, because the name is that of a metadata "
-                "column: rename it (ALTER COLUMN changes no data)"
+                f"not supported: column {f.name!r} in a Spark job, because such names are those of {kind}: rename it "
+                "(ALTER COLUMN changes no data)"
+            )
+
+
+def refuse_own_names(names: Iterable[str]) -> None:
+    """Raise UnsupportedError for a column of a source that is named like one that jobs add."""
+    for name in names:
+        if name.lower().startswith(OWN) and name != CORRUPT_RECORD_COLUMN:
+            raise UnsupportedError(
+                f"not supported: source column {name!r} in a Spark job, because names that begin with {OWN} are those of "
+                "columns that Spark jobs add: rename it"
             )

@@ -35,8 +35,9 @@ from iceberg_ops.spec.types import MISSING, DecimalType, NestedField, StructType
 from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.spark_schema import arrow_type, spark_schema
 
-_SAFE_PATH = re.compile(r"/(?:[A-Za-z0-9._=-]+/)*[A-Za-z0-9][A-Za-z0-9._=-]*")
-"""Paths that Spark writes back as they are; it escapes other characters, and hides files that begin with ``_`` or a dot."""
+_SAFE_PATH = re.compile(r"(?!.*/\.{1,2}/)/(?:[A-Za-z0-9._=-]+/)*[A-Za-z0-9][A-Za-z0-9._=-]*")
+"""Paths that Spark writes back as they are; it escapes other characters, takes ``/./`` and ``/../`` out, and hides files that
+begin with ``_`` or a dot."""
 _EXACT = frozenset({"boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"})
 _FOOTER_THREADS = 8
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"

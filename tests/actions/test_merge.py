@@ -282,14 +282,14 @@ PLAIN = (when("matched", "update"),)
             UnsupportedError,
             "x of type long as n .*--lane spark$",
         ),
-        (ON, (when("not-matched", "insert", n="target.n"),), {}, UnsupportedError, "a column of the target, .*--lane spark$"),
-        (ON, (when("not-matched", "insert", "target.n = 1"),), {}, UnsupportedError, "a column of the target, .*--lane spark$"),
+        (ON, (when("not-matched", "insert", n="target.n"),), {}, WhereError, "names a column of the target, which"),
+        (ON, (when("not-matched", "insert", "target.n = 1"),), {}, WhereError, "names a column of the target, which"),
         (
             ON,
             (when("not-matched-by-source", "update", n="source.n"),),
             {},
-            UnsupportedError,
-            "a column of the source, .*--lane spark$",
+            WhereError,
+            "names a column of the source, which",
         ),
         (
             ON,

@@ -1,0 +1,84 @@
+"""The code of an error comes from what raised it, never from the text of the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import PythonException
+
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, RowChange, Source
+from iceberg_ops.errors import CorruptTableError, DataError, IcebergOpsError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, STRING, NestedField
+from spark_jobs import main
+from spark_jobs.jobs.spark_errors import spark_error
+from tests.spark.conftest import Place
+
+pytestmark = pytest.mark.spark
+JOB = JobSpec(job="append", table="test.db.t", catalog=CatalogConfig(name="test", type="memory"))
+HEAD = "\n  An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+OWN = '  File "/x/iceberg_ops/data/writer.py", line 1, in write\n    go()\n    ^^^^\n'
+USERS = '  File "/home/me/functions.py", line 1, in f\n    go()\n'
+CHAIN = "\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (HEAD + OWN + "iceberg_ops.errors.CorruptTableError: broken\n", CorruptTableError),
+        (HEAD + OWN + "ValueError: x" + "\n" + CHAIN + OWN + "iceberg_ops.errors.DataError: y\n", DataError),
+        (HEAD + OWN + "KeyError: 'x\niceberg_ops.errors.DataError: made up'\n", RuntimeError),
+        (HEAD + OWN + "iceberg_ops.errors.annotations: made up\n", RuntimeError),
+        (HEAD + USERS + "ValueError: a\niceberg_ops.errors.CommitStateUnknownError: made up\n", DataError),
+    ],
+)
+def test_only_the_end_of_the_traceback_of_a_task_counts(text: str, kind: type[Exception]) -> None:
+    found = spark_error(JOB, PythonException(message=text))
+    assert type(found) is kind
+    assert "made up" not in str(found) or kind is not DataError or isinstance(found, IcebergOpsError)
+
+
+@pytest.mark.parametrize("name", ["CommitStateUnknownError", "Nope", "annotations", "RetryableError"])
+def test_text_of_the_data_does_not_decide_the_code(place: Place, name: str) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG)))
+    query = f"SELECT cast(v AS bigint) id FROM VALUES ('x\\niceberg_ops.errors.{name}: made up') s(v)"
+    with pytest.raises(DataError):
+        place.run("append", "t", source=Source(format="sql", query=query))
+
+
+def damaged(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for i in range(8, len(data) // 2):
+        data[i] ^= 0x5A
+    path.write_bytes(data)
+
+
+def test_a_damaged_file_of_the_table_is_not_bad_data(place: Place) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "v", STRING)))
+    place.append("t", pa.table({"id": list(range(5000)), "v": [str(i * 7919) for i in range(5000)]}))
+    (file,) = [f for f in place.files_on_disk("t") if f.startswith("data/")]
+    damaged(Path(place.table("t").location.removeprefix("file://")) / file)
+    with pytest.raises(CorruptTableError, match=r"\.parquet"):
+        place.run("delete", "t", where="id % 2 = 0")
+    with pytest.raises(CorruptTableError, match=r"\.parquet"):
+        place.run("update", "t", where="id % 2 = 0", change=RowChange(set={"v": "'x'"}))
+
+
+def test_a_damaged_file_of_the_source_is_bad_data(place: Place) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "v", STRING)))
+    place.parquet(pa.table({"id": list(range(5000)), "v": [str(i * 7919) for i in range(5000)]}), "damaged.parquet")
+    damaged(place.folder / "damaged.parquet")
+    for query, views in (
+        ("SELECT * FROM s", {"s": f"{place.folder}/damaged.parquet"}),
+        (f"SELECT * FROM parquet.`{place.folder}/damaged.parquet`", {}),
+    ):
+        with pytest.raises(DataError):
+            place.run("append", "t", source=Source(format="sql", query=query, views=views))
+
+
+@pytest.mark.parametrize("path", ["/tmp", "a\0b", "x" * 5000])
+def test_a_job_spec_that_is_no_file_is_a_bad_option(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["--job-spec", path]) == 1
+    assert "error: BAD_OPTION: job spec" in capsys.readouterr().err
