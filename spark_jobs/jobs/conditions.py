@@ -76,13 +76,8 @@ def _column(rows: DataFrame, text: str, what: str, tables: SqlTables | None) -> 
 
 
 def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides: bool = False) -> bool:
-<<<<<<< HEAD
-    """Whether ``column``, an expression over ``rows``, reads a column that ``rows`` have from ``side`` (``besides``: from
-    elsewhere); subqueries included."""
-=======
     """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: one of ``rows`` that is not), also
     in a subquery."""
->>>>>>> w-spark
     own = side._jdf.queryExecution().analyzed().outputSet()
     read = rows.select(column)._jdf.queryExecution().analyzed().references().iterator()
     while read.hasNext():

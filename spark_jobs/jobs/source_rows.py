@@ -56,15 +56,9 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
             return (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
-<<<<<<< HEAD
         rows = session.read.format(source.format).options(**options).load(paths)
-        if source.format not in TEXT_FORMATS and (typed := types_of_text_folders(rows, run.table.schema)) is not None:
-            rows = session.read.format(source.format).schema(typed).options(**options).load(paths)
-=======
-        rows = session.read.format(source.format).options(**options).load(source.paths)
         if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
-            rows = session.read.format(source.format).schema(typed).options(**options).load(source.paths)
->>>>>>> w-spark
+            rows = session.read.format(source.format).schema(typed).options(**options).load(paths)
         return rows
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
