@@ -277,7 +277,5 @@ def _encoder(type_: IcebergType) -> Encode:
 
 def _struct_encoder(type_: StructType) -> Encode:
     stored = _stored(type_)
-    steps = [
-        (name, type_.fields.index(f), encoder(f.type)) for name, f in zip(record_names(stored), stored, strict=True)
-    ]
+    steps = [(name, type_.fields.index(f), encoder(f.type)) for name, f in zip(record_names(stored), stored, strict=True)]
     return lambda value: {name: encode(value[at]) for name, at, encode in steps}

@@ -17,8 +17,8 @@ from typing import Any
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.avro_container import Container, read_container, read_header
-from iceberg_ops.serde.avro_records import decode, decoder_schema
 from iceberg_ops.serde.avro_names import sanitized
+from iceberg_ops.serde.avro_records import decode, decoder_schema
 from iceberg_ops.serde.avro_schema import SchemaReader, field_key
 from iceberg_ops.serde.manifest_encoding import ManifestEncoder, write_manifest
 from iceberg_ops.serde.manifest_fields import ANY, CONTENT_FILE, DATA_FILE, MANIFEST_ENTRY, PARTITION, Column

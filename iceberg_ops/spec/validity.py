@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 
 from iceberg_ops.errors import SchemaError, UnsupportedError
-from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID
+from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID, lineage_twin
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
@@ -45,9 +45,19 @@ def check_schema(schema: Schema, format_version: int, before: Schema | None = No
         check_field(f, name, format_version)
         _check_finite(f, name, None if before is None else before.fields_by_id.get(field_id))
     _check_names(schema.struct, "the schema")
+    check_lineage_names(schema, format_version, before)
     _check_full_names(schema)
     for field_id in schema.identifier_field_ids:
         check_identifier_field(schema, field_id)
+
+
+def check_lineage_names(schema: Schema, format_version: int, before: Schema | None = None) -> None:
+    """No column of a v3 table has the name of a row lineage column, unless ``before`` has it already (``schema`` may rename it)."""
+    known = () if before is None else before.fields
+    if twin := lineage_twin((f for f in schema.fields if not any(f.name == k.name for k in known)), format_version):
+        raise SchemaError(
+            f"column {twin!r}: files of a v{format_version} table keep row lineage under this name: give the column another name"
+        )
 
 
 def _check_names(type_: IcebergType, where: str) -> None:

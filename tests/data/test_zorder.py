@@ -44,7 +44,10 @@ ASCENDING: list[tuple[IcebergType, list[Any]]] = [
     (TIME, [0, 1, 86_399_999_999]),
     *((type_, [float("-inf"), -1.5, -0.0, 0.0, 2.5, float("inf"), float("nan")]) for type_ in (FLOAT, DOUBLE)),
     *(
-        (DecimalType(precision=p, scale=2), [Decimal("-99.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.10"), Decimal("99.99")])
+        (
+            DecimalType(precision=p, scale=2),
+            [Decimal("-99.99"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.10"), Decimal("99.99")],
+        )
         for p in (4, 9, 18, 19, 28, 38)
     ),
     (STRING, ["", "a", "aa", "é"]),

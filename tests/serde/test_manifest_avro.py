@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.avro_container import CODECS, read_container, write_container
-from iceberg_ops.serde.manifest_avro import read_live_paths, read_manifest, read_manifest_header
 from iceberg_ops.serde.avro_names import sanitized
+from iceberg_ops.serde.manifest_avro import read_live_paths, read_manifest, read_manifest_header
 from iceberg_ops.serde.partition_avro import minimal_width
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
