@@ -32,11 +32,11 @@ from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
 from iceberg_ops.spec.types import MISSING, NestedField
 from iceberg_ops.spec.validity import (
-    check_lineage_names,
     check_new_spec,
     check_schema,
     check_sort_order,
     check_spec_sources,
+    check_upgrade,
     same_default,
 )
 
@@ -199,8 +199,7 @@ def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
     if b.base is not None and version < current:
         raise BadInputError(f"table {b.state.location}: can not go from v{current} back to v{version}")
-    if version > current and b.state.current_schema_id in b.state.schemas_by_id:
-        check_lineage_names(b.state.schema, version)
+    check_upgrade(b.state.schemas_by_id.get(b.state.current_schema_id), current, version)
     if version != current or (version >= 3 and b.state.next_row_id is None):
         b.set(format_version=version, next_row_id=(b.state.next_row_id or 0) if version >= 3 else None)
 
