@@ -296,7 +296,7 @@ def test_the_orphan_job_knows_versions_of_dropped_tables(catalog: FileSystemCata
     old = with_rows(catalog, "a")
     late = catalog.io.read(old.metadata_location)
     catalog.drop_table(IDENTIFIER, purge=True)
-    new = with_rows(catalog, "new")
+    new = with_rows(catalog, "/elsewhere/new.parquet")
     leftover = f"{new.location}/metadata/v{version}.metadata.json"
     catalog.io.write(leftover, late)
     os.utime(leftover, (1, 1))
@@ -305,7 +305,7 @@ def test_the_orphan_job_knows_versions_of_dropped_tables(catalog: FileSystemCata
     assert (report.files, os.path.exists(leftover)) == (([leftover], False) if gone else ([], True))
     if not gone:
         assert [s.reason for s in report.skipped] == ["it is a version of a table of this name that was dropped"]
-    assert live_paths(catalog.load_table(IDENTIFIER)) == {"new"}
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"/elsewhere/new.parquet"}
 
 
 def test_commits_that_come_before_the_mark_raise_the_version_that_a_new_table_begins_at(
