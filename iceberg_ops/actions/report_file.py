@@ -1,6 +1,7 @@
 """Where a report goes, and what it says of a failure; the same for every lane.
 
-Whether it can be written, and whether it would take the place of data, is checked before the work begins; a place that is lost meanwhile does not change how the job ended.
+Whether it can be written, and whether it would take the place of data, is checked before the work begins; a place that is lost
+meanwhile does not change how the job ended.
 
 The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
 job's catalogs is written, whatever a driver or a library puts into its message.

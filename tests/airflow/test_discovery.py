@@ -289,7 +289,7 @@ def test_any_other_error_is_one_line_too(
 )
 def test_a_missing_work_and_one_of_another_release_are_refused_with_the_task_to_clear(work: Any) -> None:
     step = with_lane(PolicyStepOperator(task_id="t", table_work=work, step="s"), FakeLane(a_report))
-    with pytest.raises(OptionError, match="table_work is not the work of a table: .*: clear that task"):
+    with pytest.raises(OptionError, match=r"table_work is not the work of a table: .*: clear that task"):
         step.execute(a_context())
 
 

@@ -143,6 +143,6 @@ def test_settings_that_are_no_text_are_written_as_spark_reads_them() -> None:
 @pytest.mark.parametrize("value", [None, ["secret"], {"a": "secret"}])
 def test_a_setting_that_has_no_text_is_refused_and_not_shown(value: object) -> None:
     with pytest.raises(
-        OptionError, match="^spark_conf spark.my.token: must be a text, a number or a truth value; it is of type [a-zA-Z]+$"
+        OptionError, match=r"^spark_conf spark\.my\.token: must be a text, a number or a truth value; it is of type [a-zA-Z]+$"
     ):
         spark(conf={"spark.my.token": value})

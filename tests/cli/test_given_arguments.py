@@ -182,7 +182,7 @@ WRONG_SCHEMAS = {
     "a list": "[1]",
     "no JSON": "{",
     "no UTF-8": "é",
-    "an id twice": '{"type":"struct","fields":[%s,%s]}' % ((FIELD % ("a", "int"))[27:-2], (FIELD % ("b", "int"))[27:-2]),
+    "an id twice": (FIELD % ("a", "int")).replace("]}", "," + (FIELD % ("b", "int")).partition("[")[2]),
 }
 
 
