@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
-from iceberg_ops.io.locations import Identity, below, folder_identity, is_within
+from iceberg_ops.errors import OptionError
+from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_within
 from iceberg_ops.table.table import Table
 
 _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
@@ -25,6 +26,16 @@ def folders_of(table: Table) -> list[str]:
 def imported_folders(table: Table) -> list[str]:
     """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
     return [folder for key, folder in table.properties.items() if key.startswith(IMPORTED_FOLDER_PREFIX)]
+
+
+def check_outside(table: Table, place: str, what: str) -> None:
+    """Raise OptionError for an output in a folder of the table: it would take the place of a live file, or be taken for one.
+
+    ``place`` is the output's location, of a local file without symbolic links; ``what`` names the option and its value."""
+    identity = identity_under(table.io)
+    for folder in (*folders_of(table), *imported_folders(table)):
+        if is_within(identity(place), folder_identity(identity, folder)):
+            raise OptionError(f"{what}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 
 def only_imported(table: Table, identity: Identity) -> Callable[[str], bool]:
