@@ -27,8 +27,10 @@ from iceberg_ops.errors import (
     CommitFailedError,
     CorruptTableError,
     IcebergOpsError,
+    MachineLimitError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    RetryableError,
     TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
@@ -224,11 +226,16 @@ class BaseCatalog(ABC):
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
         try:
             claimed = claims_of_all(cast("Catalog", self), table)
+        except (RetryableError, MachineLimitError):
+            raise  # Nothing is changed yet, and another try may find out.
         except IcebergOpsError as e:
             log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
             files, claimed = (), lambda _: None
         self._forget(identifier, location)
-        purge_files(self._io, table.name, files, folders_of(table), claimed)
+        try:
+            purge_files(self._io, table.name, files, folders_of(table), claimed)
+        except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
+            log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
     # for subclasses
 
