@@ -223,9 +223,10 @@ class BaseCatalog(ABC):
             return
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
+        folders = self._own_folders(table)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
         try:
-            claimed = claims_of_all(cast("Catalog", self), table)
+            claimed = claims_of_all(cast("Catalog", self), table, folders)
         except (RetryableError, MachineLimitError):
             raise  # Nothing is changed yet, and another try may find out.
         except IcebergOpsError as e:
@@ -233,7 +234,7 @@ class BaseCatalog(ABC):
             files, claimed = (), lambda _: None
         self._forget(identifier, location)
         try:
-            purge_files(self._io, table.name, files, folders_of(table), claimed)
+            purge_files(table, files, folders, claimed)
         except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
             log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
@@ -247,6 +248,10 @@ class BaseCatalog(ABC):
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """What a purge of the table deletes. Raises CorruptTableError where a manifest cannot be read."""
         return all_files(table)
+
+    def _own_folders(self, table: Table) -> list[str]:
+        """The folders in which a purge of the table deletes; the first is where the table lies."""
+        return folders_of(table)
 
     def _location_of(self, identifier: Identifier) -> str:
         location = self._current_location(identifier) if can_be_stored(identifier) else None

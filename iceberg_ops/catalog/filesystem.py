@@ -47,9 +47,11 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
+from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
+from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -317,14 +319,23 @@ class FileSystemCatalog(FolderNamespaces):
         that hold another table. Another one may lie in the metadata folder as well: then only what lies directly there is the
         table's."""
         folder = self._table_folder(table.identifier[1:])
+        if is_copy := self._own_folders(table) == [folder] != folders_of(table):
+            log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
+        recorded = () if is_copy else super()._files_of(table)
         listed = [info.location for info in self.io.list_prefix(folder)]
         own = f"{folder}/metadata"
         holders = {p.rpartition("/")[0] for p in listed if is_metadata_file(p)} - {folder, own}
         others = {holder.removesuffix("/metadata") for holder in holders}
-        found = dict.fromkeys((*super()._files_of(table), *listed))
+        found = dict.fromkeys((*recorded, *listed))
         directly = [p for p in found if p.rpartition("/")[0] == own and not is_pointer(p)]
         elsewhere = [p for p in found if p.rpartition("/")[0] != own and not any(p.startswith(f"{other}/") for other in others)]
         return (*elsewhere, *directly)
+
+    def _own_folders(self, table: Table) -> list[str]:
+        """Where the table's location is not its folder, the folder is a copy: what the metadata names is the original's."""
+        folder, identity = self._table_folder(table.identifier[1:]), identity_under(self.io)
+        is_there = folder_identity(identity, table.location) == folder_identity(identity, folder)
+        return folders_of(table) if is_there else [folder]
 
     def _forget(self, identifier: Identifier, location: str) -> None:
         """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
@@ -341,7 +352,9 @@ class FileSystemCatalog(FolderNamespaces):
             owners = self._asked(versions.owners)
             dropped = self._asked(versions.dropped)
         except Exception as e:
-            raise _half_dropped(versions, name, uuid, e) from e if uuid else e
+            if uuid:
+                raise _half_dropped(versions, name, uuid, e) from e
+            raise
         own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
         if late := sorted(set(own) - before):
             log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)

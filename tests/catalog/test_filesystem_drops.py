@@ -155,7 +155,7 @@ def test_a_version_of_a_dropped_table_does_not_count_though_its_writer_died_befo
     assert new.metadata_location.endswith("/v5.metadata.json")
     assert (metadata.parent / "v3.metadata.json").exists(), "only its writer may delete it"
     (metadata.parent / "v9.metadata.json").write_bytes(late)
-    assert live_paths(catalog.load_table(IDENTIFIER)) == {"new"}
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"/elsewhere/new"}
 
 
 def of_java(others: FileSystemCatalog, catalog: FileSystemCatalog, versions: int) -> Table:
@@ -306,7 +306,7 @@ def test_the_orphan_job_knows_versions_of_dropped_tables(catalog: FileSystemCata
     assert (report.files, os.path.exists(leftover)) == (([leftover], False) if gone else ([], True))
     if not gone:
         assert [s.reason for s in report.skipped] == ["it is a version of a table of this name that was dropped"]
-    assert live_paths(catalog.load_table(IDENTIFIER)) == {"new"}
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"/elsewhere/new"}
 
 
 def test_commits_that_come_before_the_mark_raise_the_version_that_a_new_table_begins_at(
