@@ -20,6 +20,7 @@ from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
+from iceberg_ops.deletion.notes import purge_noted
 from iceberg_ops.deletion.purge import purge as purge_files
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -232,11 +233,15 @@ class BaseCatalog(ABC):
         except IcebergOpsError as e:
             log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
             files, claimed = (), lambda _: None
-        self._forget(identifier, location)
-        try:
-            purge_files(table, files, folders, claimed)
-        except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
-            log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
+        if not files:
+            self._forget(identifier, location)
+            return
+        with purge_noted(table, folders[0]) as note:
+            self._forget(identifier, location)
+            try:
+                purge_files(table, files, folders, claimed, note)
+            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
+                log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
     # for subclasses
 
