@@ -26,7 +26,7 @@ from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
-from iceberg_ops.deletion.notes import forbid_running_deletion
+from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_purge
 from iceberg_ops.errors import DataError, OptionError, UnsupportedError
 from iceberg_ops.io.local import folder_links
 from iceberg_ops.io.locations import identity_under, is_absolute_under
@@ -48,6 +48,7 @@ def add_files(run: Run) -> None:
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
     forbid_import_from_another_table(run.catalog, run.table, options.source_path)
+    forbid_running_purge(run.table.io, options.source_path)
     if run.job.dry_run:
         _plan(run, options)
         return

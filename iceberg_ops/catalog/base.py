@@ -20,6 +20,7 @@ from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
+from iceberg_ops.deletion.notes import purge_noted
 from iceberg_ops.deletion.purge import purge as purge_files
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -27,8 +28,10 @@ from iceberg_ops.errors import (
     CommitFailedError,
     CorruptTableError,
     IcebergOpsError,
+    MachineLimitError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    RetryableError,
     TerminalError,
 )
 from iceberg_ops.io.file_io import FileIO
@@ -221,14 +224,24 @@ class BaseCatalog(ABC):
             return
         location, metadata = self._current(identifier)
         table = self._table(identifier, metadata, location)
+        folders = self._own_folders(table)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
         try:
-            claimed = claims_of_all(cast("Catalog", self), table)
+            claimed = claims_of_all(cast("Catalog", self), table, folders)
+        except (RetryableError, MachineLimitError):
+            raise  # Nothing is changed yet, and another try may find out.
         except IcebergOpsError as e:
             log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
             files, claimed = (), lambda _: None
-        self._forget(identifier, location)
-        purge_files(self._io, table.name, files, folders_of(table), claimed)
+        if not files:
+            self._forget(identifier, location)
+            return
+        with purge_noted(table, folders[0]) as note:
+            self._forget(identifier, location)
+            try:
+                purge_files(table, files, folders, claimed, note)
+            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
+                log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
     # for subclasses
 
@@ -240,6 +253,10 @@ class BaseCatalog(ABC):
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """What a purge of the table deletes. Raises CorruptTableError where a manifest cannot be read."""
         return all_files(table)
+
+    def _own_folders(self, table: Table) -> list[str]:
+        """The folders in which a purge of the table deletes; the first is where the table lies."""
+        return folders_of(table)
 
     def _location_of(self, identifier: Identifier) -> str:
         location = self._current_location(identifier) if can_be_stored(identifier) else None

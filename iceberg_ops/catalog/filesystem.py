@@ -22,14 +22,14 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeVar
 
-from iceberg_ops.catalog.base import BaseCatalog, moved_while_dropped, now_ms
+from iceberg_ops.catalog.base import moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
-from iceberg_ops.catalog.names import are_folders, check_new_names
+from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
+from iceberg_ops.catalog.names import are_folders
 from iceberg_ops.catalog.placed_version import PlacedVersion
 from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, is_pointer, version_of
 from iceberg_ops.deletion.metadata_files import delete_pointers, discard_refused_metadata
@@ -47,24 +47,26 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
-from iceberg_ops.io.locations import absolute_under, is_within
+from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
+from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 OWN_FOLDER = ".iceberg-ops"
 """Below the warehouse: what this catalog notes beside the tables."""
-NAMESPACE_MARKER = ".namespace"
 CREATE_ATTEMPTS = 4
 _REFUSED_FOR_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR})
 """Errors with which a store refuses before it creates anything: some pass by themselves, the others do not."""
 
 
-class FileSystemCatalog(BaseCatalog):
+class FileSystemCatalog(FolderNamespaces):
     """``warehouse`` is the root folder. Safe between any number of processes where FileIO creates files exclusively."""
 
     def __init__(
@@ -77,7 +79,6 @@ class FileSystemCatalog(BaseCatalog):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         super().__init__(name, io, warehouse=warehouse, clock=clock)
-        self._root = absolute_under(io, warehouse).rstrip("/")
         self._sleep = sleep
 
     # versions
@@ -187,7 +188,7 @@ class FileSystemCatalog(BaseCatalog):
                 self._create(location, data)
         except AlreadyExistsError:
             raise
-        except (IcebergOpsError, OSError) as e:
+        except Exception as e:  # the version was created
             raise _unknown(location, e) from e
         return True
 
@@ -208,7 +209,7 @@ class FileSystemCatalog(BaseCatalog):
         placed = PlacedVersion(versions, location, version, current, metadata, current_location)
         try:
             refusal = placed.refusal()
-        except (IcebergOpsError, OSError) as e:
+        except Exception as e:  # the version was created
             raise _unknown(location, e) from e
         if refusal is not None:
             self._withdraw(placed, data, refusal)
@@ -231,20 +232,19 @@ class FileSystemCatalog(BaseCatalog):
     def _withdraw(self, placed: PlacedVersion, data: bytes, refusal: str) -> NoReturn:
         """Take the version away again, unless somebody has built on it meanwhile: its commit did not happen. Raises
         CommitFailedError; CommitStateUnknownError where that cannot be told."""
-        location, why = placed.location, CommitFailedError(refusal)
+        location, why, stays = placed.location, CommitFailedError(refusal), False
         try:
             if placed.is_left_to_the_drop():
                 log.warning("%s is left where it is: %s", location, refusal)
-                raise why
-            if self.io.read(location) == data:
-                discard_refused_metadata(self.io, location)
-            if self.io.exists(location) or placed.is_built_upon():
-                raise _unknown(location, why)
+            else:
+                if self.io.read(location) == data:
+                    discard_refused_metadata(self.io, location)
+                stays = self.io.exists(location) or placed.is_built_upon()
         except FileNotFoundError:
             pass
-        except OSError as e:
+        except Exception as e:  # the version was created
             raise _unknown(location, e) from e
-        raise why
+        raise _unknown(location, why) if stays else why
 
     def _create(self, location: str, data: bytes) -> None:
         """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
@@ -260,18 +260,33 @@ class FileSystemCatalog(BaseCatalog):
                 if doubt is None or not self._holds(location, data, doubt):
                     raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
                 return
-            except (CatalogUnavailableError, OSError) as e:
-                if _errno_of(e) in _REFUSED | _REFUSED_FOR_NOW and doubt is None and not self.io.exists(location):
-                    refusal = TerminalError if _errno_of(e) in _REFUSED else CatalogUnavailableError
-                    raise refusal(f"{location} could not be created: {e}; nothing was committed") from e
+            except Exception as e:  # whatever it is, the file may be there
+                if doubt is None and (refusal := self._refusal(location, e)) is not None:
+                    raise refusal from e
                 doubt = e
         assert doubt is not None
         raise _unknown(location, doubt)
 
+    def _refusal(self, location: str, e: Exception) -> Exception | None:
+        """The error to raise where the store refused to create the file, and there is none; None where it may be there."""
+        error: type[IcebergOpsError]
+        if isinstance(e, TerminalError | BadInputError):
+            error = type(e)
+        elif (code := _errno_of(e)) in _REFUSED | _REFUSED_FOR_NOW:
+            error = TerminalError if code in _REFUSED else CatalogUnavailableError
+        else:
+            return None
+        try:
+            there = self.io.exists(location)
+        except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
+            log.warning("whether %s is there cannot be told: %s", location, look)
+            return None
+        return None if there else error(f"{location} could not be created: {e}; nothing was committed")
+
     def _holds(self, location: str, data: bytes, doubt: Exception) -> bool:
         try:
             return self.io.read(location) == data
-        except (CatalogUnavailableError, OSError) as e:
+        except Exception as e:
             raise _unknown(location, doubt) from e
 
     def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
@@ -284,7 +299,7 @@ class FileSystemCatalog(BaseCatalog):
                 newest = max(versions.listed(), default=version)
                 if newest < version:
                     self.io.write(location, str(newest).encode("ascii"), overwrite=True)
-        except (CatalogUnavailableError, OSError) as e:
+        except Exception as e:  # noqa: BLE001 - the commit is done
             log.warning("%s/%s stays behind version %d: %s", versions.folder, HINT, version, e)
 
     # tables
@@ -304,14 +319,23 @@ class FileSystemCatalog(BaseCatalog):
         that hold another table. Another one may lie in the metadata folder as well: then only what lies directly there is the
         table's."""
         folder = self._table_folder(table.identifier[1:])
+        if is_copy := self._own_folders(table) == [folder] != folders_of(table):
+            log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
+        recorded = () if is_copy else super()._files_of(table)
         listed = [info.location for info in self.io.list_prefix(folder)]
         own = f"{folder}/metadata"
         holders = {p.rpartition("/")[0] for p in listed if is_metadata_file(p)} - {folder, own}
         others = {holder.removesuffix("/metadata") for holder in holders}
-        found = dict.fromkeys((*super()._files_of(table), *listed))
+        found = dict.fromkeys((*recorded, *listed))
         directly = [p for p in found if p.rpartition("/")[0] == own and not is_pointer(p)]
         elsewhere = [p for p in found if p.rpartition("/")[0] != own and not any(p.startswith(f"{other}/") for other in others)]
         return (*elsewhere, *directly)
+
+    def _own_folders(self, table: Table) -> list[str]:
+        """Where the table's location is not its folder, the folder is a copy: what the metadata names is the original's."""
+        folder, identity = self._table_folder(table.identifier[1:]), identity_under(self.io)
+        is_there = folder_identity(identity, table.location) == folder_identity(identity, folder)
+        return folders_of(table) if is_there else [folder]
 
     def _forget(self, identifier: Identifier, location: str) -> None:
         """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
@@ -321,28 +345,65 @@ class FileSystemCatalog(BaseCatalog):
             raise moved_while_dropped(identifier) if newest else _no_table(self.name, identifier)
         before = _names(versions)
         uuid, current = versions.uuid_of(location.rpartition("/")[2]), _version_of(location)
-        mine = self._mark(identifier, versions, uuid, current) if uuid else before
-        owners = versions.owners()
+        if uuid:
+            self._mark(identifier, versions, uuid, current)
+        try:
+            mine = self._asked(lambda: self._list_in_mark(versions, uuid, current)) if uuid else before
+            owners = self._asked(versions.owners)
+            dropped = self._asked(versions.dropped)
+        except Exception as e:
+            if uuid:
+                raise _half_dropped(versions, name, uuid, e) from e
+            raise
         own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
         if late := sorted(set(own) - before):
             log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
         gone = [f"{versions.folder}/{found}" for found in own]
-        if set(owners.values()) <= {uuid, None, *versions.dropped()}:
+        if set(owners.values()) <= {uuid, None, *dropped}:
             gone.append(f"{versions.folder}/{HINT}")
         for failure in delete_pointers(self.io, gone):
             if not uuid:
-                raise CatalogUnavailableError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
+                raise CommitStateUnknownError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
             log.warning("table %s is dropped, but %s stays: %s", name, failure.location, failure.reason)
 
-    def _mark(self, identifier: Identifier, versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
-        """Mark the table, and then, once more, with the version files that are there when it no longer counts; their names. Writers
-        that find their own among them leave it to the drop."""
-        if not versions.mark_dropped(uuid, DropMark(max(versions.listed(), default=current) + 1)):
-            raise _no_table(self.name, identifier)
+    def _mark(self, identifier: Identifier, versions: TableVersions, uuid: str, current: int) -> None:
+        """Mark the table as dropped. A store that does not answer is asked again, and a mark that is there then is this one: the
+        table was not dropped right before. Raises NoSuchTableError (somebody else dropped it), CommitStateUnknownError."""
+        mark = DropMark(max(versions.listed(), default=current) + 1)
+        doubt: Exception | None = None
+        for attempt in range(CREATE_ATTEMPTS):
+            if attempt:
+                self._sleep(0.1 * 2**attempt)
+            try:
+                if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.mark_of(uuid) == mark):
+                    return
+                raise _no_table(self.name, identifier)
+            except NoSuchTableError:
+                raise
+            except Exception as e:  # whatever it is, the mark may be there
+                if doubt is None and (refusal := self._refusal(versions.mark_place(uuid), e)) is not None:
+                    raise refusal from e
+                doubt = doubt or e
+        raise _half_dropped(versions, ".".join(identifier), uuid, doubt) from doubt
+
+    @staticmethod
+    def _list_in_mark(versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
+        """Mark the table once more, with the version files that are there when it no longer counts; their names. Writers that find
+        their own among them leave it to the drop."""
         names = _names(versions)
         highest = max((version_of(name) or 0 for name in names), default=current)
         versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
         return names
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        """The answer of a store that may have to be asked again, to a question whose repetition changes nothing."""
+        for attempt in range(CREATE_ATTEMPTS - 1):
+            try:
+                return question()
+            except (CatalogUnavailableError, OSError) as e:
+                log.warning("%s; it is tried again", e)
+                self._sleep(0.1 * 2 ** (attempt + 1))
+        return question()
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         raise UnsupportedError(
@@ -382,102 +443,6 @@ class FileSystemCatalog(BaseCatalog):
     def _default_location(self, identifier: Identifier) -> str:
         return self._table_folder(identifier)
 
-    # namespaces
-
-    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
-        if not are_folders(namespace):
-            return False
-        folder = "/".join((self._root, *namespace))
-        local = self.io.local_path(folder)
-        if local is not None:
-            return os.path.isdir(local) and not self.table_exists(namespace)
-        return next(iter(self.io.list_prefix(folder)), None) is not None and not self.table_exists(namespace)
-
-    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
-        self._check_namespace(namespace)
-        return sorted((*namespace, n) for n in self._children(namespace) if self.table_exists((*namespace, n)))
-
-    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        return sorted((*parent, n) for n in self._children(parent) if not self.table_exists((*parent, n)))
-
-    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
-        check_new_names(namespace)
-        if properties:
-            raise UnsupportedError(f"not supported: properties of namespace {'.'.join(namespace)}, because a folder has none")
-        if self._namespace_exists(namespace):
-            raise AlreadyExistsError(f"namespace {'.'.join(namespace)} already exists in catalog {self.name}")
-        if table := next((name for n in range(1, len(namespace) + 1) if self.table_exists(name := namespace[:n])), None):
-            raise AlreadyExistsError(
-                f"namespace {'.'.join(namespace)} would lie in the folder of table {'.'.join(table)} of catalog {self.name}: give "
-                f"it another name"
-            )
-        folder = "/".join((self._root, *namespace))
-        local = self.io.local_path(folder)
-        if local is not None:
-            os.makedirs(local, exist_ok=True)
-        else:
-            self.io.write(f"{folder}/{NAMESPACE_MARKER}", b"", overwrite=True)
-
-    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
-        self._check_empty(namespace)
-        folder = "/".join((self._root, *namespace))
-        marker = f"{folder}/{NAMESPACE_MARKER}"
-        if stray := next((info.location for info in self.io.list_prefix(folder) if info.location != marker), None):
-            raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: its folder holds {stray}. Move such files away")
-        failures = delete_pointers(self.io, [marker])
-        remove_empty_folders(self.io, folder)
-        if self._namespace_exists(namespace):
-            why = failures[0].reason if failures else "something was put into it meanwhile, or its folder cannot be removed"
-            raise CatalogUnavailableError(f"namespace {'.'.join(namespace)} is still there: {why}")
-
-    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
-        self._check_namespace(namespace)
-        return {}
-
-    def _children(self, namespace: tuple[str, ...]) -> set[str]:
-        if not are_folders(namespace):
-            return set()
-        folder = "/".join((self._root, *namespace))
-        local = self.io.local_path(folder)
-        if local is not None:
-            above = ["/".join((self._root, *namespace[:n])) for n in range(len(namespace) + 1)]
-            found = _folders_in(local, [path for folder in above if (path := self.io.local_path(folder))])
-        else:
-            start = len(folder) + 1
-            found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
-        return {name for name in found if not name.startswith(".") and are_folders((name,))}
-
-    def _table_folder(self, identifier: Identifier) -> str:
-        return "/".join((self._root, *identifier))
-
-
-def _folders_in(folder: str, above: list[str]) -> set[str]:
-    """Names of the folders in ``folder``. A link is left out that leads into, or around, one of the folders ``above`` it, or where
-    another one leads: its tables have a name already, and a circle of links has no end."""
-    if not os.path.isdir(folder):
-        return set()
-    names, known = set[str](), [os.path.realpath(path) for path in above]
-    with os.scandir(folder) as entries:
-        found = sorted((e for e in entries if _is_folder(e)), key=lambda e: e.name)
-    for entry in found:
-        if entry.is_symlink():
-            real = os.path.realpath(entry.path)
-            if any(is_within(real, other) or is_within(other, real) for other in known):
-                continue
-            known.append(real)
-        names.add(entry.name)
-    return names
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """A link that leads in a circle is none."""
-    try:
-        return entry.is_dir()
-    except OSError as e:
-        if e.errno == errno.ELOOP:
-            return False
-        raise
-
 
 def _names(versions: TableVersions) -> frozenset[str]:
     return frozenset(name for names in versions.listed().values() for name in names)
@@ -495,6 +460,14 @@ def _version_of(location: str) -> int:
 
 def _no_table(catalog: str, identifier: Identifier) -> NoSuchTableError:
     return NoSuchTableError(f"catalog {catalog} has no table {'.'.join(identifier)}")
+
+
+def _half_dropped(versions: TableVersions, name: str, uuid: str, why: Exception | None) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        f"the drop of table {name} got no answer: {why}; the table is dropped if there is a mark {versions.mark_place(uuid)}. No "
+        f"file of it was deleted: to drop it with its files then, delete the mark before anybody makes a new table of the name, "
+        f"and drop the table again"
+    )
 
 
 def _errno_of(e: Exception) -> int | None:

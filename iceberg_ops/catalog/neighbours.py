@@ -2,9 +2,11 @@
 
 Locations of tables may lie in each other: a table put at the root of a warehouse, a ``write.data.path`` that points below another
 table. What lies below such a folder of another table is never this table's to remove; where another table's folder lies around the
-one that is searched, or is the same, every file that it refers to is its own. So it is where another table has imported files from
-a folder below or around the searched one: an import from outside the table's own folders is recorded in the table's properties
-(``imported_folder_property``), and an import from a folder of another table is refused, because that table may be deleting there.
+one that is searched, or is the same, every file that it refers to is its own. Folders that a table had before count as well,
+because its files stay there. So it is where another table has imported files from a folder below or around the searched one: an
+import from outside the table's own folders is recorded in the table's properties (``imported_folder_property``), and an import from
+a folder of another table is refused, because that table may be deleting there. Where another table's metadata lies outside all
+folders that are known of it, another engine moved it, and every file that it refers to counts.
 
 Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
 metadata. In a filesystem catalog that includes tables in the table's own folder, which no namespace lists. A table that cannot be
@@ -14,7 +16,7 @@ read is an error, because its files cannot be identified.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -30,8 +32,8 @@ from iceberg_ops.io.locations import (
     is_within,
     links_under,
 )
-from iceberg_ops.table.own_folders import folders_of, imported_folders
-from iceberg_ops.table.reachable import recorded_locations
+from iceberg_ops.table.own_folders import folders_of, former_folders, former_locations, imported_folders
+from iceberg_ops.table.reachable import metadata_files, recorded_locations
 from iceberg_ops.table.table import Table
 
 _READ_AT_ONCE = 8
@@ -39,8 +41,8 @@ _READ_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What another table has in the searched folder: all below ``folders`` (identities), and if it lies ``around`` the searched
-    folder, or imported files from there, every file it refers to."""
+    """What another table has in the searched folder: all below ``folders`` (identities), and if it lies, or once lay,
+    ``around`` the searched folder, imported files from there, or may have files anywhere, every file it refers to."""
 
     table: Table
     folders: tuple[str, ...]
@@ -61,26 +63,39 @@ def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[
 
 
 def _claim(other: Table, identity: Identity, searched: str, own: str) -> Claim | None:
-    """``own``: the table's own location. Another table in it that lies around the searched folder owns all of that."""
-    for folder in (*folders_of(other), *imported_folders(other)):
+    """``own``: the table's own location. Another table in it that lies, or lay, around the searched folder owns all of that."""
+    for folder in (*folders_of(other), *former_folders(other), *imported_folders(other)):
         forbid_relative_record(other.io, folder, other.name)
-    folders = [folder_identity(identity, folder) for folder in folders_of(other)]
+    folders = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
+    locations = [folder_identity(identity, folder) for folder in (other.location, *former_locations(other))]
     inside = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
-    if is_within(folders[0], own) and folders[0] != own and is_within(searched, folders[0]):
+    if any(is_within(found, own) and found != own and is_within(searched, found) for found in locations):
         inside = (*inside, searched)
-    imported = (folder_identity(identity, folder) for folder in imported_folders(other))
-    around = any(is_within(searched, folder) for folder in folders) or any(
-        is_within(searched, folder) or is_within(folder, searched) for folder in imported
+    imported = [folder_identity(identity, folder) for folder in imported_folders(other)]
+    around = (
+        any(is_within(searched, folder) for folder in folders)
+        or any(is_within(searched, folder) or is_within(folder, searched) for folder in imported)
+        or _was_elsewhere(other, identity, [*folders, *imported])
     )
     return Claim(other, inside, around) if inside or around else None
 
 
-def claims_of_all(catalog: Catalog, table: Table) -> Callable[[str], str | None]:
-    """Location -> the name of another table of the catalog that claims it, for all of the table's folders; None where none does.
+def _was_elsewhere(other: Table, identity: Identity, known: Sequence[str]) -> bool:
+    """Whether the table has metadata outside its known folders: another engine moved it, or it was registered as a copy, and its
+    files may lie anywhere. A former ``write.data.path`` that another engine changed shows in no metadata file."""
+    metadata = other.metadata
+    files = [*metadata_files(other), *(s.manifest_list for s in metadata.snapshots if s.manifest_list is not None)]
+    places = {found for file in files if (found := file.rpartition("/")[0])}
+    return any(not any(is_within(folder_identity(identity, place), folder) for folder in known) for place in places)
+
+
+def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) -> Callable[[str], str | None]:
+    """Location -> the name of another table of the catalog that claims it, in ``own_folders``, of which the first is
+    where the table lies; None where none does.
 
     Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table (registered twice)."""
     identity, links = identity_under(table.io), links_under(table.io)
-    own = [folder_identity(identity, folder) for folder in folders_of(table)]
+    own = [folder_identity(identity, folder) for folder in own_folders]
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other in other_tables(catalog, table):
@@ -136,13 +151,31 @@ def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str
     own = (folder_identity(identity, folder) for folder in folders_of(table))
     innermost = max((len(folder) for folder in own if is_within(searched, folder)), default=0)
     for other in other_tables(catalog, table):
-        for folder in folders_of(other):
+        present, known = folders_of(other), (*folders_of(other), *former_folders(other))
+        for folder in known:
             theirs = folder_identity(identity, folder)
             within = is_within(searched, theirs) and len(theirs) > innermost
             if within or (is_within(theirs, searched) and len(theirs) > max(innermost, len(searched))):
-                where = f"{'it lies in' if within else 'it holds'} {folder}, a folder of table {other.name}, whose jobs may"
+                whose = "a folder" if folder in present else "a former folder"
+                where = f"{'it lies in' if within else 'it holds'} {folder}, {whose} of table {other.name}, whose jobs may"
                 raise _not_imported(table, source, f"{where} delete files there")
+        _forbid_import_of_recorded(table, other, source, identity)
         _forbid_import_of_owned(table, other, source, identity)
+
+
+def _forbid_import_of_recorded(table: Table, other: Table, source: str, identity: Identity) -> None:
+    """Prevents the import of live files of a table that lay around the folder, or may have files anywhere. What it imported from
+    there itself is no reason: it deletes none of that."""
+    searched = folder_identity(identity, source)
+    former = [folder_identity(identity, folder) for folder in former_folders(other)]
+    imported = [folder_identity(identity, folder) for folder in imported_folders(other)]
+    known = [*former, *imported, *(folder_identity(identity, folder) for folder in folders_of(other))]
+    if not any(is_within(searched, folder) for folder in former) and not _was_elsewhere(other, identity, known):
+        return
+    for location in recorded_locations(other):
+        name = identity(location)
+        if is_within(name, searched) and not any(is_within(name, folder) for folder in imported):
+            raise _not_imported(table, source, f"{location} is a file of table {other.name}, whose jobs may delete it")
 
 
 def _forbid_import_of_owned(table: Table, other: Table, source: str, identity: Identity) -> None:

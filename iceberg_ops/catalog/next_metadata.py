@@ -7,6 +7,9 @@ not, the commit was built on older metadata, and a refresh can mend it:
 - a new snapshot's first row id is not below the table's next one (v3);
 - the schema and the partition specs of a new snapshot's manifests are in the table (an expiry may have removed them);
 - a removed snapshot is the head of no branch or tag that the same commit leaves in place (a tag made during an expiry survives).
+
+A commit that takes a folder from the table records it. That is done here, and not by whoever stages the change, because only here
+it is known which folders the table had right before.
 """
 
 from __future__ import annotations
@@ -22,10 +25,12 @@ from iceberg_ops.spec.updates import (
     AddSnapshot,
     RemoveSnapshotRef,
     RemoveSnapshots,
+    SetProperties,
     SetSnapshotRef,
     TableUpdate,
     UpgradeFormatVersion,
 )
+from iceberg_ops.table.own_folders import former_folder_properties
 
 
 def next_metadata(
@@ -45,6 +50,9 @@ def next_metadata(
     _check_removed_snapshots(current, updates)
     now_ms = max(now_ms, current.last_updated_ms)
     updated = apply_updates(current, updates, now_ms=now_ms, previous_metadata_file=metadata_location)
+    if former := former_folder_properties(current, updated):
+        updates = (*updates, SetProperties(former))
+        updated = apply_updates(current, updates, now_ms=now_ms, previous_metadata_file=metadata_location)
     for update in updates:
         if isinstance(update, AddSnapshot):
             _check_schema_and_specs(updated, update)

@@ -132,7 +132,7 @@ class TableVersions:
         who knows more now."""
         lines = (str(mark.last), *sorted(mark.names or ()))
         try:
-            self.io.write(self._mark(uuid), "".join(f"{line}\n" for line in lines).encode(), overwrite=again)
+            self.io.write(self.mark_place(uuid), "".join(f"{line}\n" for line in lines).encode(), overwrite=again)
         except FileExistsError:
             return False
         return True
@@ -140,7 +140,7 @@ class TableVersions:
     def mark_of(self, uuid: str) -> DropMark | None:
         """The mark of a dropped table; None where it was not dropped."""
         try:
-            last, *names = self.io.read(self._mark(uuid)).decode("utf-8", "replace").splitlines() or ("",)
+            last, *names = self.io.read(self.mark_place(uuid)).decode("utf-8", "replace").splitlines() or ("",)
         except FileNotFoundError:
             return None
         return DropMark(count_of(last) or 0, frozenset(names) or None)
@@ -189,7 +189,8 @@ class TableVersions:
         """Whether the version file belongs to a dropped table."""
         return self._is_dead(location.rpartition("/")[2], self.dropped())
 
-    def _mark(self, uuid: str) -> str:
+    def mark_place(self, uuid: str) -> str:
+        """Where the drop of the table is marked."""
         return f"{self.marks}/{quote(uuid, safe='')}"
 
     def _is_dead(self, name: str, dropped: frozenset[str]) -> bool:

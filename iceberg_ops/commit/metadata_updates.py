@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.config.properties import FORMAT_VERSION
-from iceberg_ops.deletion.places import former_location_property
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -76,8 +75,7 @@ class UpdateLocation(MetadataOperation):
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         if table.location == self.location.rstrip("/"):
             return StagedCommit()
-        former = SetProperties(former_location_property(table))
-        return staged_updates(table.metadata, SetLocation(self.location), former, run=self.run)
+        return staged_updates(table.metadata, SetLocation(self.location), run=self.run)
 
 
 @dataclass(frozen=True, kw_only=True)

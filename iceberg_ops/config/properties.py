@@ -158,7 +158,9 @@ IMPORTED_FOLDER_PREFIX = "iceberg-ops.imported-folder."
 OWNS_IMPORTED_FILES = Property("iceberg-ops.owns-imported-files", "false", _boolean)
 """Whether an expiry deletes files that were imported where they lie, from outside the table's own folders."""
 FORMER_LOCATION_PREFIX = "iceberg-ops.former-location."
-"""Properties that name locations which the table had before: jobs that began then have their notes there."""
+"""Properties that name locations which the table had before: its files are there, and the notes of jobs that began then."""
+FORMER_FOLDER_PREFIX = "iceberg-ops.former-folder."
+"""Properties that name other folders which the table wrote to before (``write.data.path`` and the like): its files are there."""
 
 RESERVED = frozenset(
     {

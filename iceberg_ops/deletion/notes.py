@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
 from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.serde.json_objects import JsonObject, as_long, parse_json
 from iceberg_ops.table.table import Table
 
@@ -61,7 +61,21 @@ class DeletionNote:
 @contextmanager
 def deletion_noted(table: Table) -> Iterator[DeletionNote]:
     """Within, files may be deleted that an import might want to commit."""
-    note = DeletionNote(table, f"{notes_folder(table, DELETIONS)}/{uuid.uuid4()}.json")
+    with _noted_in(table, notes_folder(table, DELETIONS)) as note:
+        yield note
+
+
+@contextmanager
+def purge_noted(table: Table, folder: str) -> Iterator[DeletionNote]:
+    """Within, a table that lies in ``folder`` is dropped with its files. The note is there before the table is forgotten, so an
+    import that no longer finds the table as the folder's owner finds the note (``forbid_running_purge``)."""
+    with _noted_in(table, f"{folder.rstrip('/')}/metadata/{DELETIONS}") as note:
+        yield note
+
+
+@contextmanager
+def _noted_in(table: Table, folder: str) -> Iterator[DeletionNote]:
+    note = DeletionNote(table, f"{folder}/{uuid.uuid4()}.json")
     note.write()
     try:
         yield note
@@ -80,14 +94,32 @@ def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
 def forbid_running_deletion(table: Table) -> None:
     """Raise CatalogUnavailableError while files of the table are being deleted. To be called with a lease on the files in hand, and
     with the table as it is then: its notes may lie elsewhere by now."""
-    now = time.time_ns() // 1_000_000
     for info in noted(table, DELETIONS):
-        until = _until(table.io, info.location, (info.modified_ms or now) + DELETION_NOTE_MS)
-        if until is not None and now < until:
+        if _is_in_force(table.io, info):
             raise CatalogUnavailableError(
                 f"table {table.name}: a job is deleting files right now (note {info.location}), and files to be imported could be "
                 f"among them: try again when it has ended"
             )
+
+
+def forbid_running_purge(io: FileIO, source: str) -> None:
+    """Raise CatalogUnavailableError while a dropped table's files are being deleted that lie in the folder ``source``, or around
+    it. To be called when it is known that the folder is no table's: the drop writes its note first."""
+    folder, place = "", source.rstrip("/")
+    while place and place != folder and not place.endswith(":/"):
+        for info in io.list_prefix(f"{place}/metadata/{DELETIONS}"):
+            if _is_in_force(io, info):
+                raise CatalogUnavailableError(
+                    f"a job is deleting files at {place} right now, of a table that may be dropped (note {info.location}), and files "
+                    f"to be imported from {source} could be among them: try again when it has ended"
+                )
+        folder, place = place, place.rpartition("/")[0]
+
+
+def _is_in_force(io: FileIO, note: FileInfo) -> bool:
+    now = time.time_ns() // 1_000_000
+    until = _until(io, note.location, (note.modified_ms or now) + DELETION_NOTE_MS)
+    return until is not None and now < until
 
 
 def _until(io: FileIO, location: str, unreadable: int | None) -> int | None:

@@ -1,22 +1,21 @@
 """Where jobs leave notes for each other: leases, deletions under way, expiries that are not finished.
 
 Notes lie in one place below the table's location, whatever ``write.metadata.path`` says: that property may change while a job runs,
-and nothing remembers what it was. The location may change as well, so whoever changes it records the former one in the table's
-properties. Other engines do not, and earlier releases wrote notes beside the metadata. So notes are also looked for wherever the
-table shows that its metadata has been: beside the current metadata file, the files of the metadata log, and the manifest lists of
-all retained snapshots.
+and nothing remembers what it was. The location may change as well, and a commit then records the former one in the table's
+properties (``own_folders``). Other engines do not, and earlier releases wrote notes beside the metadata. So notes are also looked
+for wherever the table shows that its metadata has been: beside the current metadata file, the files of the metadata log, and the
+manifest lists of all retained snapshots.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 
-from iceberg_ops.config.properties import FORMER_LOCATION_PREFIX
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import FileInfo
 from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.table.metadata_files import metadata_folder
+from iceberg_ops.table.own_folders import former_locations
 from iceberg_ops.table.table import Table
 
 FOLDER = "iceberg-ops"
@@ -28,23 +27,16 @@ def notes_folder(table: Table, kind: str = FOLDER) -> str:
     return _below(table.location, kind)
 
 
-def former_location_property(table: Table) -> dict[str, str]:
-    """The property that records the table's location for those who look for notes once it has another one."""
-    digest = hashlib.sha256(table.location.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return {f"{FORMER_LOCATION_PREFIX}{digest}": table.location}
-
-
 def notes_folders(table: Table, kind: str = FOLDER) -> list[str]:
     """Every folder in which a note of a kind may lie, first the one where it is written now."""
     metadata = table.metadata
     files = [table.metadata_location, *(entry.metadata_file for entry in reversed(metadata.metadata_log))]
     files += [snapshot.manifest_list for snapshot in metadata.snapshots if snapshot.manifest_list is not None]
     beside = dict.fromkeys(folder for location in files if (folder := location.rpartition("/")[0]))
-    former = [location for key, location in table.properties.items() if key.startswith(FORMER_LOCATION_PREFIX)]
     identity = identity_under(table.io)
     folders = (
         notes_folder(table, kind),
-        *(_below(location, kind) for location in former),
+        *(_below(location, kind) for location in former_locations(table)),
         *(f"{folder}/{kind}" for folder in (metadata_folder(metadata), *beside)),
     )
     found: dict[str, str] = {}

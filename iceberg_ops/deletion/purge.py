@@ -9,9 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from iceberg_ops.deletion.bulk import DELETED_AT_ONCE
 from iceberg_ops.deletion.gate import Deletion, KeptFile
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.deletion.notes import DeletionNote
+from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.table.own_folders import only_imported
+from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
@@ -19,20 +23,27 @@ Claimed = Callable[[str], str | None]
 """Location -> the table that claims it; None where none does."""
 
 
-def purge(io: FileIO, name: str, files: Iterable[str], folders: Iterable[str], claimed: Claimed) -> Deletion:
-    """Delete ``files`` of table ``name``, which owns ``folders``. What stays is logged, and returned."""
+def purge(table: Table, files: Iterable[str], folders: Iterable[str], claimed: Claimed, note: DeletionNote) -> Deletion:
+    """Delete ``files`` of the dropped table, which owns ``folders``. What stays is logged, and returned. ``note`` is in force."""
+    io, name = table.io, table.name
     identity = identity_under(io)
+    is_imported = only_imported(table, identity)
     own = [folder_identity(identity, folder) for folder in folders]
     going: list[str] = []
     kept: list[KeptFile] = []
     for location in dict.fromkeys(files):
         if not any(is_within(identity(location), folder) for folder in own):
             kept.append(KeptFile(location, "it lies outside the table's folders"))
+        elif is_imported(identity(location)):
+            kept.append(KeptFile(location, "it was imported from outside the table's folders"))
         elif (owner := claimed(location)) is not None:
             kept.append(KeptFile(location, f"it lies with the files of table {owner}"))
         else:
             going.append(location)
-    failures = io.delete_many(going)
+    failures: list[DeleteFailure] = []
+    for start in range(0, len(going), DELETED_AT_ONCE):
+        note.renew()
+        failures += io.delete_many(going[start : start + DELETED_AT_ONCE])
     for location, reason in [*((k.location, k.reason) for k in kept), *((f.location, f.reason) for f in failures)]:
         log.warning("table %s was dropped, but %s stays: %s", name, location, reason)
     failed = {failure.location for failure in failures}

@@ -1,31 +1,58 @@
-"""Folders whose files are a table's own, and folders that it imported files from.
+"""Folders whose files are a table's own, folders that were, and folders that it imported files from.
 
-A table owns what lies in its own folders. Files that it imported where they lie, from outside of them, may be another table's too,
-or another engine's: no table deletes them, unless it is said to own them (``iceberg-ops.owns-imported-files``).
+A table owns what lies in its own folders. Where its location or a property such as ``write.data.path`` changes, its files stay live
+in the former folder, so a commit through a catalog of this package records that folder (``former_folder_properties``). Files that a
+table imported where they lie, from outside of its folders, may be another table's too, or another engine's: no table deletes them,
+wherever its own folders lie since, unless it is said to own them (``iceberg-ops.owns-imported-files``).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
-from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
+from iceberg_ops.config.properties import (
+    FORMER_FOLDER_PREFIX,
+    FORMER_LOCATION_PREFIX,
+    IMPORTED_FOLDER_PREFIX,
+    OWNS_IMPORTED_FILES,
+)
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_within
+from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
 
 _FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
-def folders_of(table: Table) -> list[str]:
-    """Folders that are the table's own, as they are recorded."""
+def folders_of(table: Table | TableMetadata) -> list[str]:
+    """Folders that are the table's own, as they are recorded; the first is its location."""
     location = table.location.rstrip("/")
     stated = [found for key in _FOLDERS if (found := table.properties.get(key))]
     return [location, *(below(location, path) for path in stated)]
 
 
+def former_locations(table: Table) -> list[str]:
+    """Locations that the table had before, as far as this package changed them."""
+    return _named(table, FORMER_LOCATION_PREFIX)
+
+
+def former_folders(table: Table) -> list[str]:
+    """Folders that were the table's own, its former locations among them, as far as this package changed them."""
+    return [*former_locations(table), *_named(table, FORMER_FOLDER_PREFIX)]
+
+
+def former_folder_properties(before: TableMetadata, after: TableMetadata) -> dict[str, str]:
+    """The properties that record the folders which a change takes from a table."""
+    (location, *others), kept = folders_of(before), folders_of(after)
+    found = {} if location == kept[0] else {_key(FORMER_LOCATION_PREFIX, location): location}
+    gone = (folder for folder in others if not any(is_within(folder, other) for other in (*kept, *found.values())))
+    return found | {_key(FORMER_FOLDER_PREFIX, folder): folder for folder in gone}
+
+
 def imported_folders(table: Table) -> list[str]:
     """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
-    return [folder for key, folder in table.properties.items() if key.startswith(IMPORTED_FOLDER_PREFIX)]
+    return _named(table, IMPORTED_FOLDER_PREFIX)
 
 
 def check_outside(table: Table, place: str, what: str) -> None:
@@ -33,20 +60,23 @@ def check_outside(table: Table, place: str, what: str) -> None:
 
     ``place`` is the output's location, of a local file without symbolic links; ``what`` names the option and its value."""
     identity = identity_under(table.io)
-    for folder in (*folders_of(table), *imported_folders(table)):
+    for folder in (*folders_of(table), *former_folders(table), *imported_folders(table)):
         if is_within(identity(place), folder_identity(identity, folder)):
             raise OptionError(f"{what}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 
 def only_imported(table: Table, identity: Identity) -> Callable[[str], bool]:
-    """Whether a file, by its identity, was imported from outside the table's own folders and is not said to be the table's own.
-    Raises OptionError."""
+    """Whether a file, by its identity, lies where the table imported files from outside its folders, and is not said to be the
+    table's own. Raises OptionError."""
     imported = [folder_identity(identity, folder) for folder in imported_folders(table)]
     if not imported or OWNS_IMPORTED_FILES.of(table.properties):
         return lambda _: False
-    own = [folder_identity(identity, folder) for folder in folders_of(table)]
+    return lambda name: any(is_within(name, folder) for folder in imported)
 
-    def is_only_imported(name: str) -> bool:
-        return any(is_within(name, folder) for folder in imported) and not any(is_within(name, folder) for folder in own)
 
-    return is_only_imported
+def _named(table: Table, prefix: str) -> list[str]:
+    return [folder for key, folder in table.properties.items() if key.startswith(prefix)]
+
+
+def _key(prefix: str, folder: str) -> str:
+    return f"{prefix}{hashlib.sha256(folder.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -296,7 +297,7 @@ def test_the_orphan_job_knows_versions_of_dropped_tables(catalog: FileSystemCata
     old = with_rows(catalog, "a")
     late = catalog.io.read(old.metadata_location)
     catalog.drop_table(IDENTIFIER, purge=True)
-    new = with_rows(catalog, "/elsewhere/new.parquet")
+    new = with_rows(catalog, "/elsewhere/new")
     leftover = f"{new.location}/metadata/v{version}.metadata.json"
     catalog.io.write(leftover, late)
     os.utime(leftover, (1, 1))
@@ -305,7 +306,7 @@ def test_the_orphan_job_knows_versions_of_dropped_tables(catalog: FileSystemCata
     assert (report.files, os.path.exists(leftover)) == (([leftover], False) if gone else ([], True))
     if not gone:
         assert [s.reason for s in report.skipped] == ["it is a version of a table of this name that was dropped"]
-    assert live_paths(catalog.load_table(IDENTIFIER)) == {"/elsewhere/new.parquet"}
+    assert live_paths(catalog.load_table(IDENTIFIER)) == {"/elsewhere/new"}
 
 
 def test_commits_that_come_before_the_mark_raise_the_version_that_a_new_table_begins_at(
@@ -444,11 +445,11 @@ def test_a_version_that_cannot_be_taken_away_again_is_an_unknown_outcome(
 def test_a_mark_that_cannot_be_written_leaves_the_table_as_it_was(catalog: FileSystemCatalog, io: Stalls) -> None:
     table = with_rows(catalog, "a")
 
-    def down() -> None:
-        raise CatalogUnavailableError("Injected: down")
+    def full() -> None:
+        raise CatalogUnavailableError("Injected: full") from OSError(errno.ENOSPC, "Injected: full")
 
-    io.at, io.do = table.metadata.table_uuid, down
-    with pytest.raises(CatalogUnavailableError):
+    io.at, io.do = table.metadata.table_uuid, full
+    with pytest.raises(CatalogUnavailableError, match="nothing was committed"):
         catalog.drop_table(IDENTIFIER, purge=True)
     assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
 

@@ -1,0 +1,120 @@
+"""Namespaces as folders below a warehouse: a folder that is no table's is a namespace, and so are the folders in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Mapping
+
+from iceberg_ops.catalog.base import BaseCatalog, now_ms
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.names import are_folders, check_new_names
+from iceberg_ops.deletion.metadata_files import delete_pointers
+from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, UnsupportedError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.local import remove_empty_folders
+from iceberg_ops.io.locations import absolute_under, is_within
+
+NAMESPACE_MARKER = ".namespace"
+
+
+class FolderNamespaces(BaseCatalog):
+    """The namespaces of a catalog that keeps its tables in folders. ``warehouse`` is the root folder."""
+
+    def __init__(self, name: str, io: FileIO, *, warehouse: str, clock: Callable[[], int] = now_ms) -> None:
+        super().__init__(name, io, warehouse=warehouse, clock=clock)
+        self._root = absolute_under(io, warehouse).rstrip("/")
+
+    def _table_folder(self, identifier: Identifier) -> str:
+        return "/".join((self._root, *identifier))
+
+    def _namespace_exists(self, namespace: tuple[str, ...]) -> bool:
+        if not are_folders(namespace):
+            return False
+        folder = "/".join((self._root, *namespace))
+        local = self.io.local_path(folder)
+        if local is not None:
+            return os.path.isdir(local) and not self.table_exists(namespace)
+        return next(iter(self.io.list_prefix(folder)), None) is not None and not self.table_exists(namespace)
+
+    def list_tables(self, namespace: tuple[str, ...]) -> list[Identifier]:
+        self._check_namespace(namespace)
+        return sorted((*namespace, n) for n in self._children(namespace) if self.table_exists((*namespace, n)))
+
+    def list_namespaces(self, parent: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        return sorted((*parent, n) for n in self._children(parent) if not self.table_exists((*parent, n)))
+
+    def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
+        check_new_names(namespace)
+        if properties:
+            raise UnsupportedError(f"not supported: properties of namespace {'.'.join(namespace)}, because a folder has none")
+        if self._namespace_exists(namespace):
+            raise AlreadyExistsError(f"namespace {'.'.join(namespace)} already exists in catalog {self.name}")
+        if table := next((name for n in range(1, len(namespace) + 1) if self.table_exists(name := namespace[:n])), None):
+            raise AlreadyExistsError(
+                f"namespace {'.'.join(namespace)} would lie in the folder of table {'.'.join(table)} of catalog {self.name}: give "
+                f"it another name"
+            )
+        folder = "/".join((self._root, *namespace))
+        local = self.io.local_path(folder)
+        if local is not None:
+            os.makedirs(local, exist_ok=True)
+        else:
+            self.io.write(f"{folder}/{NAMESPACE_MARKER}", b"", overwrite=True)
+
+    def drop_namespace(self, namespace: tuple[str, ...]) -> None:
+        self._check_empty(namespace)
+        folder = "/".join((self._root, *namespace))
+        marker = f"{folder}/{NAMESPACE_MARKER}"
+        if stray := next((info.location for info in self.io.list_prefix(folder) if info.location != marker), None):
+            raise BadInputError(f"namespace {'.'.join(namespace)} is not empty: its folder holds {stray}. Move such files away")
+        failures = delete_pointers(self.io, [marker])
+        remove_empty_folders(self.io, folder)
+        if self._namespace_exists(namespace):
+            why = failures[0].reason if failures else "something was put into it meanwhile, or its folder cannot be removed"
+            raise CatalogUnavailableError(f"namespace {'.'.join(namespace)} is still there: {why}")
+
+    def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
+        self._check_namespace(namespace)
+        return {}
+
+    def _children(self, namespace: tuple[str, ...]) -> set[str]:
+        if not are_folders(namespace):
+            return set()
+        folder = "/".join((self._root, *namespace))
+        local = self.io.local_path(folder)
+        if local is not None:
+            above = ["/".join((self._root, *namespace[:n])) for n in range(len(namespace) + 1)]
+            found = _folders_in(local, [path for folder in above if (path := self.io.local_path(folder))])
+        else:
+            start = len(folder) + 1
+            found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
+        return {name for name in found if not name.startswith(".") and are_folders((name,))}
+
+
+def _folders_in(folder: str, above: list[str]) -> set[str]:
+    """Names of the folders in ``folder``. A link is left out that leads into, or around, one of the folders ``above`` it, or where
+    another one leads: its tables have a name already, and a circle of links has no end."""
+    if not os.path.isdir(folder):
+        return set()
+    names, known = set[str](), [os.path.realpath(path) for path in above]
+    with os.scandir(folder) as entries:
+        found = sorted((e for e in entries if _is_folder(e)), key=lambda e: e.name)
+    for entry in found:
+        if entry.is_symlink():
+            real = os.path.realpath(entry.path)
+            if any(is_within(real, other) or is_within(other, real) for other in known):
+                continue
+            known.append(real)
+        names.add(entry.name)
+    return names
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A link that leads in a circle is none."""
+    try:
+        return entry.is_dir()
+    except OSError as e:
+        if e.errno == errno.ELOOP:
+            return False
+        raise
