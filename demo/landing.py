@@ -1,7 +1,8 @@
 """Laying source rows where jobs can read them: one folder per batch, visible only when complete.
 
-Loads come as CSV files with a header line, corrections as Parquet. A day's flights arrive as one file per airport of departure. Carriers in ``LATE_CARRIERS`` report late: their flights are missing
-from the day and arrive with the corrections. Corrections are derived from the data itself:
+Loads come as CSV files with a header line, corrections as Parquet. A day's flights arrive as one file per airport of departure.
+Carriers in ``LATE_CARRIERS`` report late: their flights are missing from the day and arrive with the corrections. Corrections
+are derived from the data itself:
 
 - a flight that has an arrival time but no arrival delay was diverted; its delay follows from its scheduled arrival;
 - a flight with neither departure time nor tail number never had a plane: it is withdrawn;

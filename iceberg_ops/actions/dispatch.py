@@ -102,8 +102,8 @@ def run_job(
     The report is also written to ``job.report``. Raises every error of the tree, after the report of the failure was written:
     CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed, also after a Ctrl-C.
     """
-    check_report_place(job)
     look_at_folders_again()
+    check_report_place(job, catalog)
     record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
     try:
         with typed_limits():

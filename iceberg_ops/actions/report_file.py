@@ -1,6 +1,7 @@
 """Where a report goes, and what it says of a failure; the same for every lane.
 
-Whether it can be written is checked before the work begins; a place that is lost meanwhile does not change how the job ended.
+Whether it can be written, and whether it would take the place of data, is checked before the work begins; a place that is lost
+meanwhile does not change how the job ended.
 
 The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
 job's catalogs is written, whatever a driver or a library puts into its message.
@@ -13,22 +14,31 @@ import logging
 import os
 import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
 from iceberg_ops.actions.next_steps import next_step
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, ErrorReport, SkippedFile
 from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import check_writable
 from iceberg_ops.io.read_only import READ_ONLY
+from iceberg_ops.table.own_folders import check_outside
 
 log = logging.getLogger(__name__)
 
 _READER_WITHIN_S = 5.0
+_METADATA_NAMES = (".metadata.json", ".metadata.json.gz", "version-hint.text")
+_DATA = {b"PAR1": "Parquet", b"PARE": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin"}
+"""The first bytes of the files that tables consist of, and their formats."""
 
 
 def error_report(error: BaseException) -> ErrorReport:
@@ -38,23 +48,59 @@ def error_report(error: BaseException) -> ErrorReport:
     return ErrorReport(code=code, message=message, next_step=next_step(code))
 
 
-def check_report_place(job: JobSpec) -> None:
-    """Raise OptionError, before any work is done, where the report could not be written: the work would be done without one."""
+def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
+    """Raise OptionError, before any work is done, where the report could not be written: the work would be done without one. Also
+    where it would take the place of data or of table metadata, or lie in a folder of the job's table. ``catalog``: the job's own,
+    where it is open."""
     if job.report is None:
         return
-    try:
+    place = job.report
+    with _unwritable_is_refused(place):
         io = load_file_io(job.catalog.properties)
-        path = io.local_path(job.report)
+        path = io.local_path(place)
         if READ_ONLY in io.properties:
             raise UnsupportedError("the catalog is read-only, and so is its store")
         if path is not None and _is_special(path):
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        elif path is not None:
+            return
+        data = _kind_of_data(io, place)
+    if data is not None:
+        raise OptionError(f"report {place}: it would take the place of {data}; name another file; nothing was done")
+    _check_is_foreign(job, place if path is None else os.path.realpath(path), catalog)
+    if path is not None:
+        with _unwritable_is_refused(place):
             check_writable(path)
+
+
+@contextmanager
+def _unwritable_is_refused(place: str) -> Iterator[None]:
+    try:
+        yield
     except (OSError, IcebergOpsError) as e:
         why = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        raise OptionError(f"report {job.report}: can not be written there: {why}; nothing was done") from e
+        raise OptionError(f"report {place}: can not be written there: {why}; nothing was done") from e
+
+
+def _kind_of_data(io: FileIO, place: str) -> str | None:
+    """What is there, or would be by its name, where that belongs to a table: of any table, the job's source included."""
+    if place.endswith(_METADATA_NAMES):
+        return "a table's metadata"
+    if not io.exists(place):
+        return None
+    with io.open_input(place) as source:
+        begin = source.read(max(map(len, _DATA)))
+    return next((f"a file of format {name}" for magic, name in _DATA.items() if begin.startswith(magic)), None)
+
+
+def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None:
+    try:
+        catalog = load_catalog(job.catalog) if catalog is None else catalog
+        table = catalog.load_table(tuple(job.table.split(".")[1:]))
+    except Exception as e:  # noqa: BLE001 - the job meets the same error, and that is the one to report
+        log.debug("report %s: whether it lies in a folder of %s is not known: %s", place, job.table, e)
+        return
+    check_outside(table, place, f"report {job.report}")
 
 
 def write_report(job: JobSpec, report: ActionReport) -> None:

@@ -19,7 +19,6 @@ import pyarrow as pa
 from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_count
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, row_fields
-from iceberg_ops.actions.source_in_memory import only_spark
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.operation import Isolation
@@ -32,7 +31,6 @@ from iceberg_ops.expressions.predicates import Expression
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileContent
-from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
@@ -52,9 +50,6 @@ class RowStatement:
             found = plan(run.table, Scan(ref=branch, where=where))
         self.tasks: list[FileScanTask] = found.tasks
         self._keeps_ids = run.table.metadata.format_version >= 3
-        lineage = {ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name} & {f.name for f in self.schema.fields}
-        if self._keeps_ids and lineage:
-            raise only_spark(f"{run.job.job} of a v3 table with a column of its own called {min(lineage)}")
         context = write_context(run.table, options)
         self._changed = ChangedRows(
             table=run.table,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from iceberg_ops.cli.target import find_catalog_of, json_option, parse_options
-from iceberg_ops.errors import NoSuchNamespaceError, OptionError
+from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.cli.column_definitions import ColumnDefinition, SortKey, TransformTerm
@@ -92,22 +93,20 @@ def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) ->
 
 def schema_of_file(path: str, identifier: str | None = None) -> Schema:
     """The columns of a Parquet file, or an Iceberg schema in JSON. Raises OptionError where the file is neither."""
-    import json
-
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from iceberg_ops.data.arrow_schema import schema_of_arrow
-    from iceberg_ops.serde.schema_json import schema_from_dict
+    from iceberg_ops.serde.schema_json import schema_from_json
 
     try:
         if path.endswith(".json"):
             with open(path, "rb") as source:
-                return _identified(schema_from_dict(json.load(source)), identifier)
+                return _identified(schema_from_json(source.read().removeprefix(BOM_UTF8)), identifier)
         return _identified(schema_of_arrow(pq.read_schema(path)), identifier)
     except FileNotFoundError:
         raise OptionError(f"{path}: there is no such file") from None
-    except (pa.ArrowException, ValueError) as e:
+    except (pa.ArrowException, ValueError, CorruptTableError) as e:
         raise OptionError(f"{path}: no schema can be read from it: {e}") from None
 
 

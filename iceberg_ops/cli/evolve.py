@@ -69,7 +69,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     from iceberg_ops.spec.nesting import check_nesting
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
     from iceberg_ops.spec.spec_evolution import SpecEvolution
-    from iceberg_ops.spec.updates import LAST_ADDED, AddSortOrder, SetDefaultSortOrder
+    from iceberg_ops.spec.updates import LAST_ADDED, AddSortOrder, RemoveProperties, SetDefaultSortOrder, SetProperties
     from iceberg_ops.spec.updates import UpgradeFormatVersion as Upgrade
 
     now, metadata = time.time_ns() // 1_000_000, table.metadata
@@ -99,7 +99,9 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         operations.append(UpdateSortOrder(sort_order=order))
         metadata = apply_updates(metadata, [AddSortOrder(order), SetDefaultSortOrder(LAST_ADDED)], now_ms=now)
     if properties or asked.removed_properties:
-        operations.append(UpdateProperties(updates=properties, removals=tuple(asked.removed_properties)))
+        removals = tuple(asked.removed_properties)
+        operations.append(UpdateProperties(updates=properties, removals=removals))
+        metadata = apply_updates(metadata, [SetProperties(properties), RemoveProperties(removals)], now_ms=now)
     return operations, metadata
 
 

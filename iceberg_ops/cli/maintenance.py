@@ -18,6 +18,7 @@ from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError
+from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from iceberg_ops.cli.spark_process import Ended
@@ -29,7 +30,7 @@ WORK_FOUND = 2
 
 
 def _job_options(command: F) -> F:
-    command = click.option("--branch", default="main", show_default=True, help="The branch to work on.")(command)
+    command = click.option("--branch", help="The branch to work on: main where nothing is said.")(command)
     command = click.option("--where", metavar="SQL", help="Only files that may hold matching rows (Spark SQL).")(command)
     command = click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the action (repeatable).")(
         command
@@ -49,7 +50,7 @@ def plan(
     locations: tuple[str, ...],
     options: tuple[str, ...],
     where: str | None,
-    branch: str,
+    branch: str | None,
     report: str | None,
     as_json: bool,
 ) -> int:
@@ -62,6 +63,7 @@ def plan(
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
 
     texts = parse_options(options)
+    branch = MAIN_BRANCH if branch is None else branch
     if is_path(target):
         table = open_table(target, locations)
         job = job_for(action, job_table(table), {"type": "path"}, texts, where=where, branch=branch, report=report, dry_run=True)
@@ -89,7 +91,7 @@ def run(
     target: str | None,
     options: tuple[str, ...],
     where: str | None,
-    branch: str,
+    branch: str | None,
     report: str | None,
     as_json: bool,
     lane: str | None,
@@ -105,7 +107,7 @@ def run(
     """
     source = source_of(**given_source)
     if job_spec is not None:
-        if action or target or options or where or branch != "main" or source:
+        if options or source or any(given is not None for given in (action, target, where, branch)):
             raise OptionError(
                 "--job-spec: the document says action, table, options, where, branch and source; give none of them beside it"
             )
@@ -119,7 +121,7 @@ def run(
             None,
             parse_options(options),
             where=where,
-            branch=branch,
+            branch=MAIN_BRANCH if branch is None else branch,
             report=report,
             lane=lane or "auto",
             run_key=run_key,

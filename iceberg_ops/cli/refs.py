@@ -116,7 +116,7 @@ def rollback(
     if any_snapshot:
         operation = refs.SetCurrentSnapshot(branch=branch_name, snapshot_id=snapshot_id)
     else:
-        operation = refs.RollBack(branch=branch_name, snapshot_id=snapshot_id, timestamp_ms=parse_instant(to_time))
+        operation = refs.RollBack(branch=branch_name, snapshot_id=snapshot_id, timestamp_ms=parse_instant(to_time, "--to-time"))
     _commit(target, operation, as_json)
 
 

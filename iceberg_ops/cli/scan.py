@@ -54,6 +54,7 @@ def scan(
 ) -> None:
     """Print the rows of a table."""
     from iceberg_ops.scan.planning import Scan
+    from iceberg_ops.table.own_folders import check_outside
 
     if as_json and kind not in (None, "jsonl"):
         raise OptionError(f"--json and --format {kind} were given: choose one")
@@ -68,7 +69,7 @@ def scan(
         shown, found = _changes(table, changes_from, changes_to, request.where, names)
     batches = _limited(found, limit)
     if output is not None:
-        _check_is_foreign(output, table)
+        check_outside(table, os.path.realpath(output), f"-o {output}")
     with _opened(output) as sink:
         _WRITERS[kind or "jsonl"](batches, shown, sink)
 
@@ -122,18 +123,6 @@ def _opened(output: str | None) -> Iterator[BinaryIO]:
     finally:
         with suppress(FileNotFoundError):
             os.unlink(beside)
-
-
-def _check_is_foreign(output: str, table: Table) -> None:
-    """Raise OptionError for an output in a folder of the table: it would take the place of a live file, or be taken for one."""
-    from iceberg_ops.io.locations import folder_identity, identity_under, is_within
-    from iceberg_ops.table.own_folders import folders_of, imported_folders
-
-    identity = identity_under(table.io)
-    place = identity(os.path.realpath(output))
-    for folder in (*folders_of(table), *imported_folders(table)):
-        if is_within(place, folder_identity(identity, folder)):
-            raise OptionError(f"-o {output}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ OptionError that shows the text and the place.
 from __future__ import annotations
 
 import re
+import sys
 from typing import NamedTuple, NoReturn
 
 from iceberg_ops.errors import OptionError
@@ -22,6 +23,10 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+
+_ESCAPED = re.compile(r"''|\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([01][0-7]{2})|(.))", re.DOTALL)
+_CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+"""What a letter after a backslash stands for in Spark's texts. The marks of LIKE keep their backslash."""
 
 
 class Token(NamedTuple):
@@ -146,7 +151,18 @@ class Tokens:
 
 def _plain(kind: str, found: str) -> str:
     if kind == "text":
-        return re.sub(r"\\(.)", r"\1", found[1:-1].replace("''", "'"))
+        return _ESCAPED.sub(_unescaped, found[1:-1]).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if kind == "quoted":
         return found[1:-1].replace("``", "`")
     return found
+
+
+def _unescaped(escaped: re.Match[str]) -> str:
+    """One escape as Spark's ``unescapeSQLString`` reads it; two single quotes are one."""
+    code, long_code, octal, character = escaped.groups()
+    if code or long_code:
+        number = int(code or long_code, 16)
+        return chr(number) if number <= sys.maxunicode else "\ufffd"
+    if octal:
+        return chr(int(octal, 8))
+    return "'" if character is None else _CONTROLS.get(character, character)

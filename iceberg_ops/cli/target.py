@@ -137,14 +137,14 @@ def _mapped(io: FileIO, mapping: list[tuple[str, str]]) -> FileIO:
     return MappedFileIO(io, mapping) if mapping else io
 
 
-def parse_instant(text: str | None) -> int | None:
-    """ISO 8601 to milliseconds since the epoch, UTC where no offset is given. Raises OptionError."""
+def parse_instant(text: str | None, option: str = "--as-of") -> int | None:
+    """The ISO 8601 text of an option to milliseconds since the epoch, UTC where no offset is given. Raises OptionError."""
     if text is None:
         return None
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
-        raise OptionError(f"--as-of {text!r}: must be an ISO 8601 date or time") from None
+        raise OptionError(f"{option} {text!r}: must be an ISO 8601 date or time") from None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
     return (instant - _EPOCH) // timedelta(milliseconds=1)

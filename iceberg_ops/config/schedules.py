@@ -18,7 +18,7 @@ def schedule_problem(schedule: str) -> str | None:
             return None
         return f"{schedule!r} must be one of {', '.join(f'@{name}' for name in PRESETS)}, or five fields of cron"
     fields = schedule.split(" ")
-    if len(fields) != _FIELDS or not all(fields):
+    if len(fields) != _FIELDS or fields != schedule.split() or not schedule.isascii():
         return f"{schedule!r} must be a cron expression of five fields with one space between them, or a preset such as @daily"
     if _RANDOM.search(schedule):
         return f"{schedule!r}: R is a random time, which would be another one whenever Airflow reads the policy"

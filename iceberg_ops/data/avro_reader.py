@@ -9,6 +9,8 @@ begin in it; Avro has no columns to leave unread.
 from __future__ import annotations
 
 import decimal
+import lzma
+import zlib
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -31,6 +33,7 @@ _PLAIN = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
     "bytes": pa.binary(), "string": pa.string(), "null": pa.null(), "enum": pa.string(),
 }  # fmt: skip
+_UNDECODABLE = (ValueError, KeyError, EOFError, TypeError, IndexError, lzma.LZMAError, zlib.error)
 _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 
@@ -68,7 +71,11 @@ class AvroFile:
         schema = pa.schema([self._schema.field(c.index) for c in picked])
         columns = pruned(self.columns, schema)
         for position, rows in self._records(start, length, batch_rows):
-            yield position, self._batch(rows, picked, schema), columns
+            try:
+                batch = self._batch(rows, picked, schema)
+            except (pa.ArrowException, *_UNDECODABLE, OverflowError, decimal.InvalidOperation) as e:
+                raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+            yield position, batch, columns
 
     def _records(self, start: int, length: int | None, batch_rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
         position = 0
@@ -89,7 +96,9 @@ class AvroFile:
                     yield first, taken
                     size -= size * len(taken) // len(rows)
                     rows, first = rows[batch_rows:], first + len(taken)
-        except (ValueError, KeyError, EOFError, TypeError, IndexError) as e:
+        except (*_UNDECODABLE, OSError, CorruptTableError) as e:
+            if isinstance(e, OSError) and e.errno is not None:
+                raise  # the store's own trouble; bzip2 reports damage without a number
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
         if rows:
             yield first, rows

@@ -26,7 +26,7 @@ from iceberg_ops.serde.partition_json import spec_from_dict, spec_to_dict
 from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
 from iceberg_ops.serde.sort_json import sort_order_from_dict, sort_order_to_dict
 from iceberg_ops.spec.content_files import FileFormat
-from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
+from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, lineage_twin
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -133,6 +133,11 @@ class WriteContext:
 
     def check_format(self) -> None:
         """Raise UnsupportedError where new data files can not be written: asked before any work, not by the first writer."""
+        if twin := lineage_twin(self.schema.fields, self.format_version):
+            raise UnsupportedError(
+                f"not supported: writing a v{self.format_version} table with a column named {twin!r}, because its files keep row "
+                "lineage under this name: rename the column"
+            )
         check_storable(self.file_schema, self.file_format)
 
     @cached_property

@@ -212,10 +212,8 @@ def _placed(name: str, type_: PrimitiveType, value: Any, find: Callable[[Any], I
 
 
 def _place_truncated(name: str, type_: PrimitiveType, value: Any) -> Interval:
-    """Truncating the least values of a number type leads below its range, so a literal there is not out of reach."""
-    if type_.name in ("int", "long"):
-        found = _place(name, DecimalType(precision=38, scale=0), value)
-        return Interval(*(None if end is None else int(end) for end in (found.low, found.high)))
+    """Truncating the least decimals leads below their range, so a literal there is not out of reach. Whole numbers wrap around, as
+    in Iceberg Java, and stay in theirs."""
     return _place(name, DecimalType(precision=38, scale=type_.scale) if isinstance(type_, DecimalType) else type_, value)
 
 

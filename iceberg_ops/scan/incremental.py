@@ -9,6 +9,7 @@ changelog``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -106,18 +107,17 @@ def _changes(table: Table, snapshot: Snapshot, ordinal: int, filters: SpecFilter
     DELETED entries."""
     old, new = manifests_of(table, _parent_of(table, snapshot)), manifests_of(table, snapshot)
     before, after = delete_index(table, old, filters), delete_index(table, new, filters)
-    removed, added = _live_files(table, _only_in(old, new), filters), _live_files(table, _only_in(new, old), filters)
-    for path in [p for p in removed if p in added]:
-        removed.pop(path), added.pop(path)
+    only_old, only_new = _live_entries(table, _only_in(old, new), filters), _live_entries(table, _only_in(new, old), filters)
+    removed, added = _without(only_old, only_new), _without(only_new, only_old)
     for kind, index, entries in ((ChangeKind.REMOVED_FILE, before, removed), (ChangeKind.ADDED_FILE, after, added)):
-        for entry in entries.values():
+        for entry in entries:
             deletes = index.for_data_file(entry.data_file, entry.sequence_number or 0)
             yield ChangelogTask(kind, ordinal, snapshot.snapshot_id, _task(entry, deletes, filters))
     if any(m.content is ManifestContent.DELETES for m in (*_only_in(old, new), *_only_in(new, old))):
-        for entry in _live_files(table, new, filters).values():
+        for entry in _without(_live_entries(table, new, filters), added):
             number = entry.sequence_number or 0
             olds, news = before.for_data_file(entry.data_file, number), after.for_data_file(entry.data_file, number)
-            if entry.data_file.file_path not in added and _keys(olds) != _keys(news):
+            if _keys(olds) != _keys(news):
                 task = _task(entry, olds, filters)
                 yield ChangelogTask(ChangeKind.CHANGED_DELETES, ordinal, snapshot.snapshot_id, task, news)
 
@@ -137,8 +137,22 @@ def _only_in(these: Iterable[ManifestFile], others: Iterable[ManifestFile]) -> l
     return [m for m in these if m.manifest_path not in known]
 
 
-def _live_files(table: Table, manifests: Iterable[ManifestFile], filters: SpecFilters) -> dict[str, ManifestEntry]:
-    return {e.data_file.file_path: e for e in matching_entries(table, manifests, ManifestContent.DATA, filters)}
+def _live_entries(table: Table, manifests: Iterable[ManifestFile], filters: SpecFilters) -> list[ManifestEntry]:
+    return list(matching_entries(table, manifests, ManifestContent.DATA, filters))
+
+
+def _without(these: Iterable[ManifestEntry], others: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """``these``, less each of ``others`` once: a path that is live twice has its rows twice, and the deletes that apply to an entry
+    depend on its data sequence number."""
+    left = Counter((e.data_file.file_path, e.sequence_number or 0) for e in others)
+    kept = []
+    for entry in these:
+        key = entry.data_file.file_path, entry.sequence_number or 0
+        if left[key]:
+            left[key] -= 1
+        else:
+            kept.append(entry)
+    return kept
 
 
 def _keys(deletes: Iterable[DeleteFile]) -> set[tuple[str, int | None]]:

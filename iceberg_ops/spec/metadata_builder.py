@@ -22,6 +22,7 @@ from iceberg_ops.errors import (
     UnsupportedError,
 )
 from iceberg_ops.spec import updates as u
+from iceberg_ops.spec import validity
 from iceberg_ops.spec.new_table import new_table_metadata, stripped_location
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_ops.spec.ref_rules import check_ref
@@ -31,7 +32,6 @@ from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
 from iceberg_ops.spec.types import MISSING, NestedField
-from iceberg_ops.spec.validity import check_new_spec, check_schema, check_sort_order, check_spec_sources, same_default
 
 __all__ = ["apply_updates", "creation_updates", "new_table_metadata"]
 
@@ -150,8 +150,8 @@ class _Builder:
         """The default spec and order must fit the current schema; a table that was amiss before is not held up for it."""
         base, state = self.base, self.state
         if base is None or (base.schema, base.spec, base.sort_order) != (state.schema, state.spec, state.sort_order):
-            check_spec_sources(state.spec, state.schema)
-            check_sort_order(state.sort_order, state.schema, new=False)
+            validity.check_spec_sources(state.spec, state.schema)
+            validity.check_sort_order(state.sort_order, state.schema, new=False)
 
     def _check_complete(self) -> None:
         state = self.state
@@ -192,6 +192,7 @@ def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
     if b.base is not None and version < current:
         raise BadInputError(f"table {b.state.location}: can not go from v{current} back to v{version}")
+    validity.check_upgrade(b.state.schemas_by_id.get(b.state.current_schema_id), current, version)
     if version != current or (version >= 3 and b.state.next_row_id is None):
         b.set(format_version=version, next_row_id=(b.state.next_row_id or 0) if version >= 3 else None)
 
@@ -216,7 +217,7 @@ def _resolve(requested: int, last_added: int | None, what: str) -> int:
 
 def _add_schema(b: _Builder, update: u.AddSchema) -> None:
     state, schema = b.state, update.schema
-    check_schema(schema, state.format_version, state.schemas_by_id.get(state.current_schema_id))
+    validity.check_schema(schema, state.format_version, state.schemas_by_id.get(state.current_schema_id))
     _check_initial_defaults(state, schema)
     first = max(state.current_schema_id, 0)
     schema_id, known = _reused_id(((s.schema_id, s) for s in state.schemas), schema.same_columns, first)
@@ -233,7 +234,7 @@ def _check_initial_defaults(state: TableMetadata, schema: Schema) -> None:
         return
     for field_id, f in schema.fields_by_id.items():
         old = state.schema.fields_by_id.get(field_id)
-        if old is not None and old.type == f.type and not same_default(_default_of(old), _default_of(f)):
+        if old is not None and old.type == f.type and not validity.same_default(_default_of(old), _default_of(f)):
             raise SchemaError(f"column {f.name!r}: its initial-default can not change once the column is there")
 
 
@@ -256,7 +257,7 @@ def _add_spec(b: _Builder, update: u.AddPartitionSpec) -> None:
     if known:
         return
     spec = replace(_with_field_ids(state, update.spec), spec_id=spec_id)
-    check_new_spec(spec, b.schema, state.format_version)
+    validity.check_new_spec(spec, b.schema, state.format_version)
     last = max(state.last_partition_id, spec.last_assigned_field_id)
     b.set(partition_specs=(*state.partition_specs, spec), last_partition_id=last)
 
@@ -293,7 +294,7 @@ def _add_sort_order(b: _Builder, update: u.AddSortOrder) -> None:
         order_id, known = _reused_id(found, lambda o: o.fields == order.fields, 1)
     b.last_order_id = order_id
     if not known:
-        check_sort_order(order, b.schema)
+        validity.check_sort_order(order, b.schema)
         added = UNSORTED if order.is_unsorted else replace(order, order_id=order_id)
         b.set(sort_orders=(*state.sort_orders, added))
 

@@ -5,7 +5,7 @@ Column ids of users stay at or below ``HIGHEST_USER_FIELD_ID``; what lies above 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from iceberg_ops.spec.types import BOOLEAN, INT, LONG, STRING, NestedField, StructType
 
@@ -44,6 +44,16 @@ METADATA_COLUMNS: Mapping[str, NestedField] = {
     for f in (FILE, POS, DELETED, SPEC_ID, CHANGE_TYPE, CHANGE_ORDINAL, COMMIT_SNAPSHOT_ID, ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
 }
 """By name. ``_partition`` is not among them: its type depends on the table (see ``partition_column``)."""
+
+
+LINEAGE_COLUMNS = (ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER)
+"""What data files of a v3 table hold beside the table's columns, by these names."""
+
+
+def lineage_twin(columns: Iterable[NestedField], format_version: int) -> str | None:
+    """The name among top-level ``columns`` that a file of a v3 table has another use for, in any case; None where there is none."""
+    taken = {f.name for f in LINEAGE_COLUMNS} if format_version >= 3 else set()
+    return next((f.name for f in columns if f.name.lower() in taken), None)
 
 
 def partition_column(partition_type: StructType) -> NestedField:

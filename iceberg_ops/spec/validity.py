@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from iceberg_ops.config.whole_numbers import INT_MAX
 from iceberg_ops.errors import SchemaError, UnsupportedError
-from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID
+from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID, lineage_twin
 from iceberg_ops.spec.nesting import check_nesting
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -50,9 +50,25 @@ def check_schema(schema: Schema, format_version: int, before: Schema | None = No
         check_field(f, name, format_version)
         _check_finite(f, name, None if before is None else before.fields_by_id.get(field_id))
     _check_names(schema.struct, "the schema")
+    _check_lineage_names(schema, format_version, before)
     _check_full_names(schema)
     for field_id in schema.identifier_field_ids:
         check_identifier_field(schema, field_id)
+
+
+def check_upgrade(schema: Schema | None, current: int, version: int) -> None:
+    """What stands against an upgrade of a table with that current schema, if it has one yet."""
+    if schema is not None and version > current:
+        _check_lineage_names(schema, version)
+
+
+def _check_lineage_names(schema: Schema, format_version: int, before: Schema | None = None) -> None:
+    """No column of a v3 table has the name of a row lineage column, unless ``before`` has it already (``schema`` may rename it)."""
+    known = () if before is None else before.fields
+    if twin := lineage_twin((f for f in schema.fields if not any(f.name == k.name for k in known)), format_version):
+        raise SchemaError(
+            f"column {twin!r}: files of a v{format_version} table keep row lineage under this name: give the column another name"
+        )
 
 
 def _check_names(type_: IcebergType, where: str) -> None:

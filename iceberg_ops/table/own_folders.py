@@ -17,7 +17,8 @@ from iceberg_ops.config.properties import (
     IMPORTED_FOLDER_PREFIX,
     OWNS_IMPORTED_FILES,
 )
-from iceberg_ops.io.locations import Identity, below, folder_identity, is_within
+from iceberg_ops.errors import OptionError
+from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_within
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
 
@@ -52,6 +53,16 @@ def former_folder_properties(before: TableMetadata, after: TableMetadata) -> dic
 def imported_folders(table: Table) -> list[str]:
     """Folders outside the table's own ones that it has imported files from, as far as this package did it."""
     return _named(table, IMPORTED_FOLDER_PREFIX)
+
+
+def check_outside(table: Table, place: str, what: str) -> None:
+    """Raise OptionError for an output in a folder of the table: it would take the place of a live file, or be taken for one.
+
+    ``place`` is the output's location, of a local file without symbolic links; ``what`` names the option and its value."""
+    identity = identity_under(table.io)
+    for folder in (*folders_of(table), *former_folders(table), *imported_folders(table)):
+        if is_within(identity(place), folder_identity(identity, folder)):
+            raise OptionError(f"{what}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 
 def only_imported(table: Table, identity: Identity) -> Callable[[str], bool]:

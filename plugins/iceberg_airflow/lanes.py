@@ -42,8 +42,12 @@ class SparkLane:
     processes: Processes
     name: str
     conn_id: str = "spark_default"
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, Any] = field(default_factory=dict)
     driver_memory: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises OptionError for a setting that Spark has no text for."""
+        self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
 
     def run(self, spec: Path, document: bytes) -> Ended:
         """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection and for cluster mode."""
@@ -126,13 +130,22 @@ def spark_master(conn_id: str) -> str | None:
         return None
 
 
+def _setting(name: str, value: Any) -> str:
+    """A setting as Spark reads it: numbers and truth values are written by YAML and Python without quotes."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise OptionError(f"spark_conf {name}: must be a text, a number or a truth value; it is of type {type(value).__name__}")
+
+
 def _settings_beside(spec: Path) -> Path:
     return spec.with_name(f"{spec.name}.spark.properties")
 
 
 def _properties(settings: Mapping[str, str]) -> bytes:
     """A Java properties file. Its backslash escapes, and only ASCII is safe in it."""
-    lines = [f"{_escaped(name)}={_escaped(str(value))}\n" for name, value in settings.items()]
+    lines = [f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items()]
     return "".join(lines).encode("ascii")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from iceberg_airflow.hook import DEFAULT_CONNECTION, IcebergCatalogHook
 from iceberg_airflow.operators import GuardedOperator, IcebergOpsOperator, full_name, identity_of
 from iceberg_airflow.processes import run_module
 from iceberg_airflow.rendering import text
-from iceberg_airflow.work import Answer, CheckAnswer, CheckRequest, Request, StepWork, TableWork
+from iceberg_airflow.work import Answer, CheckAnswer, CheckRequest, Request, StepWork, table_of, work_of
 from iceberg_ops.config.document import Document, from_json, to_json
 from iceberg_ops.errors import CorruptTableError, OptionError, UnsupportedError
 
@@ -81,7 +81,8 @@ class PolicyStepOperator(IcebergOpsOperator):
         self.plan = plan
 
     def execute(self, context: Any) -> dict[str, Any]:
-        work = msgspec.convert(self.table_work, TableWork)
+        """Raises OptionError for a work that is missing or another release's, and every error of the job."""
+        work = work_of(self.table_work)
         step = next((step for step in work.steps if step.label == self.step), None)
         if step is None:
             raise AirflowSkipException(f"the policy of {work.table} has no step {self.step}")
@@ -112,9 +113,9 @@ class CheckTableOperator(CatalogOperator):
         self.table = table
 
     def execute(self, context: Any) -> str:
-        """Raises CorruptTableError with the first finding; all of them are in the log."""
+        """Raises CorruptTableError with the first finding; all of them are in the log. OptionError where no table is named."""
         catalog = IcebergCatalogHook(self.catalog_conn_id).get_conn()
-        named = self.table_work["table"] if isinstance(self.table_work, Mapping) else self.table
+        named = table_of(self.table_work) if self.table_work is not None or self.table is None else self.table
         table = full_name(text("table", named), catalog.name)
         answer = self.ask(context, "iceberg_airflow.table_check", CheckRequest(catalog=catalog, table=table))
         found = from_json(answer, CheckAnswer, ANSWER)

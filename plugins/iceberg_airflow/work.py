@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.job_spec import CatalogConfig
@@ -38,6 +42,29 @@ class TableWork(Document, frozen=True, kw_only=True):
     steps: list[StepWork] = []  # noqa: RUF012
     reason: str = ""
     refused: str | None = None
+
+
+def work_of(value: Any) -> TableWork:
+    """The work of one table, as a task gets it from XCom. Raises OptionError where there is none, or another release's."""
+    try:
+        return msgspec.convert(value, TableWork)
+    except msgspec.ValidationError as e:
+        raise OptionError(_no_work(str(e))) from None
+
+
+def table_of(value: Any) -> str:
+    """The table of such a work, whatever steps it has. Raises OptionError."""
+    found = value.get("table") if isinstance(value, Mapping) else None
+    if not isinstance(found, str):
+        raise OptionError(_no_work("it names no table"))
+    return found
+
+
+def _no_work(why: str) -> str:
+    return (
+        f"table_work is not the work of a table: {why}. The XCom of the task that finds the tables is missing, or another release "
+        "wrote it: clear that task, so that it runs again"
+    )
 
 
 class Answer(Document, frozen=True, kw_only=True):

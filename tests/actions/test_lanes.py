@@ -73,9 +73,10 @@ def test_a_table_that_can_not_be_sized_is_left_to_the_run(lake: Lake) -> None:
     assert (choice.lane, choice.reason) == ("local", "auto: the work could not be sized: NO_SUCH_TABLE")
 
 
-def test_a_threshold_that_is_no_number_is_refused(lake: Lake) -> None:
-    with pytest.raises(OptionError, match="spark-from-bytes = '8GiB': must be a whole number of bytes"):
-        choose_lane(job_of(lake, "rewrite_data_files", "8GiB"), CLUSTER, catalog=lake.catalog)
+@pytest.mark.parametrize("text", ["8GiB", "²"])
+def test_a_threshold_that_is_no_number_is_refused(text: str, lake: Lake) -> None:
+    with pytest.raises(OptionError, match=f"spark-from-bytes = '{text}': must be a whole number of bytes"):
+        choose_lane(job_of(lake, "rewrite_data_files", text), CLUSTER, catalog=lake.catalog)
 
 
 def test_the_report_says_why(lake: Lake) -> None:

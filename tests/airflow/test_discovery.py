@@ -282,3 +282,18 @@ def test_any_other_error_is_one_line_too(
     said = ended(tmp_path, catalog, POLICY, capsys)
     assert said.count("\n") == 1
     assert said.startswith("error: INTERNAL: KeyError: ")
+
+
+@pytest.mark.parametrize(
+    "work", [None, {}, [], {"table": 1}, {"table": "lake.a.b", "steps": [{"action": "x", "label": "s", "newer": 1}]}]
+)
+def test_a_missing_work_and_one_of_another_release_are_refused_with_the_task_to_clear(work: Any) -> None:
+    step = with_lane(PolicyStepOperator(task_id="t", table_work=work, step="s"), FakeLane(a_report))
+    with pytest.raises(OptionError, match=r"table_work is not the work of a table: .*: clear that task"):
+        step.execute(a_context())
+
+
+@pytest.mark.parametrize("work", [None, {}, [], {"table": 1}])
+def test_a_check_without_a_table_is_refused(work: Any, connected: CatalogConfig) -> None:
+    with pytest.raises(OptionError, match="table_work is not the work of a table: it names no table"):
+        CheckTableOperator(task_id="t", table_work=work).execute(a_context())

@@ -131,3 +131,18 @@ def test_a_java_home_without_java_is_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(RuntimeMissingError, match="there is no java in JAVA_HOME = "):
         java.find_java()
+
+
+def test_settings_that_are_no_text_are_written_as_spark_reads_them() -> None:
+    conf = {"spark.my.token": 12345, "spark.a.password": True, "spark.speculation": False, "spark.x": 0.5, "spark.y": "z"}
+    assert spark(conf=conf).conf == {
+        "spark.my.token": "12345", "spark.a.password": "true", "spark.speculation": "false", "spark.x": "0.5", "spark.y": "z"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [None, ["secret"], {"a": "secret"}])
+def test_a_setting_that_has_no_text_is_refused_and_not_shown(value: object) -> None:
+    with pytest.raises(
+        OptionError, match=r"^spark_conf spark\.my\.token: must be a text, a number or a truth value; it is of type [a-zA-Z]+$"
+    ):
+        spark(conf={"spark.my.token": value})

@@ -141,3 +141,66 @@ def test_a_table_may_be_called_json(cli: Cli, table: Path, tmp_path: Path, monke
     metadata = max((tmp_path / "warehouse/ns/json/metadata").glob("v*.metadata.json"), key=lambda p: p.stat().st_mtime)
     monkeypatch.chdir(metadata.parent)
     assert len(cli("scan", metadata.name).rows) == 3
+
+
+def test_a_dry_run_of_evolve_shows_and_checks_properties(cli: Cli, table: Path) -> None:
+    assert cli("evolve", "lake.ns.t", "SET TBLPROPERTIES ('a' = '1', 'b' = '2')").code == 0
+    steps = ("SET TBLPROPERTIES ('c' = '3')", "UNSET TBLPROPERTIES ('a')", "--json")
+    shown = cli("evolve", "lake.ns.t", *steps, "--dry-run").json["properties"]
+    assert shown.keys() & {"a", "b", "c"} == {"b", "c"}
+    assert "c" not in lake().load_table(("ns", "t")).properties
+    assert shown == cli("evolve", "lake.ns.t", *steps).json["properties"]
+    for more in ([], ["--dry-run"]):
+        refused = cli("evolve", "lake.ns.t", "SET TBLPROPERTIES ('current-schema' = 'x')", *more)
+        assert (refused.code, "error: BAD_OPTION" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_property_that_one_call_sets_and_unsets_is_refused(cli: Cli, table: Path, order: int) -> None:
+    steps = ["SET TBLPROPERTIES ('x' = '1')", "UNSET TBLPROPERTIES ('x')"][::order]
+    refused = cli("evolve", "lake.ns.t", *steps)
+    assert "error: BAD_OPTION: property x is set and unset in one call" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"a\tb", "a\tb"), (r"\n\r\b\Z\0", "\n\r\b\x1a\0"), (r"\\t", r"\t"), (r"\'''", "''"), (r"100\%\_", r"100\%\_"),
+        (r"A\101é\u00e9", "AAéé"), (r"\U0001F600\uD83D\uDE00", "😀😀"), (r"\x\u12", "xu12"), (r"\200", "200"),
+    ],
+)  # fmt: skip
+def test_escapes_in_a_text_are_those_of_spark(cli: Cli, table: Path, written: str, text: str) -> None:
+    set_to = cli("evolve", "lake.ns.t", f"SET TBLPROPERTIES ('k' = '{written}')", "--json", "--dry-run")
+    assert set_to.json["properties"]["k"] == text
+
+
+FIELD = '{"type":"struct","fields":[{"id":1,"name":"%s","required":false,"type":"%s"}]}'
+WRONG_SCHEMAS = {
+    "a length beyond 32 bits": FIELD % ("a", "fixed[99999999999999999999]"),
+    "too deep": "[" * 3000 + "]" * 3000,
+    "half a surrogate pair": FIELD % (r"\ud800", "int"),
+    "a list": "[1]",
+    "no JSON": "{",
+    "no UTF-8": "é",
+    "an id twice": (FIELD % ("a", "int")).replace("]}", "," + (FIELD % ("b", "int")).partition("[")[2]),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_SCHEMAS)
+def test_a_wrong_schema_file_is_the_callers_mistake_and_makes_no_table(cli: Cli, table: Path, tmp_path: Path, what: str) -> None:
+    (tmp_path / "s.json").write_bytes(WRONG_SCHEMAS[what].encode("latin-1"))
+    refused = cli("create", "lake.ns.u", "--like", str(tmp_path / "s.json"))
+    assert (refused.code, refused.err.partition(": ")[2].partition(":")[0]) == (1, "BAD_OPTION"), refused.err
+    assert [name for *_, name in lake().list_tables(("ns",))] == ["t"]
+
+
+def test_nothing_that_a_job_spec_says_may_stand_beside_it(cli: Cli, table: Path, tmp_path: Path) -> None:
+    """Nor what would be the default without one: the document may say something else."""
+    for given in (["--branch", "main"], ["--where", "true"], ["--option", "a=b"], ["append"]):
+        refused = cli("run", *given, "--job-spec", str(tmp_path / "j.json"))
+        assert "error: BAD_OPTION: --job-spec: the document says" in refused.err
+
+
+def test_a_wrong_instant_is_reported_with_its_option(cli: Cli, table: Path) -> None:
+    assert "error: BAD_OPTION: --to-time 'xx': must be an ISO 8601" in cli("rollback", "lake.ns.t", "--to-time", "xx").err
+    assert "error: BAD_OPTION: --as-of 'xx': must be an ISO 8601" in cli("scan", "lake.ns.t", "--as-of", "xx").err

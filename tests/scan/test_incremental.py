@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.rewrite_files import RewriteFiles
@@ -67,3 +68,29 @@ def test_a_changelog_has_added_files_changed_deletes_and_removed_files_but_no_re
     assert sorted(told(found[3:])) == [(3, "added-file", "/c", []), (3, "removed-file", "/a", ["/p"])]
     assert [c.snapshot_id for c in found] == [ids[0], ids[1], ids[2], ids[4], ids[4]]
     assert told(plan_changelog(table, from_snapshot_id=ids[2], to_snapshot_id=ids[3])) == []
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_a_path_that_becomes_live_a_second_time_is_added(merge: bool) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, properties={"commit.manifest.min-count-to-merge": "2"})
+    file = data_file("/a", ids=(1, 5))
+    for times in (1, 2, 3):
+        before = table.metadata.current_snapshot_id
+        table = commit(catalog, table, AppendFiles(added=(file,), merge=merge)).table
+        assert told(plan_changelog(table, from_snapshot_id=before)) == [(0, "added-file", "/a", [])]
+        assert [t.file_path for t in plan(table, Scan()).tasks] == ["/a"] * times
+
+
+def test_a_path_removed_and_added_again_in_one_snapshot_is_both() -> None:
+    """Its deletes no longer apply to it: the rows that they removed are there again."""
+    catalog = make_catalog()
+    table = append(catalog, make_table(catalog), "/a", ids=(1, 5))
+    start = current(table)
+    table = commit(catalog, table, RowDelta(added_deletes=(position_deletes("/p", "/a"),), starting_snapshot_id=start)).table
+    start = current(table)
+    (live,) = [t.data_file for t in plan(table, Scan()).tasks]
+    change = OverwriteFiles(added=(data_file("/a", ids=(1, 5)),), removed=(live,), starting_snapshot_id=start)
+    table = commit(catalog, table, change).table
+    found = plan_changelog(table, from_snapshot_id=start)
+    assert sorted(told(found)) == [(0, "added-file", "/a", []), (0, "removed-file", "/a", ["/p"])]

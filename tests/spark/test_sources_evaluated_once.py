@@ -166,7 +166,7 @@ def test_only_a_source_that_can_not_differ_is_taken_to_be_the_same_each_time(fil
         run.session.udf.register("shout", str.upper, "string")
         run.session.sql("CREATE TEMPORARY VIEW few AS SELECT id, 'x' AS name FROM range(10) LIMIT 3")
         rows = source_rows(run, SqlTables(run))
-        assert is_repeatable(rows, run.pinned_views) is repeatable
+        assert is_repeatable(rows, run.pinned_rows) is repeatable
 
 
 def test_a_condition_with_a_user_function_is_not_known_to_compute_the_same(session: SparkSession) -> None:
