@@ -48,13 +48,13 @@ def add_files(run: Run) -> None:
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
     forbid_import_from_another_table(run.catalog, run.table, options.source_path)
-    forbid_running_purge(run.table.io, options.source_path)
     if run.job.dry_run:
         _plan(run, options)
         return
     head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
+        forbid_running_purge(run.table.io, options.source_path)
         if not (imported := _plan(run, options)):
             return
         with run.step("commit"):

@@ -110,8 +110,8 @@ def forbid_running_purge(io: FileIO, source: str) -> None:
         for info in io.list_prefix(f"{place}/metadata/{DELETIONS}"):
             if _is_in_force(io, info):
                 raise CatalogUnavailableError(
-                    f"a job is deleting files at {place} right now, of a table that may be dropped (note {info.location}), and files "
-                    f"to be imported from {source} could be among them: try again when it has ended"
+                    f"a job is deleting files at {place} right now, of a table that may be dropped (note {info.location}), and "
+                    f"files to be imported from {source} could be among them: try again when it has ended"
                 )
         folder, place = place, place.rpartition("/")[0]
 
