@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.commit import staged_files
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.operation import Committed
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.deletion.bulk import recorded
 from iceberg_ops.errors import CatalogUnavailableError, IncompleteError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
@@ -105,3 +111,43 @@ def test_a_deletion_note_that_stays_does_not_hide_what_was_deleted(monkeypatch: 
     monkeypatch.setattr(MemoryFileIO, "delete_many", fails_on_notes)
     report = lake.run("remove_orphan_files", older_than="2029-01-01T00:00:00Z")
     assert (report.status, report.metrics["deleted-orphan-files-count"]) == ("committed", 6)
+
+
+@pytest.mark.parametrize("name", ["delete", "compute_table_stats", "compute_partition_stats", "rewrite_data_files"])
+def test_an_interrupt_while_the_lease_is_given_back_does_not_hide_the_commit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    lake, real = make_lake(partitioned=True), MemoryFileIO.delete_many
+    lake.append(numbered(1, 5))
+    job = JobSpec(
+        job=name,
+        table="test.ns.t",
+        catalog=CatalogConfig(name="test", type="memory"),
+        where="id = 2" if name == "delete" else None,
+        options={"rewrite-all": "true"} if name == "rewrite_data_files" else {},
+        report=str(tmp_path / "r.json"),
+    )
+
+    def ctrl_c(io: MemoryFileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        if any("/leases/" in location for location in locations):
+            raise KeyboardInterrupt
+        return real(io, locations)
+
+    monkeypatch.setattr(MemoryFileIO, "delete_many", ctrl_c)
+    with pytest.raises(KeyboardInterrupt) as ended:
+        run_job(job, catalog=lake.catalog, runner=LocalRunner(workers=1))
+    assert isinstance(ended.value, IncompleteError)
+    assert json.loads((tmp_path / "r.json").read_text())["error"]["code"] == "INCOMPLETE"
+
+
+def test_a_commit_is_recorded_before_unused_files_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake()
+    said: list[Committed] = []
+
+    def ctrl_c(*args: Any, **named: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(staged_files, "discard", ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        staged_files.commit_staged(lake.catalog, lake.table, AppendFiles(added=()), [], on_commit=said.append)
+    assert len(said) == 1
