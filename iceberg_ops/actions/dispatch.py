@@ -173,7 +173,7 @@ def _run(
 
 
 def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
-    """The table that the job works on; its first state is recorded. Loaded again where an expiry comes between loading and reading.
+    """The table that the job works on; its first state is recorded. Loaded again where an expiry comes before it is read.
     Raises NoSuchSnapshotError, CorruptTableError."""
     job, times = record.job, 1
     while True:

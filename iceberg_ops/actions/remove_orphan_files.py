@@ -27,7 +27,8 @@ from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relat
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files, recorded
+from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
+from iceberg_ops.deletion.bulk import recorded as recording
 from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
 from iceberg_ops.deletion.leases import active_leases, has_run_out
 from iceberg_ops.deletion.notes import note_has_run_out
@@ -278,7 +279,7 @@ def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, 
         run.outcome.list_files(gone)
         run.outcome.metrics[metric] += len(gone)
 
-    done = delete_unreferenced(run.table, reload, locations, proven_for=current.metadata, delete=recorded(delete, on_gone))
+    done = delete_unreferenced(run.table, reload, locations, proven_for=current.metadata, delete=recording(delete, on_gone))
     for kept in done.kept:
         _keep(run, Skipped(kept.location, kept.reason))
     for failure in done.failures:

@@ -64,6 +64,6 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
     if (moved := unreached_keys(table, manifests, specs)) is not None:
         raise UnsupportedError(
             f"not supported: upsert into {table.name}, because {why_unreached(table, moved)}, and partition field "
-            f"{moved.field.name!r} ({moved.field.transform}) gives older rows of a key another partition than its delete: use a merge"
+            f"{moved.field.name!r} ({moved.field.transform}) puts older rows of a key where its delete does not reach: use a merge"
         )
     return KeyPlan(field_ids, tuple(s.spec_id for s in specs))

@@ -212,7 +212,7 @@ def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[Data
     manifests = manifests_of(table, head)
     if (moved := unreached_keys(table, manifests, specs, equality)) is not None:
         raise conflict(
-            f"Cannot commit equality deletes of partition specs {sorted(reached)}: {why_unreached(table, moved)} meanwhile, so that "
+            f"Cannot commit equality deletes of partition specs {sorted(reached)}: {why_unreached(table, moved)}, so that "
             f"by partition field {moved.field.name!r} rows of a key may lie in another partition",
             head,
             equality[0],

@@ -19,7 +19,7 @@ from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TI
 
 _ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
 _SINCE_V3 = {(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS)}
-_NARROWER = {LONG: INT, TIMESTAMP: DATE, TIMESTAMP_NS: DATE}
+_NARROWER: dict[IcebergType, IcebergType] = {LONG: INT, TIMESTAMP: DATE, TIMESTAMP_NS: DATE}
 """What a column may have been before, where that matters to partition values."""
 _KEEP_DATES = frozenset({"year", "month", "day", "void"})
 

@@ -69,7 +69,7 @@ def test_a_job_whose_snapshot_expires_while_it_plans_can_be_run_again(monkeypatc
     real = dispatch.action_of
     monkeypatch.setattr(dispatch, "action_of", lambda name: reads_too_late if name == "rewrite_manifests" else real(name))
     with pytest.raises(
-        CommitFailedError, match="expired snapshots that rewrite_manifests was reading.*nothing was changed: run it"
+        CommitFailedError, match=r"expired snapshots that rewrite_manifests was reading.*nothing was changed: run it"
     ):
         lake.run("rewrite_manifests")
 

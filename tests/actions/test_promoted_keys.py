@@ -102,7 +102,7 @@ def test_an_upsert_after_a_promotion_is_refused_also_once_old_schemas_are_cleane
     place.run("expire_snapshots", options=NEWEST_ONLY)
     if who == "another engine":
         forget_old_schemas(place)
-    with pytest.raises(UnsupportedError, match="upsert into test.db.t, because another writer .*use a merge"):
+    with pytest.raises(UnsupportedError, match=r"upsert into test\.db\.t, because another writer .*use a merge"):
         upsert(place, new, again)
     assert sorted(r["v"] for r in place.rows()) == ["later", *["old"] * len(keys)]
 
