@@ -163,7 +163,7 @@ def _run(
     except CorruptTableError as e:
         if not record.outcome.changed and _has_lost_snapshots(reload, table):
             raise CommitFailedError(
-                f"table {table.name}: another job expired snapshots that {job.job} was reading, so that a file of it is gone ({e}); "
+                f"table {table.name}: another job expired snapshots that {job.job} was reading, and a file of it is gone ({e}); "
                 "nothing was changed: run it again"
             ) from e
         raise
