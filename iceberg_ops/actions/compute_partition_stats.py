@@ -1,13 +1,13 @@
 """Count files, rows and deletes per partition at a snapshot, into a partition statistics file (Iceberg's procedure of that name).
 
 Read from manifests only. ``total_record_count`` is given only where it is exact without reading data: where deletion vectors are
-the only deletes. Source: spec, "Partition Statistics File" (STAT-04..06).
+the only deletes, and each applies to one live file. Source: spec, "Partition Statistics File" (STAT-04..06).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -22,9 +22,10 @@ from iceberg_ops.data.arrow_values import array_of
 from iceberg_ops.data.writer import identity_of
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.ordering import order_key
+from iceberg_ops.io.locations import Identity, identity_under
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import FileContent
-from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
+from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
@@ -52,13 +53,15 @@ class PartitionCounts:
     dv_count: int = 0
     may_lose_rows: bool = False
     """An equality delete of an unpartitioned spec applies to every partition."""
+    has_odd_vector: bool = False
+    """The file of a vector is live more than once in the partition, or not at all."""
     last_updated_at: int | None = None
     last_updated_snapshot_id: int | None = None
 
     @property
     def total_record_count(self) -> int | None:
         """Live rows; None where only reading data could tell."""
-        if self.may_lose_rows or self.position_delete_file_count or self.equality_delete_file_count:
+        if self.may_lose_rows or self.has_odd_vector or self.position_delete_file_count or self.equality_delete_file_count:
             return None
         return self.data_record_count - self.position_delete_record_count
 
@@ -96,8 +99,9 @@ def compute_partition_stats(run: Run) -> None:
         file = _written(run, snapshot, _plan(run, snapshot))
         with run.step("commit"):
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
-            committed = commit_staged(run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark)
-        run.outcome.record(committed)
+            committed = commit_staged(
+                run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark, on_commit=run.outcome.record
+            )
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)
 
@@ -140,19 +144,45 @@ def partition_counts(
     union = union_of(table.metadata)
     found: dict[tuple[Any, ...], PartitionCounts] = {}
     has_global_deletes = False
-    for m in manifests:
+    vectors = _VectorFiles(identity_under(table.io))
+    for m in sorted(manifests, key=lambda m: m.content is ManifestContent.DATA):
         spec = table.metadata.specs_by_id[m.partition_spec_id]
         for entry in entries_of(table, m, live_only=True):
             own = entry.data_file.partition
             key = (spec.spec_id, *(identity_of(v) for v in own))
             counts = found.setdefault(key, PartitionCounts(union.values(spec.spec_id, own), spec.spec_id))
             counts.add(entry)
+            vectors.add(key, entry)
             has_global_deletes |= spec.is_unpartitioned and entry.data_file.content is FileContent.EQUALITY_DELETES
             _date(counts, table.metadata, entry)
         told(m)
-    for counts in found.values():
-        counts.may_lose_rows = has_global_deletes
+    odd = vectors.odd()
+    for key, counts in found.items():
+        counts.may_lose_rows, counts.has_odd_vector = has_global_deletes, key in odd
     return sorted(found.values(), key=_place)
+
+
+@dataclass(slots=True)
+class _VectorFiles:
+    """To how many live files of its partition each deletion vector applies. Vectors are to be added before data files."""
+
+    identity: Identity
+    _found: dict[tuple[tuple[Any, ...], str], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, partition: tuple[Any, ...], entry: ManifestEntry) -> None:
+        f = entry.data_file
+        number = entry.sequence_number or 0
+        if f.is_deletion_vector:
+            self._found[partition, self.identity(f.referenced_data_file or "")] = (number, 0)
+        elif self._found and f.content is FileContent.DATA:
+            key = (partition, self.identity(f.file_path))
+            vector = self._found.get(key)
+            if vector is not None and number <= vector[0]:
+                self._found[key] = (vector[0], vector[1] + 1)
+
+    def odd(self) -> set[tuple[Any, ...]]:
+        """Partitions with a vector that does not apply to exactly one file."""
+        return {partition for (partition, _), (_, files) in self._found.items() if files != 1}
 
 
 def _place(counts: PartitionCounts) -> tuple[Any, ...]:

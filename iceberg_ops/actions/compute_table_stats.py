@@ -123,7 +123,8 @@ def _written(run: Run, snapshot: Snapshot, sketches: dict[int, ThetaSketch]) -> 
 def _register(run: Run, file: StatisticsFile) -> None:
     with run.step("commit"):
         statistics = UpdateStatistics(added=(file,), run_key=run.run_key, summary=run.summary)
-        committed = commit_staged(run.catalog, run.table, statistics, [file.statistics_path], mark=run.lease_mark)
-    run.outcome.record(committed)
+        committed = commit_staged(
+            run.catalog, run.table, statistics, [file.statistics_path], mark=run.lease_mark, on_commit=run.outcome.record
+        )
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)

@@ -32,7 +32,7 @@ def delete(run: Run) -> None:
         **row_fields(run),
     )
     with run.lease(None if head is None else head.snapshot_id), run.step("delete"):
-        done = rows.run(run.catalog, run.table)
+        done = rows.run(run.catalog, run.table, on_commit=run.outcome.record)
     run.outcome.metrics["evaluations-count"] = done.evaluations
     if done.dropped_files:
         run.outcome.metrics |= {"deleted-data-files": done.dropped_files, "metadata-only": 1}
@@ -42,5 +42,3 @@ def delete(run: Run) -> None:
         run.outcome.metrics["added-delete-files"] = done.added_deletes
     if done.rewritten_files:
         run.outcome.metrics |= {"rewritten-data-files-count": done.rewritten_files, "added-data-files": done.added_files}
-    if done.committed is not None:
-        run.outcome.record(done.committed)

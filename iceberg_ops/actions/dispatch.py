@@ -31,7 +31,14 @@ from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
 from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
-from iceberg_ops.errors import NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.errors import (
+    CommitFailedError,
+    CorruptTableError,
+    IcebergOpsError,
+    NoSuchSnapshotError,
+    OptionError,
+    UnsupportedError,
+)
 from iceberg_ops.io.locations import look_at_folders_again
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.io.read_only import ReadOnlyFileIO
@@ -40,6 +47,8 @@ from iceberg_ops.table.state import state_if_readable, table_state
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
+
+_MOST_LOADS = 3
 
 
 def wall_clock_ms() -> int:
@@ -131,14 +140,7 @@ def _run(
     _check(job)
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     reload = partial(catalog.load_table, tuple(job.table.split(".")[1:]))
-    table = reload()
-    if job.dry_run:
-        table = replace(table, io=ReadOnlyFileIO(table.io))
-    if job.branch != MAIN_BRANCH and job.job in TABLE_ACTIONS:
-        _check_branch(table, job.branch)
-    head = table.metadata.branch_head(job.branch)
-    record.outcome.starting_snapshot_id = None if head is None else head.snapshot_id
-    record.before = table_state(table, head)
+    table = _begun(record, reload)
     if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
         record.outcome.status = "already-committed"
         record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
@@ -158,9 +160,49 @@ def _run(
     try:
         action_of("plan_rows" if job.dry_run and job.job in ROW_OPERATIONS else job.job)(run)
         _remember(run)
+    except CorruptTableError as e:
+        if not record.outcome.changed and _has_lost_snapshots(reload, table):
+            raise CommitFailedError(
+                f"table {table.name}: another job expired snapshots that {job.job} was reading, and a file of it is gone ({e}); "
+                "nothing was changed: run it again"
+            ) from e
+        raise
     finally:
         after = record.outcome.table or table
         record.after = state_if_readable(after, after.metadata.branch_head(job.branch))
+
+
+def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
+    """The table that the job works on; its first state is recorded. Loaded again where an expiry comes before it is read.
+    Raises NoSuchSnapshotError, CorruptTableError."""
+    job, times = record.job, 1
+    while True:
+        table = reload()
+        if job.dry_run:
+            table = replace(table, io=ReadOnlyFileIO(table.io))
+        if job.branch != MAIN_BRANCH and job.job in TABLE_ACTIONS:
+            _check_branch(table, job.branch)
+        head = table.metadata.branch_head(job.branch)
+        record.outcome.starting_snapshot_id = None if head is None else head.snapshot_id
+        try:
+            record.before = table_state(table, head)
+        except CorruptTableError:
+            if times >= _MOST_LOADS or not _has_lost_snapshots(reload, table):
+                raise
+            times += 1
+        else:
+            return table
+
+
+def _has_lost_snapshots(reload: Callable[[], Table], table: Table) -> bool:
+    """Whether a snapshot of ``table`` has expired since it was loaded: then a missing file is no damage. An error in looking does
+    not take the place of the one that is being handled."""
+    try:
+        now = reload().metadata
+    except (IcebergOpsError, OSError) as e:
+        log.warning("whether %s has changed meanwhile cannot be told: %s", table.name, e)
+        return False
+    return now.table_uuid == table.metadata.table_uuid and not table.metadata.snapshots_by_id.keys() <= now.snapshots_by_id.keys()
 
 
 def _remember(run: Run) -> None:

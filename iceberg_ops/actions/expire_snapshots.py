@@ -16,7 +16,7 @@ from iceberg_ops.commit.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.properties import OWNS_IMPORTED_FILES
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
+from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files, recorded
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
 from iceberg_ops.deletion.gate import Deletion
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
@@ -84,14 +84,17 @@ def expire_snapshots(run: Run) -> None:
 def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Sequence[str]], list[DeleteFailure]]:
     """Delete batch by batch, and say how far it is."""
 
+    def on_gone(gone: Sequence[str], is_in_doubt: bool) -> None:
+        run.outcome.changed |= bool(gone) or is_in_doubt
+
+    in_store = recorded(lambda io, batch: delete_files(io, batch, options.max_concurrent_deletes), on_gone)
+
     def delete(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
         meter = run.meter("deleting", len(locations), unit="files")
         failures: list[DeleteFailure] = []
         for first in range(0, len(locations), DELETED_AT_ONCE):
             batch = locations[first : first + DELETED_AT_ONCE]
-            failed = delete_files(io, batch, options.max_concurrent_deletes)
-            run.outcome.changed |= len(failed) < len(batch)
-            failures += failed
+            failures += in_store(io, batch)
             meter.advance(len(batch))
         return failures
 

@@ -28,6 +28,7 @@ from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remov
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
+from iceberg_ops.deletion.bulk import recorded as recording
 from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
 from iceberg_ops.deletion.leases import active_leases, has_run_out
 from iceberg_ops.deletion.notes import note_has_run_out
@@ -273,14 +274,16 @@ def _remove(run: Run, current: Table, locations: Sequence[str], delete: Delete, 
     def reload() -> Table:
         return run.catalog.load_table(run.table.identifier[1:])
 
-    done = delete_unreferenced(run.table, reload, locations, proven_for=current.metadata, delete=delete)
+    def on_gone(gone: Sequence[str], is_in_doubt: bool) -> None:
+        run.outcome.changed |= bool(gone) or is_in_doubt
+        run.outcome.list_files(gone)
+        run.outcome.metrics[metric] += len(gone)
+
+    done = delete_unreferenced(run.table, reload, locations, proven_for=current.metadata, delete=recording(delete, on_gone))
     for kept in done.kept:
         _keep(run, Skipped(kept.location, kept.reason))
     for failure in done.failures:
         _failed(run, failure.location, failure.reason)
-    run.outcome.changed |= bool(done.deleted)
-    run.outcome.list_files(done.deleted)
-    run.outcome.metrics[metric] += len(done.deleted)
 
 
 def _failed(run: Run, location: str, reason: str) -> None:

@@ -58,5 +58,5 @@ def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> N
     won; after an unknown outcome they stay.
     """
     with run.step("commit"):
-        done = commit_staged(run.catalog, run.table, operation, [f.file_path for f in staged], mark=run.lease_mark)
-    run.outcome.record(done)
+        paths = [f.file_path for f in staged]
+        commit_staged(run.catalog, run.table, operation, paths, mark=run.lease_mark, on_commit=run.outcome.record)

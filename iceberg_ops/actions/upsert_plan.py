@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iceberg_ops.commit.promoted_keys import unreached_keys, why_unreached
 from iceberg_ops.data.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.manifests import ManifestContent
-from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
@@ -61,11 +61,9 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
                     f"upsert-keys {', '.join(k.name for k in keys)}: partition field {f.name!r} comes from column {name!r}, "
                     "which is no key: an older row of the key may lie in a partition that its delete does not reach"
                 )
-    if (moved := moved_by_promotion(metadata.schemas, metadata.schema, specs)) is not None:
-        f, old = moved
+    if (moved := unreached_keys(table, manifests, specs)) is not None:
         raise UnsupportedError(
-            f"not supported: upsert into {table.name}, because another writer promoted column "
-            f"{metadata.schema.names_by_id.get(f.source_id, str(f.source_id))!r} from {old}, and partition field {f.name!r} "
-            f"({f.transform}) gives older rows of a key another partition than its delete: use a merge"
+            f"not supported: upsert into {table.name}, because {why_unreached(table, moved)}, and partition field "
+            f"{moved.field.name!r} ({moved.field.transform}) puts older rows of a key where its delete does not reach: use a merge"
         )
     return KeyPlan(field_ids, tuple(s.spec_id for s in specs))

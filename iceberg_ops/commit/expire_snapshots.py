@@ -20,6 +20,7 @@ from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
+from iceberg_ops.spec.promotion import first_schemas, moved_by_promotion
 from iceberg_ops.spec.requirements import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
@@ -28,6 +29,7 @@ from iceberg_ops.spec.requirements import (
     TableRequirement,
 )
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import DATE
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
 from iceberg_ops.table.manifests import ManifestLists, entries_of
 from iceberg_ops.table.table import Table
@@ -120,6 +122,7 @@ def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
     specs |= {m.partition_spec_id for m in manifests.values()}
     if schemas < metadata.schemas_by_id.keys():
         schemas |= _schemas_with(metadata, schemas, _needed_fields(table, specs, manifests.values()))
+        schemas |= _schemas_of_old_types(metadata, specs)
     updates: list[TableUpdate] = []
     if unused := tuple(sorted(metadata.specs_by_id.keys() - specs)):
         updates.append(RemovePartitionSpecs(unused))
@@ -149,4 +152,19 @@ def _schemas_with(metadata: TableMetadata, kept: set[int], field_ids: set[int]) 
         if schema.schema_id not in kept and (field_ids - known) & schema.fields_by_id.keys():
             found.add(schema.schema_id)
             known |= schema.fields_by_id.keys()
+    return found
+
+
+def _schemas_of_old_types(metadata: TableMetadata, spec_ids: set[int]) -> set[int]:
+    """Schemas in which the source of a partition field has another type than now: only they show that a promotion may have moved
+    rows. And those that show that there was none, where a later upsert or scan could not rule it out without them."""
+    now = metadata.schema.fields_by_id
+    specs = [metadata.specs_by_id[i] for i in spec_ids & metadata.specs_by_id.keys()]
+    sources = {i for spec in specs for f in spec.fields for i in f.source_ids} & now.keys()
+    found = {
+        s.schema_id for s in metadata.schemas for i in sources if i in s.fields_by_id and s.fields_by_id[i].type != now[i].type
+    }
+    for moved in moved_by_promotion((), metadata.schema, specs, metadata.format_version):
+        if moved.old == DATE:
+            found |= first_schemas(metadata.schemas, moved.field.source_id).schema_ids
     return found

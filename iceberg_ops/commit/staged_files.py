@@ -13,6 +13,8 @@ from iceberg_ops.commit.operation import Committed, Operation
 from iceberg_ops.deletion.gate import Deletion, discard_staged
 from iceberg_ops.table.table import Table
 
+OnCommit = Callable[[Committed], object]
+
 
 def commit_staged(
     catalog: Catalog,
@@ -22,14 +24,17 @@ def commit_staged(
     *,
     mark: str = "",
     before_swap: Callable[[], None] = lambda: None,
+    on_commit: OnCommit = lambda _: None,
 ) -> Committed:
     """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
-    that of the run's own lease. ``before_swap`` as in ``commit``. Raises what ``commit`` raises."""
+    that of the run's own lease. ``before_swap`` as in ``commit``. ``on_commit`` gets the commit at once, before unused files are
+    deleted: an interrupt of what follows does not hide it. Raises what ``commit`` raises."""
     try:
         committed = commit(catalog, table, operation, before_swap=before_swap)
     except BaseException as e:
         discard(catalog, table, staged, mark=mark, after=e)
         raise
+    on_commit(committed)
     unused = staged if committed.already_committed else [path for path in staged if path in committed.unused]
     discard(catalog, table, unused, mark=mark)
     return committed

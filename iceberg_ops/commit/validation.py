@@ -24,6 +24,7 @@ from iceberg_ops.commit.history import (
     base_of,
     conflict,
 )
+from iceberg_ops.commit.promoted_keys import unreached_keys, why_unreached
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
 from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
@@ -32,7 +33,6 @@ from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_k
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
-from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
@@ -209,15 +209,16 @@ def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[Data
     reached = {f.spec_id for f in equality}
     head, metadata = base_of(table.metadata, branch), table.metadata
     specs = [metadata.specs_by_id[i] for i in reached if i in metadata.specs_by_id]
-    if (moved := moved_by_promotion(metadata.schemas, metadata.schema, specs)) is not None:
+    manifests = manifests_of(table, head)
+    if (moved := unreached_keys(table, manifests, specs, equality)) is not None:
         raise conflict(
-            f"Cannot commit equality deletes of partition specs {sorted(reached)}: the source of partition field {moved[0].name!r} "
-            f"was promoted from {moved[1]} meanwhile, so that rows of a key may lie in another partition",
+            f"Cannot commit equality deletes of partition specs {sorted(reached)}: {why_unreached(table, moved)}, so that "
+            f"by partition field {moved.field.name!r} rows of a key may lie in another partition",
             head,
             equality[0],
             tuple(f.file_path for f in equality),
         )
-    for manifest in manifests_of(table, head):
+    for manifest in manifests:
         if manifest.content is ManifestContent.DATA and manifest.has_live_files and manifest.partition_spec_id not in reached:
             raise conflict(
                 f"Cannot commit equality deletes of partition specs {sorted(reached)}: the branch has rows of partition spec "

@@ -3,11 +3,14 @@ for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
+
+log = logging.getLogger(__name__)
 
 DELETED_AT_ONCE = 10_000
 """Files of one bulk delete: what progress is told after."""
@@ -27,3 +30,32 @@ def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None)
 
     with ThreadPoolExecutor(most_at_once, thread_name_prefix="delete") as threads:
         return [failure for failure in threads.map(attempt, locations) if failure is not None]
+
+
+Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
+OnGone = Callable[[Sequence[str], bool], object]
+"""Gets the files of one batch that are gone, and whether others of it may be gone, too."""
+
+
+def recorded(delete: Delete, on_gone: OnGone) -> Delete:
+    """``delete``, which says after each batch what is gone: also of one that an error or an interrupt ended in the middle."""
+
+    def delete_and_record(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        try:
+            failures = delete(io, locations)
+        except BaseException:
+            gone: list[str] = []
+            is_sure = False
+            try:
+                gone += (location for location in locations if not io.exists(location))
+                is_sure = True
+            except (IcebergOpsError, OSError) as e:
+                log.warning("a deletion of %d files was ended, and which are gone is unknown: %s", len(locations), e)
+            finally:
+                on_gone(gone, not is_sure)
+            raise
+        failed = {failure.location for failure in failures}
+        on_gone([location for location in locations if location not in failed], False)
+        return failures
+
+    return delete_and_record

@@ -8,6 +8,7 @@ deleted. A note lasts for a time, so that a job that died keeps nobody waiting f
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ from dataclasses import dataclass
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
-from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError
 from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.serde.json_objects import JsonObject, as_long, parse_json
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 DELETIONS = f"{FOLDER}/deletions"
 DELETION_NOTE_MS = 2 * 3600 * 1000
@@ -60,7 +63,8 @@ class DeletionNote:
 
 @contextmanager
 def deletion_noted(table: Table) -> Iterator[DeletionNote]:
-    """Within, files may be deleted that an import might want to commit."""
+    """Within, files may be deleted that an import might want to commit. A note that cannot be taken away is no error: what was
+    deleted is to be reported, and the note runs out by itself."""
     with _noted_in(table, notes_folder(table, DELETIONS)) as note:
         yield note
 
@@ -80,7 +84,10 @@ def _noted_in(table: Table, folder: str) -> Iterator[DeletionNote]:
     try:
         yield note
     finally:
-        delete_note(table.io, note.location)
+        try:
+            delete_note(table.io, note.location)
+        except (IcebergOpsError, OSError) as e:
+            log.warning("deletion note %s stays until it runs out, imports wait for it: %s", note.location, e)
 
 
 def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:

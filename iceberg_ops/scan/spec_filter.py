@@ -7,7 +7,8 @@ whatever may hold a matching row stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -19,19 +20,29 @@ from iceberg_ops.expressions.projection import project_inclusive
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestFile
-from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.promotion import moved_by_promotion
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import NestedField, PrimitiveType, StructType
+from iceberg_ops.spec.transforms import VOID
+from iceberg_ops.spec.types import DATE, NestedField, PrimitiveType, StructType
 
 _EQUAL_IS_SAME = frozenset({"boolean", "int", "long", "date", "timestamp", "timestamptz", "string"})
 
 
 class SpecFilter:
-    """``bound`` (an expression bound to the scan's schema) under one spec."""
+    """``bound`` (an expression bound to the scan's schema) under one spec. The values of ``moved`` partition fields say nothing
+    about their rows (``moved_dates``)."""
 
-    def __init__(self, bound: Expression, spec: PartitionSpec, fields_by_id: Mapping[int, NestedField]) -> None:
+    def __init__(
+        self,
+        bound: Expression,
+        spec: PartitionSpec,
+        fields_by_id: Mapping[int, NestedField],
+        moved: Collection[PartitionField] = (),
+    ) -> None:
         self.bound = bound
         self.spec = spec
+        self._telling = replace(spec, fields=tuple(replace(f, transform=VOID) if f in moved else f for f in spec.fields))
         self._fields_by_id = fields_by_id
         self._residuals: dict[PartitionKey, Expression] = {}
 
@@ -47,7 +58,7 @@ class SpecFilter:
     @cached_property
     def projected(self) -> Expression:
         """The inclusive projection over the partition's fields."""
-        return ALWAYS_TRUE if self.is_trivial else project_inclusive(self.bound, self.spec, self._fields_by_id)
+        return ALWAYS_TRUE if self.is_trivial else project_inclusive(self.bound, self._telling, self._fields_by_id)
 
     @cached_property
     def _has_floats(self) -> bool:
@@ -71,7 +82,7 @@ class SpecFilter:
         key = partition_key(self.spec.spec_id, partition) if self._has_floats else partition
         found = self._residuals.get(key)
         if found is None:
-            found = self._residuals[key] = residual(self.bound, self.spec, partition)
+            found = self._residuals[key] = residual(self.bound, self._telling, partition)
         return found
 
     def residuals(self, partitions: Sequence[tuple[Any, ...]]) -> Iterable[Expression]:
@@ -105,5 +116,14 @@ class SpecFilters:
                 raise CorruptTableError(
                     f"table {self._metadata.location}: a manifest has partition spec {spec_id}, which is not in the metadata"
                 )
-            found = self._filters[spec_id] = SpecFilter(self.bound, spec, self._metadata.all_fields_by_id)
+            found = self._filters[spec_id] = SpecFilter(
+                self.bound, spec, self._metadata.all_fields_by_id, moved_dates(self._metadata, spec)
+            )
         return found
+
+
+def moved_dates(metadata: TableMetadata, spec: PartitionSpec) -> list[PartitionField]:
+    """Partition fields whose older files may have been placed by a date, where the column holds timestamps now: another writer
+    promoted it, and bucket and identity of the two differ. Whole numbers under truncate are the projection's own case."""
+    moved = moved_by_promotion(metadata.schemas, metadata.schema, [spec], metadata.format_version)
+    return [m.field for m in moved if m.old == DATE]

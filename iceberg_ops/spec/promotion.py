@@ -7,7 +7,8 @@ the least numbers lie in a partition whose value wraps around.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
@@ -18,6 +19,8 @@ from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TI
 
 _ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
 _SINCE_V3 = {(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS)}
+_NARROWER: dict[IcebergType, IcebergType] = {LONG: INT, TIMESTAMP: DATE, TIMESTAMP_NS: DATE}
+"""What a column may have been before, where that matters to partition values."""
 _KEEP_DATES = frozenset({"year", "month", "day", "void"})
 
 
@@ -34,24 +37,65 @@ def changed_partition_field(
     field_id: int, old: IcebergType, new: IcebergType, specs: Iterable[PartitionSpec]
 ) -> PartitionField | None:
     """A partition field whose values the promotion of its source column would change; None where there is none."""
-    fields = [f for spec in specs for f in spec.fields if field_id in f.source_ids]
+    fields = (f for spec in specs for f in spec.fields if field_id in f.source_ids)
+    return next((f for f in fields if _changes(f.transform, old, new)), None)
+
+
+def _changes(transform: Transform, old: IcebergType, new: IcebergType) -> bool:
     if (old, new) in _SINCE_V3:
-        return next((f for f in fields if f.transform.name not in _KEEP_DATES), None)
-    if (old, new) == (INT, LONG):
-        return next((f for f in fields if wrapped_truncation(f.transform, 32) is not None), None)
-    return None
+        return transform.name not in _KEEP_DATES
+    return (old, new) == (INT, LONG) and wrapped_truncation(transform, 32) is not None
 
 
-def moved_by_promotion(schemas: Iterable[Schema], now: Schema, specs: Iterable[PartitionSpec]) -> tuple[PartitionField, str] | None:
-    """A partition field of which rows of one source value lie in two partitions, because another writer promoted its column from
-    the type that is named with it; None where there is none. ``schemas``: every schema of the table."""
-    found = list(specs)
-    for field_id in {i for spec in found for f in spec.fields for i in f.source_ids}:
-        new = now.fields_by_id.get(field_id)
-        for old in (schema.fields_by_id.get(field_id) for schema in schemas):
-            if new is not None and old is not None and (f := changed_partition_field(field_id, old.type, new.type, found)):
-                return f, str(old.type)
-    return None
+@dataclass(frozen=True, slots=True)
+class MovedField:
+    """A partition field whose values changed if another writer promoted its source column from ``old``. ``is_known``: a schema of
+    the table has that type."""
+
+    spec_id: int
+    field: PartitionField
+    old: IcebergType
+    is_known: bool
+
+
+def moved_by_promotion(
+    schemas: Sequence[Schema], now: Schema, specs: Iterable[PartitionSpec], format_version: int
+) -> list[MovedField]:
+    """Partition fields of which rows of one source value may lie in two partitions. ``schemas``: every schema that the table still
+    has; ``now``: the current one.
+
+    A promoted date: where a schema says so, and from v3 on also where the schemas that the column began with were removed. A
+    promoted int: always, because the live files show whether one was (``commit.promoted_keys``)."""
+    found = []
+    for spec in specs:
+        for f in spec.fields:
+            new = now.fields_by_id.get(f.source_id)
+            old = None if new is None else _NARROWER.get(new.type)
+            if new is None or old is None or not (f.transform.can_transform(old) and _changes(f.transform, old, new.type)):
+                continue
+            is_known = any(s.fields_by_id[f.source_id].type == old for s in schemas if f.source_id in s.fields_by_id)
+            is_possible = old == INT or (format_version >= 3 and not first_schemas(schemas, f.source_id).is_whole)
+            if is_known or is_possible:
+                found.append(MovedField(spec.spec_id, f, old, is_known))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSchemas:
+    """The schemas, by id, that show which type a column began with: the first that has it, and the one before, which has not.
+    ``is_whole``: both are there, so no schema with another type of it can have been removed."""
+
+    schema_ids: frozenset[int]
+    is_whole: bool
+
+
+def first_schemas(schemas: Iterable[Schema], field_id: int) -> FirstSchemas:
+    """A type only ever gets wider, and schema ids count up from 0."""
+    by_id = {s.schema_id: s for s in schemas}
+    first = min((i for i, s in by_id.items() if field_id in s.fields_by_id), default=None)
+    if first is None:
+        return FirstSchemas(frozenset(), False)
+    return FirstSchemas(frozenset({first, first - 1} & by_id.keys()), first == 0 or first - 1 in by_id)
 
 
 def wrapped_truncation(transform: Transform, bits: int) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io as bytes_io
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY, bucket
 from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField, StructType
 from iceberg_ops.table.table import Table
-from tests.actions.lake import make_lake, numbered
+from tests.actions.lake import Lake, make_lake, numbered
 from tests.catalog.wrappers import FailsNTimes
 
 SCHEMA = Schema.of(
@@ -249,3 +250,32 @@ def test_the_snapshot_that_is_counted_does_not_expire_meanwhile(job: str) -> Non
     metadata = lake.table.metadata
     assert [s.snapshot_id for s in (*metadata.statistics, *metadata.partition_statistics)] == [oldest]
     assert not [p for p in lake.paths() if "/leases/" in p]
+
+
+def total_of_each_partition(lake: Lake) -> list[int | None]:
+    lake.run("compute_partition_stats")
+    file = lake.table.metadata.partition_statistics[-1]
+    return [r["total_record_count"] for r in pq.read_table(bytes_io.BytesIO(lake.table.io.read(file.statistics_path))).to_pylist()]
+
+
+def test_the_total_is_null_where_a_vector_does_not_apply_to_exactly_one_file() -> None:
+    lake = make_lake(version=3, partitioned=True)
+    lake.append(numbered(1, 5, "a"))
+    lake.append(numbered(11, 5, "b"))
+    task = lake.tasks()[0]
+    again = AppendFiles(added=(replace(task.data_file, first_row_id=None),), merge=False)
+    commit(lake.catalog, lake.table, again)
+    assert sorted(total_of_each_partition(lake)) == [5, 10], "without a vector it is exact"  # type: ignore[type-var]
+    lake.delete_positions((task, [1]))
+    assert len(lake.rows()) == 13
+    totals = total_of_each_partition(lake)
+    assert totals.count(None) == 1
+    assert 5 in totals
+
+
+def test_the_total_is_exact_where_each_vector_applies_to_one_file() -> None:
+    lake = make_lake(version=3, partitioned=True)
+    lake.append(numbered(1, 5, "a"), numbered(11, 5, "a"))
+    lake.delete_positions((lake.tasks()[0], [1, 2]))
+    assert total_of_each_partition(lake) == [8]
+    assert len(lake.rows()) == 8
