@@ -45,7 +45,7 @@ from iceberg_ops.errors import (
     TerminalError,
     UnsupportedError,
 )
-from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
@@ -361,7 +361,13 @@ class FileSystemCatalog(FolderNamespaces):
         gone = [f"{versions.folder}/{found}" for found in own]
         if set(owners.values()) <= {uuid, None, *dropped}:
             gone.append(f"{versions.folder}/{HINT}")
-        for failure in delete_pointers(self.io, gone):
+        try:
+            failures = delete_pointers(self.io, gone)
+        except Exception as e:
+            if not uuid:
+                raise CommitStateUnknownError(f"table {name} may be half dropped: {e}") from e
+            failures = [DeleteFailure(f"{versions.folder}/{HINT}", str(e))]
+        for failure in failures:
             if not uuid:
                 raise CommitStateUnknownError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
             log.warning("table %s is dropped, but %s stays: %s", name, failure.location, failure.reason)

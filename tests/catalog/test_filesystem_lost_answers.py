@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -197,3 +198,17 @@ def test_a_drop_without_answer_says_how_to_go_on(catalog: FileSystemCatalog, io:
     os.unlink(mark)
     catalog.drop_table(IDENTIFIER, purge=True)
     assert not os.path.exists(path)
+
+
+def test_a_drop_whose_version_files_cannot_be_deleted_is_done(
+    catalog: FileSystemCatalog, io: Fails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(catalog)
+
+    def fails(_: object) -> NoReturn:
+        raise MachineLimitError("Injected: open files")
+
+    monkeypatch.setattr(io, "delete_many", fails)
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert not catalog.table_exists(IDENTIFIER)
+    assert os.path.exists(table.metadata_location)
