@@ -26,12 +26,9 @@ from typing import Any, BinaryIO, cast
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo, FileIO
 from iceberg_ops.io.locations import is_absolute
-from iceberg_ops.io.machine_limits import limit_error
+from iceberg_ops.io.machine_limits import PASSING, limit_error
 from iceberg_ops.io.temporary_names import temporary_name
 
-_PASSING = frozenset(
-    {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
-)
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV})
 _NO_EXCLUSIVE_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM})
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
@@ -316,7 +313,7 @@ def _failures_of(location: str) -> Iterator[None]:
     except OSError as e:
         if e.errno == errno.EMFILE:
             raise limit_error(e, location) or e from e
-        if e.errno in _PASSING:
+        if e.errno in PASSING:
             raise CatalogUnavailableError(f"{location}: {e.strerror or e}") from e
         if e.errno == errno.ELOOP:
             raise FileNotFoundError(errno.ENOENT, "no such file, because its links lead in a circle", location) from None

@@ -14,6 +14,10 @@ from contextlib import contextmanager
 
 from iceberg_ops.errors import MachineLimitError
 
+PASSING = frozenset(
+    {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
+)
+"""Errors of a system that may pass by themselves, whatever file they are about."""
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_FOLDER = "No usable temporary directory"
 """How ``tempfile`` begins where it can write to none of its folders."""

@@ -1,7 +1,7 @@
 """Reading the files that a table's metadata names: one that is not there, or that the system refuses to read, is a corrupt table.
 
-A folder, a loop of links or missing permissions under a file's name do not pass by themselves. What may pass the FileIO raises as
-CatalogUnavailableError, and what this machine has run out of is a MachineLimitError; both go through.
+A folder, a loop of links or missing permissions under a file's name do not pass by themselves. What may pass (an I/O error, a
+time-out) is a CatalogUnavailableError, and what this machine has run out of is a MachineLimitError.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.machine_limits import limit_error
+from iceberg_ops.io.machine_limits import PASSING, limit_error
 
 
 def read_stored(io: FileIO, location: str, what: str) -> bytes:
@@ -23,15 +23,16 @@ def read_stored(io: FileIO, location: str, what: str) -> bytes:
 
 @contextmanager
 def named_failures(location: str, what: str = "file") -> Iterator[None]:
-    """Within, the file at ``location`` is opened or read: an OSError becomes a CorruptTableError that names it, or a
-    MachineLimitError."""
+    """Within, the file at ``location`` is opened or read: an OSError becomes a CorruptTableError that names it, or, where it says
+    nothing about the file, a MachineLimitError or CatalogUnavailableError."""
     try:
         yield
     except FileNotFoundError:
         raise CorruptTableError(f"{what} {location} does not exist") from None
     except OSError as e:
         limit = limit_error(e, location)
-        raise limit or CorruptTableError(f"{what} {location} can not be read: {reason_of(e)}") from e
+        kind = CatalogUnavailableError if e.errno in PASSING else CorruptTableError
+        raise limit or kind(f"{what} {location} can not be read: {reason_of(e)}") from e
 
 
 def reason_of(error: OSError) -> str:

@@ -24,7 +24,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.leases import FOLDER as LEASES
-from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, NoSuchTableError
+from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, IncompleteError, NoSuchTableError
 from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table
@@ -345,6 +345,10 @@ class World:
         self.count("errors", type(error).__name__)
         if not isinstance(error, IcebergOpsError) or isinstance(error, CommitStateUnknownError):
             act.in_doubt = True
+            return
+        if isinstance(error, IncompleteError):
+            assert act.in_parts or changes, f"{act.family} is reported as done in part, and nothing was: {error!r}"
+            act.in_doubt = True  # What is committed stays, and the job is to be run again.
             return
         assert act.in_parts or not changes, f"{act.family} is reported as refused, and was committed: {error!r}"
         if isinstance(error, CorruptTableError) and not self.expiries and not was_met:
