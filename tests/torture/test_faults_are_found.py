@@ -145,7 +145,11 @@ FAULTS: dict[str, Fault] = {
         says="imported again",
     ),
     "10b orphans that an import commits": Fault(
-        {"deletion.leases:Lease.covers": was.no_folders, "deletion.notes:forbid_running_deletion": was.nothing},
+        {
+            "deletion.leases:Lease.covers": was.no_folders,
+            "deletion.notes:forbid_running_deletion": was.nothing,
+            "deletion.notes:forbid_running_purge": was.nothing,
+        },
         "an_import_keeps_its_files_from_an_orphan_job",
         lambda s: s.imports,
         says="/import|imported",
