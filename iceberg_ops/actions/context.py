@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -31,6 +31,9 @@ LEASE_MS = 2 * 3_600_000
 """How long a lease lasts that is not renewed: more than any one group should take, less than the next night's run."""
 LISTED = 1_000
 """The most files, skipped files and failures a report lists; counts in ``metrics`` are always complete."""
+
+_SETTLED = frozenset({"committed", "carried-over", "re-planned"})
+"""Statuses of a group of which nothing is left to do in its run."""
 
 
 @dataclass(slots=True)
@@ -61,6 +64,16 @@ class Outcome:
     def count(self, name: str, amount: int) -> None:
         """Add to a metric; it is then reported even when it is 0."""
         self.metrics[name] = self.metrics.get(name, 0) + amount
+
+    def conclude_groups(self, elsewhere: Collection[str]) -> None:
+        """The status of a run whose groups are all settled or given up; ``elsewhere``: those that another process committed under
+        the run key."""
+        if not all(group.status in _SETTLED or group.group_id in elsewhere for group in self.groups.values()):
+            self.status = "partially-committed"
+        elif elsewhere and all(group_id in elsewhere for group_id in self.groups):
+            self.status = "already-committed"
+        else:
+            self.status = "committed"
 
     def record(self, done: Committed) -> None:
         """Status, snapshot, attempts, and the table afterwards, of the only commit."""

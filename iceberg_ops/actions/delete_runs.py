@@ -213,11 +213,7 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
             f"{failed_commits} commits failed, more than partial-progress.max-failed-commits {progress.max_failed_commits}: "
             f"{text_of(errors[-1])}"
         )
-    groups_of = run.outcome.groups
-    if not all(g.status == "committed" or g.group_id in elsewhere for g in groups_of.values()):
-        run.outcome.status = "partially-committed"
-    else:
-        run.outcome.status = "already-committed" if groups_of.keys() <= elsewhere else "committed"
+    run.outcome.conclude_groups(elsewhere)
 
 
 def _record_failure(run: Run, group: PlannedDeletes, error: Exception) -> None:

@@ -27,9 +27,9 @@ from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relat
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, delete_files
+from iceberg_ops.deletion.bulk import DELETED_AT_ONCE, Delete, delete_files
 from iceberg_ops.deletion.bulk import recorded as recording
-from iceberg_ops.deletion.gate import Delete, check_same_table, delete_unreferenced, in_bulk
+from iceberg_ops.deletion.gate import check_same_table, delete_unreferenced, in_bulk
 from iceberg_ops.deletion.leases import active_leases, has_run_out
 from iceberg_ops.deletion.notes import note_has_run_out
 from iceberg_ops.deletion.places import notes_folders

@@ -299,17 +299,13 @@ class _Rewrite:
 
     def _conclude(self, kept: bool) -> None:
         """Say what became of the run: all of it is committed, by this run or by another of its run key, or a part of it is."""
-        outcome, elsewhere = self.run.outcome, self.commits.done_elsewhere
+        outcome = self.run.outcome
         if not kept:
             if self.errors:
                 raise ending_of(self.errors, "no group could be committed")
             reason = next((g.reason for g in outcome.groups.values() if g.status in ("dropped", "failed")), "nothing is left")
             raise ValidationError(f"no group could be committed: {reason}")
-        settled = {"committed", "carried-over", "re-planned"}
-        if not all(g.status in settled or g.group_id in elsewhere for g in outcome.groups.values()):
-            outcome.status = "partially-committed"
-        else:
-            outcome.status = "already-committed" if outcome.groups.keys() <= elsewhere and elsewhere else "committed"
+        outcome.conclude_groups(self.commits.done_elsewhere)
 
 
 def _in_plan_order(groups: Sequence[RewrittenGroup]) -> list[RewrittenGroup]:

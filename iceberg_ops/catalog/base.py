@@ -71,6 +71,14 @@ def nothing_published(what: str) -> Iterator[None]:
         raise TerminalError(f"{what}: {e}; nothing was committed") from e
 
 
+def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
+    """0 to ``most - 1``: tries of something that a store may not answer, with pauses of 0.2 s, 0.4 s and so on between them."""
+    for attempt in range(most):
+        if attempt:
+            sleep(0.1 * 2**attempt)
+        yield attempt
+
+
 def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
     """A commit, or another table of the name, came between reading a table and dropping it."""
     return CommitFailedError(f"table {'.'.join(identifier)} changed while it was being dropped: look at it and drop it again")

@@ -122,7 +122,7 @@ class KeepsTablesInFolders(Protocol):
     """A catalog in which a table is its folder: files of tables that it does not list may lie there."""
 
     def dropped_tables(self, identifier: Identifier) -> frozenset[str]:
-        """Uuids of the tables of that name that were dropped: metadata files of theirs may still come, or be left."""
+        """Uuids of the tables of that name that were dropped: their metadata files may still come, or be left."""
         ...
 
     def tables_within(self, identifier: Identifier) -> list[Identifier]:

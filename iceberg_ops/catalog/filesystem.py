@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
-from iceberg_ops.catalog.base import moved_while_dropped, now_ms
+from iceberg_ops.catalog.base import attempts, moved_while_dropped, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
 from iceberg_ops.catalog.names import are_folders
@@ -94,9 +94,7 @@ class FileSystemCatalog(FolderNamespaces):
         """What looks damaged may be in the making, and is looked at again for a while: a version is empty for a moment where the
         store cannot create a file with its content in one step (a local disk without hard links and exclusive renames); a table
         whose creation was under way when another of the name was dropped lies below that one's hint until it moves above."""
-        for attempt in range(CREATE_ATTEMPTS):
-            if attempt:
-                self._sleep(0.1 * 2**attempt)
+        for attempt in attempts(CREATE_ATTEMPTS, self._sleep):
             try:
                 return super()._current(identifier, known)
             except CorruptTableError:
@@ -250,9 +248,7 @@ class FileSystemCatalog(FolderNamespaces):
         """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
         TerminalError where the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
         doubt: Exception | None = None
-        for attempt in range(CREATE_ATTEMPTS):
-            if attempt:
-                self._sleep(0.1 * 2**attempt)
+        for _ in attempts(CREATE_ATTEMPTS, self._sleep):
             try:
                 self.io.write(location, data, overwrite=False)
                 return
@@ -377,9 +373,7 @@ class FileSystemCatalog(FolderNamespaces):
         table was not dropped right before. Raises NoSuchTableError (somebody else dropped it), CommitStateUnknownError."""
         mark = DropMark(max(versions.listed(), default=current) + 1)
         doubt: Exception | None = None
-        for attempt in range(CREATE_ATTEMPTS):
-            if attempt:
-                self._sleep(0.1 * 2**attempt)
+        for _ in attempts(CREATE_ATTEMPTS, self._sleep):
             try:
                 if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.mark_of(uuid) == mark):
                     return
@@ -403,13 +397,14 @@ class FileSystemCatalog(FolderNamespaces):
 
     def _asked(self, question: Callable[[], T]) -> T:
         """The answer of a store that may have to be asked again, to a question whose repetition changes nothing."""
-        for attempt in range(CREATE_ATTEMPTS - 1):
+        for attempt in attempts(CREATE_ATTEMPTS, self._sleep):
             try:
                 return question()
             except (CatalogUnavailableError, OSError) as e:
+                if attempt + 1 == CREATE_ATTEMPTS:
+                    raise
                 log.warning("%s; it is tried again", e)
-                self._sleep(0.1 * 2 ** (attempt + 1))
-        return question()
+        raise AssertionError
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         raise UnsupportedError(

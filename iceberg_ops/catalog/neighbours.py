@@ -15,7 +15,6 @@ read is an error, because its files cannot be identified.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from iceberg_ops.io.locations import (
     is_within,
     links_under,
 )
-from iceberg_ops.table.own_folders import folders_of, former_folders, former_locations, imported_folders
+from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
 from iceberg_ops.table.table import Table
 
@@ -136,7 +135,7 @@ def imported_folder_property(table: Table, source: str) -> dict[str, str]:
     name = folder_identity(identity, folder)
     if any(is_within(name, folder_identity(identity, known)) for known in (*folders_of(table), *imported_folders(table))):
         return {}
-    return {f"{IMPORTED_FOLDER_PREFIX}{hashlib.sha256(name.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}": folder}
+    return {folder_key(IMPORTED_FOLDER_PREFIX, name): folder}
 
 
 def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:

@@ -14,7 +14,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 
-from iceberg_ops.catalog.base import BaseCatalog, metadata_version, moved_while_dropped, nothing_published, now_ms
+from iceberg_ops.catalog.base import BaseCatalog, attempts, metadata_version, moved_while_dropped, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
@@ -123,9 +123,7 @@ class PointerCatalog(BaseCatalog):
         """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer,
         and the first doubt. With a doubt, no means that it had happened before, or cannot."""
         doubt: CatalogUnavailableError | None = None
-        for attempt in range(SWAP_ATTEMPTS):
-            if attempt:
-                self._sleep(0.1 * 2**attempt)
+        for _ in attempts(SWAP_ATTEMPTS, self._sleep):
             try:
                 return change(), doubt
             except CatalogUnavailableError as e:
@@ -194,9 +192,7 @@ class PointerCatalog(BaseCatalog):
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
         name = ".".join(identifier)
         doubt: CatalogUnavailableError | None = None
-        for attempt in range(SWAP_ATTEMPTS):
-            if attempt:
-                self._sleep(0.1 * 2**attempt)
+        for _ in attempts(SWAP_ATTEMPTS, self._sleep):
             try:
                 if self._swap_pointer(identifier, expected, new):
                     return

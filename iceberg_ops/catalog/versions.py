@@ -27,7 +27,7 @@ from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.serde.metadata_json import table_uuid_from_json
 from iceberg_ops.table.metadata_files import hinted_version
-from iceberg_ops.table.stored_files import reason_of
+from iceberg_ops.table.stored_files import failure_of
 
 HINT = "version-hint.text"
 LOOKS = 4
@@ -110,7 +110,7 @@ class TableVersions:
         return f"{self.folder}/{names[0]}"
 
     def hint(self) -> int | None:
-        """What ``version-hint.text`` says; None where it says nothing: it is missing, no file, or no number of a version."""
+        """What ``version-hint.text`` says; None where it is missing, no file, or no number of a version."""
         try:
             return hinted_version(self.io.read(f"{self.folder}/{HINT}"))
         except OSError:
@@ -124,7 +124,7 @@ class TableVersions:
         except FileNotFoundError:
             raise
         except OSError as e:
-            raise CorruptTableError(f"metadata file {location} can not be read: {reason_of(e)}") from e
+            raise failure_of(e, location, "metadata file") from e
         return table_uuid_from_json(data, location)
 
     def mark_dropped(self, uuid: str, mark: DropMark, *, again: bool = False) -> bool:

@@ -20,10 +20,10 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry_notes import ExpiryNote, read_expiry_note
 from iceberg_ops.commit.operation import Committed
+from iceberg_ops.deletion.bulk import Delete
 from iceberg_ops.deletion.expired import UnreachedFiles, unreached_files
 from iceberg_ops.deletion.gate import (
     NOTHING,
-    Delete,
     Deletion,
     KeptFile,
     Reload,

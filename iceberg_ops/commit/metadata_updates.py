@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.config.properties import FORMAT_VERSION
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -92,9 +93,8 @@ class UpgradeFormatVersion(MetadataOperation):
 def _has_format(version: str, callers: CallersView, table: Table) -> bool:
     """Whether the table has the format version, or a later one that somebody gave it meanwhile. A version below the one that the
     caller saw is an error, which the catalog raises; so is a text that is no version."""
-    if not version.isdecimal() or len(version) > 1:
-        return False
-    return callers.metadata.format_version <= int(version) <= table.metadata.format_version
+    number = count_of(version)
+    return number is not None and callers.metadata.format_version <= number <= table.metadata.format_version
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ not mean every row. Only values of Spark's reader options may be blank.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from iceberg_ops.config.document import Document
@@ -74,10 +75,10 @@ class Source(Document, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_given(self, may_be_blank=frozenset({"options"}))
         read = _READS[self.format]
-        given = {name: getattr(self, name) for name in _OF_FORMATS}
+        given = {name: getattr(self, name) for name in chain.from_iterable(_READS.values())}
         if surplus := next((name for name, value in given.items() if value not in (None, [], {}) and name not in read), None):
             raise OptionError(f"source of format {self.format} reads no {_shown(surplus)}; it reads {', '.join(map(_shown, read))}")
-        if not given[_NEEDS[self.format]]:
+        if not given[read[0]]:
             raise _names_nothing(self.format)
         if self.table is not None:
             _check_table("source table", self.table, self.catalog)
@@ -88,10 +89,7 @@ _READS: Mapping[str, tuple[str, ...]] = {
     "sql": ("query", "views"),
     "table": ("table", "catalog", "ref", "snapshot_id"),
 }
-"""Fields of a source that its format reads."""
-_NEEDS = {**dict.fromkeys(("parquet", "csv", "json"), "paths"), "sql": "query", "table": "table"}
-"""The field without which a format has nothing to read."""
-_OF_FORMATS = ("paths", "options", "query", "views", "table", "catalog", "ref", "snapshot_id")
+"""Fields of a source that its format reads; without the first it has nothing to read."""
 
 
 def paths_of(source: Source) -> list[str]:
@@ -103,7 +101,7 @@ def paths_of(source: Source) -> list[str]:
 
 
 def _names_nothing(form: str) -> OptionError:
-    return OptionError(f"source of format {form} names no {_NEEDS[form]}: name what is to be read, or do not run the job")
+    return OptionError(f"source of format {form} names no {_READS[form][0]}: name what is to be read, or do not run the job")
 
 
 def _shown(field: str) -> str:

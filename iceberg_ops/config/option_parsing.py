@@ -18,7 +18,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 _DIGITS_OF_MS = 11
-"""Milliseconds since 1970 have at least so many digits; with fewer it is a date: 20240101."""
+"""Milliseconds since 1970 have at least this many digits; with fewer it is a date: 20240101."""
 _AGE = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
+from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX, whole_number
 from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
@@ -21,10 +21,10 @@ def _boolean(text: str) -> bool:
     raise ValueError("must be true or false")
 
 
-def _whole(text: str) -> int:
-    found = whole_number(text.strip())
+def _whole(text: str, most: int = LONG_MAX) -> int:
+    found = whole_number(text.strip(), most)
     if found is None:
-        raise ValueError("must be a whole number of 64 bits")
+        raise ValueError(f"must be a whole number of {most.bit_length() + 1} bits")
     return found
 
 
@@ -43,10 +43,7 @@ def _count(text: str) -> int:
 
 
 def _level(text: str) -> int:
-    found = whole_number(text.strip(), INT_MAX)
-    if found is None:
-        raise ValueError("must be a whole number of 32 bits")
-    return found
+    return _whole(text, INT_MAX)
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:

@@ -1,9 +1,8 @@
 """Columns that a new data file has no place for.
 
 A column of type unknown is stored nowhere: its rows are null. A struct, list or map in which nothing else is stored would be left
-out with it, and its own nulls, its lengths and its required rows would be lost (Parquet has no empty groups; Iceberg Java refuses
-such a schema, too). So it is refused before anything is written.
-"""
+out with it, and its own nulls, its lengths and its required rows would be lost (Parquet has no empty groups). So it is refused
+before anything is written."""
 
 from __future__ import annotations
 

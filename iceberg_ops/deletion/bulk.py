@@ -33,6 +33,7 @@ def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None)
 
 
 Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
+"""Deletes files; returns what could not be deleted."""
 OnGone = Callable[[Sequence[str], bool], object]
 """Gets the files of one batch that are gone, and whether others of it may be gone, too."""
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from iceberg_ops.deletion.bulk import Delete
 from iceberg_ops.deletion.leases import Lease, active_leases
 from iceberg_ops.deletion.notes import DeletionNote, deletion_noted
 from iceberg_ops.deletion.references import references, without_referenced
@@ -32,8 +33,6 @@ log = logging.getLogger(__name__)
 
 Reload = Callable[[], Table]
 """Loads the table from its catalog. Raises NoSuchTableError, CatalogUnavailableError, CorruptTableError."""
-Delete = Callable[[FileIO, Sequence[str]], list[DeleteFailure]]
-"""Deletes files; returns what could not be deleted."""
 
 DELETED_BETWEEN_LOOKS = 250
 """Files that are deleted between two looks at the leases. At 28 seconds for each of them the note of the deletion runs out."""

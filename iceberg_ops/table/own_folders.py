@@ -3,7 +3,7 @@
 A table owns what lies in its own folders. Where its location or a property such as ``write.data.path`` changes, its files stay live
 in the former folder, so a commit through a catalog of this package records that folder (``former_folder_properties``). Files that a
 table imported where they lie, from outside of its folders, may be another table's too, or another engine's: no table deletes them,
-wherever its own folders lie since, unless it is said to own them (``iceberg-ops.owns-imported-files``).
+wherever its own folders lie since, unless it owns them by ``iceberg-ops.owns-imported-files``.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def former_folders(table: Table) -> list[str]:
 def former_folder_properties(before: TableMetadata, after: TableMetadata) -> dict[str, str]:
     """The properties that record the folders which a change takes from a table."""
     (location, *others), kept = folders_of(before), folders_of(after)
-    found = {} if location == kept[0] else {_key(FORMER_LOCATION_PREFIX, location): location}
+    found = {} if location == kept[0] else {folder_key(FORMER_LOCATION_PREFIX, location): location}
     gone = (folder for folder in others if not any(is_within(folder, other) for other in (*kept, *found.values())))
-    return found | {_key(FORMER_FOLDER_PREFIX, folder): folder for folder in gone}
+    return found | {folder_key(FORMER_FOLDER_PREFIX, folder): folder for folder in gone}
 
 
 def imported_folders(table: Table) -> list[str]:
@@ -66,8 +66,8 @@ def check_outside(table: Table, place: str, what: str) -> None:
 
 
 def only_imported(table: Table, identity: Identity) -> Callable[[str], bool]:
-    """Whether a file, by its identity, lies where the table imported files from outside its folders, and is not said to be the
-    table's own. Raises OptionError."""
+    """Whether a file, by its identity, lies where the table imported files from outside its folders, and the table does
+    not own them by its property. Raises OptionError."""
     imported = [folder_identity(identity, folder) for folder in imported_folders(table)]
     if not imported or OWNS_IMPORTED_FILES.of(table.properties):
         return lambda _: False
@@ -78,5 +78,6 @@ def _named(table: Table, prefix: str) -> list[str]:
     return [folder for key, folder in table.properties.items() if key.startswith(prefix)]
 
 
-def _key(prefix: str, folder: str) -> str:
+def folder_key(prefix: str, folder: str) -> str:
+    """The property that records a folder: ``prefix``, and a digest that tells folders apart."""
     return f"{prefix}{hashlib.sha256(folder.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"

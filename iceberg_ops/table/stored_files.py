@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.machine_limits import PASSING, limit_error
 
@@ -30,9 +30,13 @@ def named_failures(location: str, what: str = "file") -> Iterator[None]:
     except FileNotFoundError:
         raise CorruptTableError(f"{what} {location} does not exist") from None
     except OSError as e:
-        limit = limit_error(e, location)
-        kind = CatalogUnavailableError if e.errno in PASSING else CorruptTableError
-        raise limit or kind(f"{what} {location} can not be read: {reason_of(e)}") from e
+        raise failure_of(e, location, what) from e
+
+
+def failure_of(error: OSError, location: str, what: str = "file") -> IcebergOpsError:
+    """The error to raise for one that the system gave for a file that is there."""
+    kind = CatalogUnavailableError if error.errno in PASSING else CorruptTableError
+    return limit_error(error, location) or kind(f"{what} {location} can not be read: {reason_of(error)}")
 
 
 def reason_of(error: OSError) -> str:

@@ -6,6 +6,9 @@ pruning and conflict checks; what that reader does not understand means "may mat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -79,18 +82,19 @@ def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides
     """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: one of ``rows`` that is not), also
     in a subquery."""
     own = side._jdf.queryExecution().analyzed().outputSet()
-    read = rows.select(column)._jdf.queryExecution().analyzed().references().iterator()
+    return any(bool(own.contains(read)) is not besides for read in _columns_read(rows.select(column)))
+
+
+def _columns_read(rows: DataFrame) -> Iterator[Any]:
+    """The attributes that the plan of ``rows`` reads, as the JVM's objects."""
+    read = rows._jdf.queryExecution().analyzed().references().iterator()
     while read.hasNext():
-        if bool(own.contains(read.next())) is not besides:
-            return True
-    return False
+        yield read.next()
 
 
 def _forbid_own_columns(rows: DataFrame, shown: str) -> None:
     """Columns that the job adds (``_file``, ``_pos``) are not the table's, and mean something else in each evaluation."""
-    read = rows._jdf.queryExecution().analyzed().references().iterator()
-    while read.hasNext():
-        column = read.next()
+    for column in _columns_read(rows):
         name, qualifier = str(column.name()), column.qualifier()
         of_source = not qualifier.isEmpty() and str(qualifier.last()) == "source"
         if name.lower().startswith(OWN) or (name in (FILE_COLUMN, POSITION_COLUMN) and not of_source):

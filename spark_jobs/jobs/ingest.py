@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.write_options import WriteOptions, write_context
-from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.staged_files import discard
@@ -23,6 +22,7 @@ from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.bad_records import checked_rows
 from spark_jobs.jobs.direct_source import direct_parts
 from spark_jobs.jobs.distribution import distributed, stays_in_place

@@ -13,11 +13,11 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.csv_source import csv_rows
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.json_source import json_rows

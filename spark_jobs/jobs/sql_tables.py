@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.catalog.neighbours import folders_of
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
+from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.table_rows import table_rows
