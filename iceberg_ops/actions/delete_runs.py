@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_commits import RewrittenDeletes, commit_deletes
 from iceberg_ops.actions.group_failures import ending_of, text_of
-from iceberg_ops.actions.local_runner import usable_cpus
 from iceberg_ops.actions.progress import Meter
 from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.actions.worker_processes import usable_cpus
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import GroupReport, SkippedFile

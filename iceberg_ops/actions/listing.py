@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 from iceberg_ops.actions.runner import SpreadingRunner
 from iceberg_ops.io.file_io import FileInfo, FileIO, ListsFolders
@@ -42,11 +43,12 @@ def listed(
     found, folders = _top(store, location, runner.hands * _SHARES_PER_HAND * _FOLDERS_PER_SHARE)
     yield from found
     shares = _shares(store, folders, runner.hands * _SHARES_PER_HAND)
-    for done, answer in enumerate(runner.spread(list_share, shares), 1):
-        for folder, files in json.loads(answer):
-            for name, size, modified_ms in files:
-                yield FileInfo(f"{folder}/{name}", size, modified_ms)
-        told(done, len(shares))
+    with closing(runner.spread(list_share, shares)) as answers:
+        for done, answer in enumerate(answers, 1):
+            for folder, files in json.loads(answer):
+                for name, size, modified_ms in files:
+                    yield FileInfo(f"{folder}/{name}", size, modified_ms)
+            told(done, len(shares))
 
 
 def _top(store: ListsFolders, location: str, enough: int) -> tuple[list[FileInfo], list[str]]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 
 from iceberg_ops.actions.runner import (
     GroupFailure,
@@ -66,13 +67,15 @@ class Meter:
             log.info("%s: %s", self._subject, progress)
 
 
-def run_works(runner: RewriteRunner, works: Sequence[GroupWork], meter: Meter) -> Iterator[GroupResult | GroupFailure]:
-    """``runner.run(works)`` with every answer, and every part of a large sort, counted."""
+def run_works(runner: RewriteRunner, works: Sequence[GroupWork], meter: Meter) -> Generator[GroupResult | GroupFailure]:
+    """``runner.run(works)`` with every answer, and every part of a large sort, counted. Who stops early closes it: then no work
+    goes on."""
     sizes = {work.group_id: work_bytes(work) for work in works}
     files = {work.group_id: len(work.tasks) for work in works}
     if isinstance(runner, WatchedRunner):
         runner.watch(lambda group_id, share: meter.part(group_id, int(share * sizes[group_id])))
-    for answer in runner.run(works):
-        meter.part(answer.group_id, 0)
-        meter.advance(files[answer.group_id], sizes[answer.group_id])
-        yield answer
+    with closing(runner.run(works)) as answers:
+        for answer in answers:
+            meter.part(answer.group_id, 0)
+            meter.advance(files[answer.group_id], sizes[answer.group_id])
+            yield answer

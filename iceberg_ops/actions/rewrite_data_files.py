@@ -10,7 +10,8 @@ someone else is dropped from the commit, and what is left of it planned and rewr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from msgspec import structs
@@ -128,10 +129,11 @@ class _Rewrite:
         done: list[RewrittenGroup] = []
         try:
             with self.run.step("run"):
-                for rewritten in self._rewritten():
-                    done.append(rewritten)
-                    if self.failed:
-                        break
+                with closing(self._rewritten()) as groups:
+                    for rewritten in groups:
+                        done.append(rewritten)
+                        if self.failed:
+                            break
             if self.failed:
                 raise error_of(self.failed[0], "nothing was committed")
         except BaseException as e:
@@ -150,8 +152,7 @@ class _Rewrite:
         batch: list[RewrittenGroup] = []
         failed_commits = 0
         kept = False
-        with self.run.step("run and commit") as detail:
-            rewritten = self._rewritten()
+        with self.run.step("run and commit") as detail, closing(self._rewritten()) as rewritten:
             while True:
                 found = next(rewritten, None)
                 if found is not None:
@@ -223,7 +224,8 @@ class _Rewrite:
         done: list[RewrittenGroup] = []
         try:
             with self.run.step("run again"):
-                done.extend(self._rewritten())
+                with closing(self._rewritten()) as groups:
+                    done.extend(groups)
             if self.failed:
                 raise error_of(self.failed[0], "what was planned again was not committed")
         except BaseException as e:
@@ -243,8 +245,9 @@ class _Rewrite:
                 self.errors.append(e)
                 return False
 
-    def _rewritten(self) -> Iterator[RewrittenGroup]:
-        """Groups as their last work completes, certified. A failed group is recorded, not yielded; VerificationError ends all."""
+    def _rewritten(self) -> Generator[RewrittenGroup]:
+        """Groups as their last work completes, certified. A failed group is recorded, not yielded; VerificationError ends all.
+        Closed before what the run wrote is deleted."""
         run = self.run
         groups = {group.group_id: group for group in self.plan.groups}
         waiting = dict.fromkeys(groups, 0)
@@ -255,18 +258,19 @@ class _Rewrite:
         if isinstance(runner, LocalRunner):
             runner = runner.limited(self.options.progress.max_concurrent_file_group_rewrites)
         files, size = sum(len(work.tasks) for work in self.works), sum(map(work_bytes, self.works))
-        for answer in run_works(runner, self.works, run.meter("rewriting", files, size, unit="files")):
-            self.renew_lease()
-            group = groups[group_of_work(answer.group_id)]
-            waiting[group.group_id] -= 1
-            if isinstance(answer, GroupFailure):
-                self._record_failure(group, answer)
-                if not self.options.progress.partial_progress:
-                    return
-            else:
-                results[group.group_id].append(answer)
-            if waiting[group.group_id] == 0 and group.group_id not in self.failed_ids:
-                yield certified(group, sorted(results.pop(group.group_id), key=lambda r: r.group_id), self.plain_columns)
+        with closing(run_works(runner, self.works, run.meter("rewriting", files, size, unit="files"))) as answers:
+            for answer in answers:
+                self.renew_lease()
+                group = groups[group_of_work(answer.group_id)]
+                waiting[group.group_id] -= 1
+                if isinstance(answer, GroupFailure):
+                    self._record_failure(group, answer)
+                    if not self.options.progress.partial_progress:
+                        return
+                else:
+                    results[group.group_id].append(answer)
+                if waiting[group.group_id] == 0 and group.group_id not in self.failed_ids:
+                    yield certified(group, sorted(results.pop(group.group_id), key=lambda r: r.group_id), self.plain_columns)
 
     def _record_failure(self, group: FileGroup, failure: GroupFailure) -> None:
         self.failed.append(failure)

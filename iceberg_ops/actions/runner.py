@@ -7,7 +7,7 @@ processes or by Spark executors makes no difference to it. A runner commits noth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -61,10 +61,10 @@ class RewriteRunner(Protocol):
     @property
     def name(self) -> str: ...
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """One answer per work, in completion order. The failure of one work does not stop the others.
 
-        A caller that stops iterating cancels what has not begun; closing the iterator waits for what has.
+        A caller that stops early closes the generator: when that returns, no work goes on, and no file of one comes any more.
         """
         ...
 
@@ -80,8 +80,9 @@ class SpreadingRunner(Protocol):
     @property
     def hands(self) -> int: ...
 
-    def spread(self, stage: Stage, texts: Sequence[str]) -> Iterator[str]:
-        """One answer per text, as they complete. Raises the typed error of the first task that failed."""
+    def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
+        """One answer per text, as they complete; to be closed as ``run`` is. Raises the typed error of the first task that
+        failed."""
         ...
 
 

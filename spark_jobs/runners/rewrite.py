@@ -8,7 +8,7 @@ batch of works from a few threads, which is what ``iceberg_ops.actions`` needs f
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -53,7 +53,7 @@ class SparkRewriteRunner:
         """See ``WatchedRunner``."""
         self._told = told
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """One answer per work, in completion order. Files of attempts that did not count are deleted after the last one."""
         batches = _batches(works, task_slots(self._session))
         self._has_lost_attempts = False
@@ -70,7 +70,7 @@ class SparkRewriteRunner:
         """See ``SpreadingRunner``."""
         return task_slots(self._session)
 
-    def spread(self, stage: Stage, texts: Sequence[str]) -> Iterator[str]:
+    def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
         """See ``SpreadingRunner``: one Spark job per text, as many at once as there are slots."""
         try:
             for answers in self._in_threads([partial(self._run_all, stage, [text]) for text in texts]):

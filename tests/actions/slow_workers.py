@@ -1,5 +1,6 @@
-"""A program that rewrites a table in worker processes: python slow_workers.py FOLDER. Its workers write their files at once and
-then take their time; each leaves a note in FOLDER/notes, and something in its temporary folder."""
+"""A program that rewrites a table in worker processes: python slow_workers.py FOLDER [stops]. Its workers write their files at
+once and then take their time; each leaves a note in FOLDER/notes, and something in its temporary folder. With ``stops`` the program
+is interrupted when it has the first answer, where it waits for no worker."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from pathlib import Path
 from iceberg_ops.actions import local_runner
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.runner import GroupFailure, Progress
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
@@ -35,7 +36,11 @@ def slow(work: GroupWork) -> GroupResult | GroupFailure:
     return result
 
 
-def main(folder: Path) -> None:
+def stop(progress: Progress) -> None:
+    raise KeyboardInterrupt
+
+
+def main(folder: Path, *, stops: bool) -> None:
     catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=str(folder / "wh"))
     catalog.create_namespace(("ns",))
     make_table(catalog, partitioned=True)
@@ -46,8 +51,8 @@ def main(folder: Path) -> None:
     local_runner.attempt = slow
     config = CatalogConfig(name="test", type="filesystem", properties={"warehouse": str(folder / "wh")})
     job = JobSpec(job="rewrite_data_files", table=".".join(lake.table.identifier), catalog=config)
-    run_job(job, runner=LocalRunner(workers=3, inline_bytes=0))
+    run_job(job, runner=LocalRunner(workers=3, inline_bytes=0), progress=stop if stops else None)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), stops=sys.argv[2:] == ["stops"])

@@ -4,7 +4,7 @@ no row is lost and none comes back."""
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from multiprocessing.queues import Queue
 from pathlib import Path
 
@@ -87,7 +87,7 @@ class Slow:
     def __init__(self, acknowledged: Queue[int], seen: list[int]) -> None:
         self.acknowledged, self.seen = acknowledged, seen
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         yield from LocalRunner(workers=1).run(works)
         for _ in range(min(PER_COMPACTION, len(VICTIMS) - len(self.seen))):
             self.seen.append(self.acknowledged.get(timeout=60))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import pytest
@@ -87,7 +87,7 @@ class Dies(LocalRunner):
     def limited(self, workers: int) -> LocalRunner:
         return self
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         yield next(iter(LocalRunner(workers=1).run(works[:1])))
         raise KeyboardInterrupt
 
@@ -99,7 +99,7 @@ class Meets(Dies):
         super().__init__(workers=1)
         self.lake, self.fails = lake, fails
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         with pytest.raises(KeyboardInterrupt):
             self.lake.run("rewrite_data_files", runner=Dies(workers=1), run_key="night", **IN_TWO)
         yield next(iter(LocalRunner(workers=1).run(works[:1])))

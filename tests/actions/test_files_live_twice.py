@@ -4,7 +4,7 @@ keeps both copies, or refuses, and never takes one for the other."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -131,7 +131,7 @@ class _Interrupted(LocalRunner):
     def limited(self, works_at_a_time: int) -> LocalRunner:
         return self
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         for n, answer in enumerate(super().run(works)):
             if n == 0 and self._meanwhile is not None:
                 meanwhile, self._meanwhile = self._meanwhile, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ class StopsAfterOne(LocalRunner):
     def limited(self, workers: int) -> LocalRunner:
         return self
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         yield next(iter(LocalRunner(workers=1).run(works[:1])))
         raise self.error()
 

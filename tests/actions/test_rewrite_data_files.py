@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,7 +202,7 @@ class Meddling:
     def __init__(self, meddle, *, first: bool = False) -> None:  # type: ignore[no-untyped-def]
         self.meddle, self.first = meddle, first
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         if self.first:
             self.meddle()
         yield from LocalRunner(workers=1).run(works)
@@ -307,7 +307,7 @@ class Failing:
     def __init__(self, *groups: str) -> None:
         self.groups = groups
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         for work in works:
             if work.group_id.startswith(self.groups):
                 yield GroupFailure(work.group_id, "CORRUPT_TABLE", "file x is broken")
@@ -344,7 +344,7 @@ def test_deletes_that_were_carried_over_stay_when_a_later_group_fails() -> None:
     small_files(lake, region="b", start=1000)
 
     class MeddlingAndFailing(Failing):
-        def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+        def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
             for task in lake.tasks():
                 lake.delete_positions((task, [3]))
             yield from super().run(works)
@@ -424,7 +424,7 @@ class Losing:
 
     name = "local"
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         for answer in LocalRunner(workers=1).run(works):
             assert isinstance(answer, GroupResult)
             yield replace(answer, rows_in=answer.rows_in - 1, rows_out=answer.rows_out - 1)
@@ -445,7 +445,7 @@ class Unsorting:
 
     name = "local"
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         for answer in LocalRunner(workers=1).run(works):
             assert isinstance(answer, GroupResult)
             assert answer.rows_in_order == answer.rows_out == 600

@@ -21,14 +21,15 @@ PATIENCE_S = 60.0
 class Program:
     """``slow_workers``, until its three workers have written: one has answered, two are at work."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *args: str) -> None:
         self.notes, self.temporary = folder / "notes", folder / "tmp"
         self.notes.mkdir()
         self.temporary.mkdir()
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "NOTES": str(self.notes), "TMPDIR": str(self.temporary)}
+        environment["PYTHONFAULTHANDLER"] = "1"
         # In a group of its own: what is sent to it is not sent to its workers.
         self.process = subprocess.Popen(
-            [sys.executable, slow_workers.__file__, str(folder)],
+            [sys.executable, slow_workers.__file__, str(folder), *args],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         assert self.process.stdout is not None
@@ -39,6 +40,14 @@ class Program:
 
     def files(self) -> set[str]:
         return {p.name for p in self.data.rglob("*") if p.is_file()}
+
+    def errors(self) -> str:
+        """What the program says when it has ended by itself."""
+        try:
+            return self.process.communicate(timeout=PATIENCE_S)[1]
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            pytest.fail(f"the program hangs: {self.process.communicate()[1]}")
 
     def workers_have_ended(self) -> bool:
         return not any(is_running(pid) for pid in self.workers)
@@ -80,8 +89,7 @@ def test_an_interrupted_run_ends_its_workers_before_it_deletes_what_they_wrote(p
     """Ctrl-C in a notebook reaches the driver alone, while works go on for minutes."""
     assert len(program.files() - program.before) == 3
     os.kill(program.process.pid, signal.SIGINT)
-    _, errors = program.process.communicate(timeout=PATIENCE_S)
-    assert "KeyboardInterrupt" in errors
+    assert "KeyboardInterrupt" in program.errors()
     assert program.workers_have_ended()
     assert program.files() == program.before
     assert list(program.temporary.iterdir()) == []
@@ -89,7 +97,13 @@ def test_an_interrupted_run_ends_its_workers_before_it_deletes_what_they_wrote(p
 
 def test_a_terminal_s_interrupt_reaches_workers_too_and_changes_nothing(program: Program) -> None:
     os.killpg(program.process.pid, signal.SIGINT)
-    _, errors = program.process.communicate(timeout=PATIENCE_S)
-    assert "KeyboardInterrupt" in errors
+    assert "KeyboardInterrupt" in program.errors()
+    assert program.workers_have_ended()
+    assert program.files() == program.before
+
+
+def test_a_run_that_stops_between_two_answers_ends_its_workers_before_it_deletes_what_they_wrote(tmp_path: Path) -> None:
+    program = Program(tmp_path, "stops")
+    assert "KeyboardInterrupt" in program.errors()
     assert program.workers_have_ended()
     assert program.files() == program.before

@@ -37,7 +37,7 @@ def test_no_command_imports_pandas_though_arrow_would() -> None:
 
 def test_workers_of_the_pool_import_no_pandas() -> None:
     code = (
-        "import multiprocessing as m, concurrent.futures as f\nfrom iceberg_ops.actions.local_runner import begin_worker\n"
+        "import multiprocessing as m, concurrent.futures as f\nfrom iceberg_ops.actions.worker_processes import begin_worker\n"
         "import pyarrow\n"
         "if __name__ == '__main__':\n"
         "    with f.ProcessPoolExecutor(1, mp_context=m.get_context('spawn'), initializer=begin_worker) as pool:\n"

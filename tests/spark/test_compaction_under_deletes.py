@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class Meddling:
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    def run(self, works: Sequence[GroupWork]) -> Iterator[GroupResult | GroupFailure]:
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         yield from SparkRewriteRunner(self.place.session).run(works)
         table = self.place.table("t")
         tasks = plan(table, Scan()).tasks
