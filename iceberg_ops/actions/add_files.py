@@ -13,6 +13,7 @@ other tables keep its files (``catalog.neighbours``)."""
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
@@ -58,7 +59,9 @@ def add_files(run: Run) -> None:
         if not (imported := _plan(run, options)):
             return
         with run.step("commit"):
-            committed = commit(run.catalog, run.table, _operation(run, imported, head, options))
+            found = [each.file.file_path for each in imported]
+            operation = _operation(run, imported, head, options)
+            committed = commit(run.catalog, run.table, operation, before_swap=partial(run.check_files, found))
         run.outcome.record(committed)
 
 

@@ -100,7 +100,13 @@ def compute_partition_stats(run: Run) -> None:
         with run.step("commit"):
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
             committed = commit_staged(
-                run.catalog, table, statistics, [file.statistics_path], mark=run.lease_mark, on_commit=run.outcome.record
+                run.catalog,
+                table,
+                statistics,
+                [file.statistics_path],
+                mark=run.lease_mark,
+                check=run.check_files,
+                on_commit=run.outcome.record,
             )
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)

@@ -8,7 +8,7 @@ they sketched is merged here, which gives what one process would have. The file 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_works import even_parts
@@ -49,13 +49,13 @@ def compute_table_stats(run: Run) -> None:
     run.outcome.status = "planned"
     if run.job.dry_run:
         return
-    with run.lease(planned.snapshot.snapshot_id) as renew:
-        sketches = _sketches(run, planned, columns, renew)
+    with run.lease(planned.snapshot.snapshot_id):
+        sketches = _sketches(run, planned, columns)
         file = _written(run, planned.snapshot, sketches)
         _register(run, file)
 
 
-def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField], renew: Callable[[], None]) -> dict[int, ThetaSketch]:
+def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> dict[int, ThetaSketch]:
     found = {f.field_id: ThetaSketch() for f in columns}
     context = ReadContext.for_table(run.table.metadata, schema=planned.schema, columns=[f.name for f in columns])
     size = sum(task.data_file.file_size_in_bytes for task in planned.tasks)
@@ -63,7 +63,6 @@ def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField], renew: Ca
     rows = 0
     with run.step("run") as detail:
         for answer in _answers(run, planned.tasks, context, size):
-            renew()
             more, files, bytes_ = merge_share(list(found.values()), answer)
             rows += more
             meter.advance(files, bytes_)
@@ -124,7 +123,13 @@ def _register(run: Run, file: StatisticsFile) -> None:
     with run.step("commit"):
         statistics = UpdateStatistics(added=(file,), run_key=run.run_key, summary=run.summary)
         committed = commit_staged(
-            run.catalog, run.table, statistics, [file.statistics_path], mark=run.lease_mark, on_commit=run.outcome.record
+            run.catalog,
+            run.table,
+            statistics,
+            [file.statistics_path],
+            mark=run.lease_mark,
+            check=run.check_files,
+            on_commit=run.outcome.record,
         )
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)

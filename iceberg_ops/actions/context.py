@@ -22,13 +22,14 @@ from iceberg_ops.commit.run_keys import ACTION, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
-from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
+from iceberg_ops.deletion.held_lease import HeldLease
+from iceberg_ops.deletion.leases import Lease
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
 LEASE_MS = 2 * 3_600_000
-"""How long a lease lasts that is not renewed: more than any one group should take, less than the next night's run."""
+"""How long a lease lasts that is not renewed: less than until the next night's run. It is renewed four times as often."""
 LISTED = 1_000
 """The most files, skipped files and failures a report lists; counts in ``metrics`` are always complete."""
 
@@ -104,6 +105,8 @@ class Run:
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     first_operation_id: str = ""
     """Of a run that is evaluated again: the one that its later ones begin with."""
+    held: list[HeldLease] = field(default_factory=list)
+    """Leases in force, of this run and of its evaluations."""
 
     def meter(self, what: str, total: int = 0, bytes_: int = 0, *, unit: str) -> Meter:
         """A meter of this run's work."""
@@ -130,10 +133,10 @@ class Run:
             self.outcome.steps.append(Step(name=what, duration_ms=0, detail=" ".join(f"failed: {e}".split())))
 
     @contextmanager
-    def lease(self, snapshot_id: int | None, *, folders: tuple[str, ...] = ()) -> Iterator[Callable[[], None]]:
+    def lease(self, snapshot_id: int | None, *, folders: tuple[str, ...] = ()) -> Iterator[None]:
         """Hold the snapshot that is read, every file this run writes, and the files in ``folders``, against expiry and orphan
-        removal; call what is yielded now and then to renew. Given back at the end. After an unknown outcome, or a crash, it runs
-        out by itself: until then what may still be committed stays."""
+        removal, renewed while it works. Given back at the end. After an unknown outcome, or a crash, it runs out by itself: until
+        then what may still be committed stays."""
         instance = str(uuid.uuid4())
 
         def lease() -> Lease:
@@ -146,14 +149,23 @@ class Run:
                 instance=instance,
             )
 
-        acquire_lease(self.table, lease())
+        held = HeldLease(lambda: (self.table, lease()), LEASE_MS, now_ms=self.now_ms)
+        held.begin()
+        self.held.append(held)
+        error: BaseException | None = None
         try:
-            yield lambda: (acquire_lease(self.table, lease()), None)[1]
+            yield
         except BaseException as e:
-            if outcome_unknown(e) is None:
-                release_lease(self.table, lease())
+            error = e
             raise
-        release_lease(self.table, lease())
+        finally:
+            self.held.remove(held)
+            held.end(give_back=outcome_unknown(error) is None)
+
+    def check_files(self, staged: Collection[str]) -> None:
+        """Called right before each swap, with the files that it commits: see ``HeldLease.check_files``."""
+        for held in self.held:
+            held.check_files(staged)
 
     @property
     def lease_mark(self) -> str:

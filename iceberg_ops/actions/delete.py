@@ -32,7 +32,7 @@ def delete(run: Run) -> None:
         **row_fields(run),
     )
     with run.lease(None if head is None else head.snapshot_id), run.step("delete"):
-        done = rows.run(run.catalog, run.table, on_commit=run.outcome.record)
+        done = rows.run(run.catalog, run.table, check=run.check_files, on_commit=run.outcome.record)
     run.outcome.metrics["evaluations-count"] = done.evaluations
     if done.dropped_files:
         run.outcome.metrics |= {"deleted-data-files": done.dropped_files, "metadata-only": 1}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import text_of
@@ -50,7 +51,8 @@ def commit_deletes(
     left = list(groups)
     while left:
         try:
-            committed = commit(run.catalog, run.table, operation_of(left))
+            written = [file.file_path for group in left for file in group.added]
+            committed = commit(run.catalog, run.table, operation_of(left), before_swap=partial(run.check_files, written))
         except CommitStateUnknownError:
             raise
         except ValidationError as e:

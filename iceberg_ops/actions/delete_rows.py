@@ -19,7 +19,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Committed, Isolation
 from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run_now
-from iceberg_ops.commit.staged_files import OnCommit, commit_staged, discard
+from iceberg_ops.commit.staged_files import Check, OnCommit, commit_staged, discard, unchecked
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
@@ -67,8 +67,8 @@ class DeleteRows:
     staged: bool = False
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
-    def run(self, catalog: Catalog, table: Table, *, on_commit: OnCommit = lambda _: None) -> DeletedRows:
-        """Delete the matching rows; ``on_commit`` gets the commit, or that of an earlier run, at once.
+    def run(self, catalog: Catalog, table: Table, *, check: Check = unchecked, on_commit: OnCommit = lambda _: None) -> DeletedRows:
+        """Delete the matching rows; ``check`` and ``on_commit`` as in ``commit_staged``. The commit may be that of an earlier run.
 
         Raises UnsupportedError (a condition not wholly understood; a v1 table; ORC delete files), WhereError, ValidationError
         (others were faster each time) and what the committer raises. The files of a refused evaluation are deleted; after an
@@ -80,10 +80,12 @@ class DeleteRows:
                 f"not supported: deleting rows by {self.where} here, because only Spark can evaluate it: run a job"
             )
         return evaluate_until_committed(
-            catalog, table, self.branch, lambda now, number: self._evaluate(catalog, now, where, number, on_commit)
+            catalog, table, self.branch, lambda now, number: self._evaluate(catalog, now, where, number, check, on_commit)
         )
 
-    def _evaluate(self, catalog: Catalog, table: Table, where: Expression, number: int, on_commit: OnCommit) -> DeletedRows:
+    def _evaluate(
+        self, catalog: Catalog, table: Table, where: Expression, number: int, check: Check, on_commit: OnCommit
+    ) -> DeletedRows:
         earlier = find_run_now(lambda: catalog.load_table(table.identifier[1:]), table, self._run)
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
@@ -110,9 +112,11 @@ class DeleteRows:
         matched = _matched(table, found.tasks)
         if not matched:
             return DeletedRows(committed=None, rows=0, evaluations=number)
-        return self._commit(catalog, changed, matched, number, on_commit)
+        return self._commit(catalog, changed, matched, number, check, on_commit)
 
-    def _commit(self, catalog: Catalog, changed: ChangedRows, matched: Matched, number: int, on_commit: OnCommit) -> DeletedRows:
+    def _commit(
+        self, catalog: Catalog, changed: ChangedRows, matched: Matched, number: int, check: Check, on_commit: OnCommit
+    ) -> DeletedRows:
         staged: list[DataFile] = []
         try:
             operation = changed.operation(matched, staged)
@@ -120,7 +124,7 @@ class DeleteRows:
             discard(catalog, changed.table, [f.file_path for f in staged], mark=self.operation_id, after=e)
             raise
         paths = [f.file_path for f in staged]
-        done = commit_staged(catalog, changed.table, operation, paths, mark=self.operation_id, on_commit=on_commit)
+        done = commit_staged(catalog, changed.table, operation, paths, mark=self.operation_id, check=check, on_commit=on_commit)
         copied = self.mode == "copy-on-write"
         return DeletedRows(
             committed=done,

@@ -94,9 +94,9 @@ def run_groups(
     """
     meter = run.meter("rewriting", sum(len(g.deletes) for g in groups), sum(g.input_bytes for g in groups), unit="delete files")
     ordered = in_job_order(groups, progress.rewrite_job_order)
-    with run.lease(snapshot_id) as renew:
+    with run.lease(snapshot_id):
         with _Works(ordered, work, min(progress.max_concurrent_file_group_rewrites, usable_cpus())) as works:
-            answers = _told(works, renew, meter)
+            answers = _told(works, meter)
             if progress.partial_progress:
                 _partially(run, answers, operation_of, progress, len(groups))
                 return
@@ -141,9 +141,8 @@ class _Works(Generic[G]):
 Answers = Iterator[tuple[PlannedDeletes, RewrittenDeletes | Exception]]
 
 
-def _told(works: _Works[G], renew: Callable[[], None], meter: Meter) -> Iterator[tuple[G, RewrittenDeletes | Exception]]:
+def _told(works: _Works[G], meter: Meter) -> Iterator[tuple[G, RewrittenDeletes | Exception]]:
     for group, found in works:
-        renew()
         meter.advance(len(group.deletes), group.input_bytes)
         yield group, found
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from iceberg_ops.actions.certificate import RewrittenGroup
@@ -20,7 +21,10 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import text_of
 from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.carry_over import CarriedOver, commit_carrying_over
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
@@ -30,6 +34,7 @@ from iceberg_ops.planning.dangling_deletes import deletes_of_only
 from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.planning.rewrite_data_files import RewriteDataFilesPlan
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.table.table import Table
 
 
 def group_report(
@@ -143,12 +148,17 @@ class RewriteCommits:
             lambda paths: self.maps.of(groups, paths),
             operation_id=f"{self.run.operation_id}-carried-{self.tries}",
             mark=self.run.lease_mark,
+            committer=self._commit_checked,
         )
         self.replaced.update(file.file_path for file in removed)
         self.settled_deletes |= deletes.keys()
         if found.committed.snapshot is not None:
             self.own.append(found.committed.snapshot.snapshot_id)
         self._record(found, groups, deletes)
+
+    def _commit_checked(self, catalog: Catalog, table: Table, operation: RewriteFiles) -> Committed:
+        written = [file.file_path for file in (*operation.added_data, *operation.carried_deletes)]
+        return commit(catalog, table, operation, before_swap=partial(self.run.check_files, written))
 
     def _deletes(self, groups: Sequence[RewrittenGroup]) -> dict[tuple[str, int | None], DataFile]:
         """Delete files that apply to nothing once these groups are replaced, those that dangle already among them."""

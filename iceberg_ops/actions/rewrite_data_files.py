@@ -108,7 +108,7 @@ class _Rewrite:
     def run_all(self) -> None:
         """Run and commit; then say what became of it."""
         snapshot_id = None if self.plan.snapshot is None else self.plan.snapshot.snapshot_id
-        with self.run.lease(snapshot_id) as self.renew_lease:
+        with self.run.lease(snapshot_id):
             self._run_all()
 
     def _run_all(self) -> None:
@@ -216,7 +216,7 @@ class _Rewrite:
         second = _Rewrite(run, plan, self.options, ())
         second.commits.committed_files, second.errors = self.commits.committed_files, self.errors
         second.commits.done_elsewhere = self.commits.done_elsewhere
-        with run.lease(None if plan.snapshot is None else plan.snapshot.snapshot_id) as second.renew_lease:
+        with run.lease(None if plan.snapshot is None else plan.snapshot.snapshot_id):
             return second._run_again(first=not kept) or kept
 
     def _run_again(self, *, first: bool) -> bool:
@@ -260,7 +260,6 @@ class _Rewrite:
         files, size = sum(len(work.tasks) for work in self.works), sum(map(work_bytes, self.works))
         with closing(run_works(runner, self.works, run.meter("rewriting", files, size, unit="files"))) as answers:
             for answer in answers:
-                self.renew_lease()
                 group = groups[group_of_work(answer.group_id)]
                 waiting[group.group_id] -= 1
                 if isinstance(answer, GroupFailure):

@@ -59,4 +59,6 @@ def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> N
     """
     with run.step("commit"):
         paths = [f.file_path for f in staged]
-        commit_staged(run.catalog, run.table, operation, paths, mark=run.lease_mark, on_commit=run.outcome.record)
+        commit_staged(
+            run.catalog, run.table, operation, paths, mark=run.lease_mark, check=run.check_files, on_commit=run.outcome.record
+        )

@@ -5,7 +5,7 @@ stays is the orphan job's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.committer import commit
@@ -14,6 +14,12 @@ from iceberg_ops.deletion.gate import Deletion, discard_staged
 from iceberg_ops.table.table import Table
 
 OnCommit = Callable[[Committed], object]
+Check = Callable[[Collection[str]], None]
+"""Gets the locations of the staged files right before each swap, and raises where it must not be tried."""
+
+
+def unchecked(staged: Collection[str]) -> None:
+    """For a commit whose files no lease needs to protect."""
 
 
 def commit_staged(
@@ -23,14 +29,14 @@ def commit_staged(
     staged: Sequence[str],
     *,
     mark: str = "",
-    before_swap: Callable[[], None] = lambda: None,
+    check: Check = unchecked,
     on_commit: OnCommit = lambda _: None,
 ) -> Committed:
     """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
-    that of the run's own lease. ``before_swap`` as in ``commit``. ``on_commit`` gets the commit at once, before unused files are
-    deleted: an interrupt of what follows does not hide it. Raises what ``commit`` raises."""
+    that of the run's own lease. ``on_commit`` gets the commit at once, before unused files are deleted: an interrupt of
+    what follows does not hide it. Raises what ``commit`` and ``check`` raise."""
     try:
-        committed = commit(catalog, table, operation, before_swap=before_swap)
+        committed = commit(catalog, table, operation, before_swap=lambda: check(staged))
     except BaseException as e:
         discard(catalog, table, staged, mark=mark, after=e)
         raise

@@ -19,9 +19,7 @@ def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile])
     with run.step("commit"):
         wanted = _for_audit(operation) if WAP_ID in run.job.options else operation
         paths = [f.file_path for f in staged]
-        result = staged_files.commit_staged(
-            run.catalog, run.table, wanted, paths, mark=run.operation_id, before_swap=lambda: run.check_files(paths)
-        )
+        result = staged_files.commit_staged(run.catalog, run.table, wanted, paths, mark=run.operation_id, check=run.check_files)
     return run.committed(result)
 
 
