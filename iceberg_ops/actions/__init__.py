@@ -1,1 +1,15 @@
-"""TBD."""
+"""What a job does, from its job spec to its report, without Spark.
+
+``dispatch.run_job`` looks the action up, loads the table, and writes the report, however the job ends. Then:
+
+- one module per action: ``rewrite_data_files``, ``expire_snapshots``, ``append``, ``delete``, ``merge`` and so on.
+- ``context``: the ``Run`` that an action is given (job, table, clock, lease, steps) and the ``Outcome`` that it fills.
+- ``runner``: the protocol of what rewrites file groups; ``local_runner`` and ``worker_processes`` do it on this machine.
+- ``delete_runs``, ``rewrite_commits``, ``delete_commits``, ``row_commits``: how groups and row changes are committed and given up.
+
+Not here: what is due and how files are grouped (``planning``), how rows are read and written (``data``), what conflicts
+(``commit``), and what may be deleted (``deletion``).
+
+    report = run_job(JobSpec(job="rewrite_data_files", table="prod.db.t", catalog=CatalogConfig(name="prod", type="sql", ...)))
+    report.status, report.snapshot_ids, report.metrics
+"""
