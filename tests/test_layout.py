@@ -28,7 +28,8 @@ def test_no_file_is_longer_than_500_lines(path: Path) -> None:
 def test_a_module_says_what_it_is_for_and_has_a_telling_name(path: Path) -> None:
     assert path.stem not in VAGUE
     docstring = ast.get_docstring(ast.parse(path.read_text()))
-    assert docstring and len(docstring.split()) > 2, f"{path} opens without a docstring"
+    assert docstring, f"{path} opens without a docstring"
+    assert len(docstring.split()) > 2, f"{path} opens without a docstring that says something"
 
 
 def test_committed_files_name_no_registry_and_no_machine() -> None:

@@ -25,6 +25,7 @@ from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.neighbours import forbid_copy
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.remember_run import RememberRun
 from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
@@ -146,6 +147,8 @@ def _run(
         record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
         record.after = record.before
         return
+    if not job.dry_run:
+        forbid_copy(catalog, table)
     record.run_key = job.run_key or made_up_run_key()
     run = Run(
         job=job,

@@ -128,3 +128,8 @@ class KeepsTablesInFolders(Protocol):
     def tables_within(self, identifier: Identifier) -> list[Identifier]:
         """Tables that lie in the folder of a table, sorted. Another engine may have made them; this package refuses to."""
         ...
+
+    def forbid_copy(self, table: Table) -> None:
+        """Raise UnsupportedError where the table's folder was copied, with its metadata, from where its location is: files that are
+        written for it would lie among those of the original, and its own are the original's."""
+        ...

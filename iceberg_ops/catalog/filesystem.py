@@ -195,6 +195,7 @@ class FileSystemCatalog(FolderNamespaces):
             raise UnsupportedError(
                 f"not supported: moving table {'.'.join(identifier)}, because in a filesystem catalog a table is its folder"
             )
+        self._forbid_copy(identifier, current.location)
         versions = self._versions(identifier)
         version = _version_of(current_location) + 1
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
@@ -315,7 +316,7 @@ class FileSystemCatalog(FolderNamespaces):
         that hold another table. Another one may lie in the metadata folder as well: then only what lies directly there is the
         table's."""
         folder = self._table_folder(table.identifier[1:])
-        if is_copy := self._own_folders(table) == [folder] != folders_of(table):
+        if is_copy := self._is_copy(table.identifier[1:], table.location):
             log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
         recorded = () if is_copy else super()._files_of(table)
         listed = [info.location for info in self.io.list_prefix(folder)]
@@ -329,9 +330,20 @@ class FileSystemCatalog(FolderNamespaces):
 
     def _own_folders(self, table: Table) -> list[str]:
         """Where the table's location is not its folder, the folder is a copy: what the metadata names is the original's."""
-        folder, identity = self._table_folder(table.identifier[1:]), identity_under(self.io)
-        is_there = folder_identity(identity, table.location) == folder_identity(identity, folder)
-        return folders_of(table) if is_there else [folder]
+        identifier = table.identifier[1:]
+        return [self._table_folder(identifier)] if self._is_copy(identifier, table.location) else folders_of(table)
+
+    def _is_copy(self, identifier: Identifier, location: str) -> bool:
+        identity = identity_under(self.io)
+        return folder_identity(identity, location) != folder_identity(identity, self._table_folder(identifier))
+
+    def _forbid_copy(self, identifier: Identifier, location: str) -> None:
+        if self._is_copy(identifier, location):
+            raise UnsupportedError(
+                f"not supported: changing table {'.'.join(identifier)}, because it was copied: it lies in "
+                f"{self._table_folder(identifier)}, and its metadata says that its files lie in {location}; they belong to the "
+                f"table there. Change that one, or make a new table and write the rows into it"
+            )
 
     def _forget(self, identifier: Identifier, location: str) -> None:
         """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
@@ -433,6 +445,10 @@ class FileSystemCatalog(FolderNamespaces):
     def dropped_tables(self, identifier: Identifier) -> frozenset[str]:
         """See ``KeepsTablesInFolders``."""
         return self._versions(identifier).dropped()
+
+    def forbid_copy(self, table: Table) -> None:
+        """See ``KeepsTablesInFolders``."""
+        self._forbid_copy(table.identifier[1:], table.location)
 
     def tables_within(self, identifier: Identifier) -> list[Identifier]:
         """See ``KeepsTablesInFolders``. Lists all files of the table."""

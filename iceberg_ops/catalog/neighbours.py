@@ -138,6 +138,12 @@ def imported_folder_property(table: Table, source: str) -> dict[str, str]:
     return {folder_key(IMPORTED_FOLDER_PREFIX, name): folder}
 
 
+def forbid_copy(catalog: Catalog, table: Table) -> None:
+    """To be called before a job changes anything. Raises UnsupportedError: see ``KeepsTablesInFolders``."""
+    if isinstance(catalog, KeepsTablesInFolders):
+        catalog.forbid_copy(table)
+
+
 def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:
     """Raise UnsupportedError where the folder ``source`` belongs to another table of the catalog: it lies in a folder of one (and
     not in one of the table's own that lies further in), or holds one. So it is where both tables import from the folder, and one

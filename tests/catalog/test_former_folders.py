@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,23 @@ def test_a_drop_of_a_copied_table_deletes_the_copy_and_no_file_of_the_original(t
     assert {info.location for info in io.list_prefix(f"{tmp_path}/wh")} == before
     assert not os.path.exists(f"{tmp_path}/copy/ns/t")
     assert len(original.load_table(IDENTIFIER).metadata.snapshots) == 1
+
+
+@pytest.mark.parametrize("action", ["expire_snapshots", "remove_orphan_files", "rewrite_manifests", "commit"])
+def test_no_job_changes_a_copied_table_whose_files_are_the_original_s(tmp_path: Path, action: str) -> None:
+    original = FileSystemCatalog("fs", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    original.create_namespace(("ns",))
+    make_table(original)
+    lake = Lake(original)
+    for i in range(3):
+        lake.append(numbered(i, 1))
+    shutil.copytree(tmp_path / "wh", tmp_path / "copy")
+    lake.append(numbered(3, 1))
+    before = {info.location for info in lake.table.io.list_prefix(str(tmp_path))}
+    copy = FileSystemCatalog("copy", LocalFileIO(), warehouse=f"{tmp_path}/copy")
+    jobs = partial(Lake(copy).run, action, now=lambda: later(10))
+    change = partial(commit, copy, copy.load_table(IDENTIFIER), UpdateProperties(updates={"a": "b"}))
+    with pytest.raises(UnsupportedError, match=r"changing table ns\.t, because it was copied: it lies in .*/copy/ns/t, and"):
+        (change if action == "commit" else jobs)()
+    assert {info.location for info in lake.table.io.list_prefix(str(tmp_path))} == before
+    assert sorted(row[0] for row in lake.rows()) == [0, 1, 2, 3]
