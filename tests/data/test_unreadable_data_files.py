@@ -20,19 +20,7 @@ from iceberg_ops.spec.content_files import FileFormat
 from iceberg_ops.table.manifests import CACHE
 from tests.actions.lake import Lake, numbered
 from tests.builders import make_table
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def loop(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path)
-
-
-HOW = pytest.mark.parametrize("how", [folder, loop])
+from tests.unreadable_places import HOW
 
 
 def lake_with_deletes(root: Path, version: int) -> Lake:

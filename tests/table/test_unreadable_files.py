@@ -19,21 +19,9 @@ from iceberg_ops.table.manifests import CACHE
 from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.table import Table
 from tests.actions.rows_place import RowsPlace
+from tests.unreadable_places import HOW
 
 SCHEMA = Schema.of(NestedField(1, "id", LONG))
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def loop(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path)
-
-
-HOW = pytest.mark.parametrize("how", [folder, loop])
 
 
 @pytest.fixture
