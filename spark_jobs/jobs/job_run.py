@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
+from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.run_identity import run_of, work_summary
 from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
@@ -52,14 +53,16 @@ class JobRun:
     starts: int = 1
     pinned_rows: list[DataFrame] = field(default_factory=list)
     """What temporary views read of pinned snapshots of tables."""
+    outcome: Outcome = field(default_factory=Outcome)
+    """The commit, from the moment it is one: what fails afterwards (a clean-up, an interrupt) does not hide it."""
     _first: Table | None = field(default=None, init=False)
     _held: HeldLease | None = field(default=None, init=False)
 
     @classmethod
-    def start(cls, session: SparkSession, job: JobSpec) -> JobRun:
+    def start(cls, session: SparkSession, job: JobSpec, outcome: Outcome | None = None) -> JobRun:
         """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError."""
         catalog = load_catalog(job.catalog)
-        return cls(session, job, catalog, catalog.load_table(tuple(job.table.split(".")[1:])))
+        return cls(session, job, catalog, catalog.load_table(tuple(job.table.split(".")[1:])), outcome=outcome or Outcome())
 
     @contextmanager
     def lease(self) -> Iterator[None]:

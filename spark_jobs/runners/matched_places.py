@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.io.file_io import FileIO
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.staged_leftovers import without_leftovers
+from spark_jobs.runners.tagged_jobs import in_own_thread
 
 MOST_ROWS = 8 * 1024 * 1024
 """How many rows may match at most: 128 MiB in the driver."""
@@ -37,9 +39,9 @@ def matched_places(
     if len(by_sum) < len(places):
         return None
     sums_and_positions = rows.select(F.crc32(F.col(FILE_COLUMN).cast("binary")), F.col(POSITION_COLUMN))
-    found: pa.Table = without_leftovers(
-        rows.sparkSession, io, (), operation_id, sums_and_positions.toArrow, lambda _: (), is_repeatable=is_repeatable
-    )
+    session = rows.sparkSession
+    read = partial(in_own_thread, session, sums_and_positions.toArrow)
+    found: pa.Table = without_leftovers(session, io, (), operation_id, read, lambda _: (), is_repeatable=is_repeatable)
     sums, positions = (np.asarray(column, dtype=np.int64) for column in found.columns)
     return {by_sum[number]: BitMap64(part) for number, part in _groups(sums, positions)}
 

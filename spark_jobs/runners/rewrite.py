@@ -27,7 +27,7 @@ from iceberg_ops.errors import IcebergOpsError, TerminalError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.runners.staged_leftovers import delete_leftovers
-from spark_jobs.runners.tagged_jobs import attempts_of, tagged, wait_for_tasks
+from spark_jobs.runners.tagged_jobs import attempts_of, cancel, tagged, wait_for_tasks
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.runners.task_progress import watched_tasks
 from spark_jobs.session import task_slots
@@ -93,7 +93,7 @@ class SparkRewriteRunner:
                 for future in pending:
                     future.cancel()
                 for tag in list(self._running):
-                    self._session.sparkContext.cancelJobsWithTag(tag)
+                    cancel(self._session, tag)
                 raise
 
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:

@@ -78,6 +78,12 @@ def test_an_engine_that_was_interrupted_may_have_committed(line: str) -> None:
     assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
 
 
+def test_a_report_of_an_interrupt_means_that_the_job_died() -> None:
+    with pytest.raises(JobDiedError, match="was interrupted by a signal: stopped by the user") as caught:
+        run_with(lambda job: a_report(job, status="failed", error=error_report(KeyboardInterrupt())), Ended(130))
+    assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
+
+
 def test_a_report_with_a_damaged_byte_means_that_the_job_died() -> None:
     with pytest.raises(JobDiedError, match="its report cannot be read"):
         run_with(lambda job: to_json(a_report(job)).replace(b'"committed"', b'"committed\xff"'))
