@@ -36,7 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the job of ``--job-spec``; returns the exit code."""
     parser = argparse.ArgumentParser(prog="spark_jobs", description="Run one iceberg-ops job on Spark.")
     parser.add_argument("--job-spec", required=True, metavar="FILE", help="a JobSpec document (JSON)")
-    parser.add_argument("--command-pipe", metavar="PIPE", help="the job is interrupted when this named pipe says so, or has no writer")
+    parser.add_argument(
+        "--command-pipe", metavar="PIPE", help="the job is interrupted when this named pipe says so, or has no writer"
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
     logging.getLogger("py4j").setLevel(logging.WARNING)

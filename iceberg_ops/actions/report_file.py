@@ -42,8 +42,8 @@ _DATA = {b"PAR1": "Parquet", b"PARE": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avr
 
 
 def error_report(error: BaseException) -> ErrorReport:
-    """Code, one-line message and next step of any exception; INTERNAL for one that is not of our tree, INTERRUPTED for a Ctrl-C that
-    changed nothing."""
+    """Code, one-line message and next step of any exception; INTERNAL for one that is not of our tree, INTERRUPTED for a Ctrl-C
+    that changed nothing."""
     if isinstance(error, KeyboardInterrupt) and not isinstance(error, IcebergOpsError):
         return ErrorReport(code=INTERRUPTED, message="stopped by the user", next_step=next_step(INTERRUPTED))
     code = error.code if isinstance(error, IcebergOpsError) else "INTERNAL"

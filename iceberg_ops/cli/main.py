@@ -4,8 +4,8 @@ Each command lives in a module of its own that is imported only when it runs: a 
 imports nothing heavy, because every call pays for it.
 
 Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, 130 a Ctrl-C, both with exactly one line ``error: CODE:
-message`` on standard error. ``--debug`` adds the traceback. Where standard output cannot be written, a command that changes tables keeps its code and
-adds a line ``warning: ...``; one that only reads ends with 1.
+message`` on standard error. ``--debug`` adds the traceback. Where standard output cannot be written, a command that changes tables
+keeps its code and adds a line ``warning: ...``; one that only reads ends with 1.
 
 Blank arguments are errors: a shell variable without a value leaves them.
 """

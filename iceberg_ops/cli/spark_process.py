@@ -1,9 +1,9 @@
 """spark-submit as a child that ends with this command, and that says how its job ended.
 
 The command waits for it, hands its output on, and remembers whether it ended with a line ``error: CODE: message``. Ctrl-C, SIGTERM
-and SIGHUP end the child, with its process group, before the command itself ends: Spark must not go on, and commit, without it. A job
-that has begun is interrupted first, over a pipe, so that it deletes what it wrote and writes its report. The pipe also ends the job of
-a command that was killed: nobody can write to it then.
+and SIGHUP end the child, with its process group, before the command itself ends: Spark must not go on, and commit, without it. A
+job that has begun is interrupted first, over a pipe, so that it deletes what it wrote and writes its report. The pipe also ends the
+job of a command that was killed: nobody can write to it then.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def stoppable() -> Iterator[None]:
 
 
 class CommandPipe:
-    """A named pipe of which this process holds the only end that can be written to. The job opens it when it begins, and removes its
-    name (``spark_jobs.jobs.interrupts``)."""
+    """A named pipe of which this process holds the only end that can be written to. The job opens it when it begins, and removes
+    its name (``spark_jobs.jobs.interrupts``)."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "command.pipe"

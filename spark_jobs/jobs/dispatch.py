@@ -24,7 +24,7 @@ from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, updat
 from spark_jobs.jobs.interrupts import came_of_interrupt, interruptible
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.spark_errors import spark_error
-from spark_jobs.runners.column_names import refuse_reserved_names
+from spark_jobs.runners.column_names import refuse_own_columns
 from spark_jobs.runners.spark_schema import refuse_nested_uuid
 from spark_jobs.session import job_session
 
@@ -110,7 +110,7 @@ def _row_operation(session: SparkSession, job: JobSpec, outcome: Outcome) -> Act
     try:
         with job_session(session) as own:
             run = JobRun.start(own, _with_source_catalog(job), outcome)
-            refuse_reserved_names(run.table.schema)
+            refuse_own_columns(run.table.schema)
             refuse_nested_uuid(run.table.schema)
             if (report := run.already_committed()) is None:
                 with typed_limits(), run.lease():

@@ -1,7 +1,7 @@
 """Ctrl-C while a job works, and the end of the command that started it: both are a KeyboardInterrupt in the main thread.
 
-PySpark's own handler of SIGINT cancels jobs over the connection on which the main thread waits for its job, so that the job ends with an
-error of Py4J. Here the signal only raises: Py4J gives the connection up, and what runs is cancelled over another one
+PySpark's own handler of SIGINT cancels jobs over the connection on which the main thread waits for its job, so that the job ends
+with an error of Py4J. Here the signal only raises: Py4J gives the connection up, and what runs is cancelled over another one
 (``runners.tagged_jobs``). An error that comes up while the interrupt is on its way (in a terminal Ctrl-C ends the JVM as well) does
 not take its place (``came_of_interrupt``).
 """
@@ -22,7 +22,8 @@ TIDYING_SECONDS = 30.0
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Within, SIGINT raises KeyboardInterrupt and does nothing else. Only the main thread has signals: in another nothing changes."""
+    """Within, SIGINT raises KeyboardInterrupt and does nothing else. Only the main thread has signals: in another nothing
+    changes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -50,8 +51,8 @@ def came_of_interrupt(error: BaseException) -> bool:
 def end_with_command(pipe: str) -> None:
     """Interrupt this process when the command that started it writes to ``pipe``, and when that command is gone, however it ended.
 
-    The command holds the only end of the pipe that can be written to. The pipe's name is removed when it is open here: so the command
-    knows that the job may have begun."""
+    The command holds the only end of the pipe that can be written to. The pipe's name is removed when it is open here: so the
+    command knows that the job may have begun."""
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(reading, True)
     Path(pipe).unlink(missing_ok=True)

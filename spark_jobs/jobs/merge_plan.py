@@ -38,9 +38,9 @@ _TARGET, _SOURCE = f"{OWN}in_target", f"{OWN}in_source"
 
 
 def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
-    """Pairs with ``_file``, ``_pos``, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
+    """Pairs with the place of the target row, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
 
-    ``target`` has ``_file``, ``_pos``, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
+    ``target`` has the place of each row, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
     subqueries of assignments may name (ON and conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
     """
     source = stable.rows

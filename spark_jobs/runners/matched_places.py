@@ -1,7 +1,7 @@
 """Positions of the rows that a statement only deletes, gathered by the driver as two numbers a row, with no Python task.
 
-A place is told by the CRC-32 of its ``_file``, which Spark and Python compute alike, so that a path does not travel once for each
-row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
+A place is told by the CRC-32 of its ``FILE_COLUMN``, which Spark and Python compute alike, so that a path does not travel once for
+each row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
 hold, ``changes`` finds the positions in tasks instead.
 """
 
@@ -30,8 +30,8 @@ MOST_ROWS = 8 * 1024 * 1024
 def matched_places(
     rows: DataFrame, places: Collection[str], io: FileIO, operation_id: str, is_repeatable: Callable[[], bool]
 ) -> dict[str, BitMap64] | None:
-    """Positions of ``rows`` by ``_file``; ``places`` are all that ``_file`` may be. None, with nothing read, where their checksums
-    do not tell them apart.
+    """Positions of ``rows`` by ``FILE_COLUMN``; ``places`` are all that ``FILE_COLUMN`` may be. None, with nothing read, where
+    their checksums do not tell them apart.
 
     Nothing is staged: an attempt that Spark does not count leaves nothing behind. ``is_repeatable`` as in ``write_changes``.
     """

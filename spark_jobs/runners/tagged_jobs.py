@@ -57,8 +57,8 @@ def tagged(session: SparkSession) -> Iterator[str]:
 
 
 def cancel(session: SparkSession, tag: str) -> None:
-    """Cancel a tag's jobs, and wait until their tasks have ended. A JVM that does not answer any more (Ctrl-C in a terminal ends it as
-    well) has none: that does not take the place of the error because of which they are cancelled."""
+    """Cancel a tag's jobs, and wait until their tasks have ended. A JVM that does not answer any more (Ctrl-C in a terminal ends it
+    as well) has none: that does not take the place of the error because of which they are cancelled."""
     with _unless_gone("its jobs have ended with it"):
         session.sparkContext.cancelJobsWithTag(tag)
         wait_for_tasks(session, tag)
@@ -73,8 +73,9 @@ def _unless_gone(meaning: str) -> Iterator[None]:
 
 
 def in_own_thread(session: SparkSession, call: Callable[[], T]) -> T:
-    """What ``call`` gives, done in a thread that has this one's tags and properties. For calls of PySpark that cannot be interrupted:
-    they wait for Spark to hand over rows that they do not read any more. An interrupt leaves such a thread to end with its jobs."""
+    """What ``call`` gives, done in a thread that has this one's tags and properties. For calls of PySpark that cannot be
+    interrupted: they wait for Spark to hand over rows that they do not read any more. An interrupt leaves such a thread to end with
+    its jobs."""
     answer: Future[T] = Future()
 
     def run() -> None:
