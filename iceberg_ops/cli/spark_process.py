@@ -23,8 +23,8 @@ from types import FrameType
 _ERROR = re.compile(rb"error: [A-Z_]+: ")
 _TERM_SECONDS = 10.0
 """From SIGTERM to SIGKILL: a JVM needs about a second for its shutdown hooks."""
-_TIDYING_SECONDS = {KeyboardInterrupt: 60.0}
-"""How long an interrupted job may take to end. Whoever sends another signal waits less long, and then kills."""
+_TIDYING_SECONDS = 60.0
+"""How long a job may take to end after a Ctrl-C. Whoever sends another signal waits less long, and then kills."""
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -110,7 +110,8 @@ def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: Com
             if not pipe.has_begun:
                 raise
             pipe.interrupt()
-            with _ended_after(_TIDYING_SECONDS.get(type(e), _TERM_SECONDS), process), contextlib.suppress(KeyboardInterrupt):
+            seconds = _TIDYING_SECONDS if isinstance(e, KeyboardInterrupt) else _TERM_SECONDS
+            with _ended_after(seconds, process), contextlib.suppress(KeyboardInterrupt):
                 output.hand_on()  # A second Ctrl-C ends the job at once.
             if isinstance(e, _Stopped):
                 raise

@@ -41,6 +41,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import Changes, write_changes
@@ -139,10 +140,13 @@ class RowChangeJob:
         written.
         """
         run, io = self.run, self.run.table.io
+        check = self._with_files_of_subqueries(rows, is_repeatable, check)
         write = replace(write_context(run.table, self.options), row_lineage=writes_rows and bool(self.row_ids))
         self._check_formats(write, writes_rows=writes_rows)
         with run.step("evaluate"):
             found = None if writes_rows else self._matched(rows, is_repeatable)
+            if found is not None:
+                check()
             changes = found or write_changes(
                 rows,
                 write,
@@ -166,6 +170,20 @@ class RowChangeJob:
             discard(self.run.catalog, self.run.table, [f.file_path for f in staged], mark=self.run.operation_id, after=e)
             raise
         return commit_staged(self.run, operation, staged)
+
+    def _with_files_of_subqueries(
+        self, rows: DataFrame, is_repeatable: Callable[[], bool], check: Callable[[], None]
+    ) -> Callable[[], None]:
+        """``check``, and that files stayed as they were that only subqueries read."""
+        if is_repeatable():
+            return check
+        state = SourceState(self.run, rows, besides=task_places(self.tasks, self.run.table.io).keys())
+
+        def check_all() -> None:
+            check()
+            state.check_unchanged()
+
+        return check_all
 
     @property
     def _first_row_ids(self) -> dict[str, int]:

@@ -133,7 +133,7 @@ def test_a_job_that_has_begun_is_interrupted_and_says_how_it_ended(
     spark.does(f'exec "{sys.executable}" {tmp_path}/job.py {tmp_path}/begun \'{report}\' "$@"')
     program = (
         "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s, iceberg_ops.cli.spark_process as p\n"
-        "s.find_java = lambda e: (17, 'java'); p._TIDYING_SECONDS = {KeyboardInterrupt: 1.0}; p._TERM_SECONDS = 1.0; m.main()"
+        "s.find_java = lambda e: (17, 'java'); p._TIDYING_SECONDS = 1.0; p._TERM_SECONDS = 1.0; m.main()"
     )
     arguments = [*APPEND, "--report", str(tmp_path / "report.json")]
     command = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True)
