@@ -27,6 +27,8 @@ _EVENTS_MS = 10_000
 """How long Spark's events may take to reach the status store; a listener of the program's own may be slow."""
 _ENDING_SECONDS = 15.0
 """How long the tasks of a cancelled or finished job may take to end: Spark kills their Python workers after two seconds."""
+_WORKER_SECONDS = 1.0
+"""A Python worker goes on after its task has ended, until it next reads or writes what Spark no longer gives or takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ def cancel(session: SparkSession, tag: str) -> None:
     with _unless_gone("its jobs have ended with it"):
         session.sparkContext.cancelJobsWithTag(tag)
         wait_for_tasks(session, tag)
+    time.sleep(_WORKER_SECONDS)
 
 
 @contextmanager
