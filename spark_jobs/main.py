@@ -1,7 +1,7 @@
 """The ``spark-submit`` entry: ``spark-submit spark_jobs/main.py --job-spec FILE``.
 
 Reads one JobSpec, runs it, writes its ActionReport, and ends with one line: the outcome on standard output, or ``error: CODE:
-message`` on standard error with exit code 1. A dry run that found work exits with 2.
+message`` on standard error with exit code 1, 130 after a Ctrl-C. A dry run that found work exits with 2.
 """
 
 from __future__ import annotations
@@ -25,13 +25,20 @@ from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
 from iceberg_ops.config.secrets import hide  # noqa: E402
 from iceberg_ops.errors import IcebergOpsError, OptionError  # noqa: E402
 from spark_jobs.jobs.dispatch import run  # noqa: E402
+from spark_jobs.jobs.interrupts import end_with_command  # noqa: E402
 from spark_jobs.session import spark_session  # noqa: E402
+
+INTERRUPTED = 130
+"""The exit code of a job that was stopped by a Ctrl-C: 128 and the number of the signal."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the job of ``--job-spec``; returns the exit code."""
     parser = argparse.ArgumentParser(prog="spark_jobs", description="Run one iceberg-ops job on Spark.")
     parser.add_argument("--job-spec", required=True, metavar="FILE", help="a JobSpec document (JSON)")
+    parser.add_argument(
+        "--command-pipe", metavar="PIPE", help="the job is interrupted when this named pipe says so, or has no writer"
+    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
     logging.getLogger("py4j").setLevel(logging.WARNING)
@@ -40,6 +47,8 @@ def main(arguments: list[str] | None = None) -> int:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     secrets: tuple[str, ...] = ()
     try:
+        if options.command_pipe is not None:
+            end_with_command(options.command_pipe)
         job = _job(options.job_spec)
         secrets = job.secrets()
         session = spark_session(f"iceberg-ops {job.job} {job.table}")
@@ -50,6 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
     except IcebergOpsError as e:
         print(f"error: {e.code}: {hide(str(e), secrets)}", file=sys.stderr, flush=True)
         return 1
+    except KeyboardInterrupt:
+        print("error: INTERRUPTED: stopped by the user", file=sys.stderr, flush=True)
+        return INTERRUPTED
     except Exception as e:  # noqa: BLE001 - whoever waits for the job must see one line at its end
         print(hide(traceback.format_exc(), secrets), flush=True)
         print(f"error: INTERNAL: {type(e).__name__}: {hide(' '.join(str(e).split()), secrets)}", file=sys.stderr, flush=True)
@@ -71,7 +83,7 @@ def _stop(session: SparkSession) -> None:
     """The outcome of the job is known by now: an error of stopping must not take its place."""
     try:
         session.stop()
-    except Exception as e:  # noqa: BLE001 - a JVM that died while it stopped
+    except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001 - a JVM that died while it stopped, a late Ctrl-C
         logging.getLogger(__name__).warning("the job has ended, but Spark was not stopped: %s", e)
 
 

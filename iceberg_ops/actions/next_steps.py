@@ -19,6 +19,7 @@ _NEXT_STEPS = {
     "NO_SUCH_SNAPSHOT": "list snapshots and refs with 'iceberg-ops inspect'",
     "BAD_OPTION": "correct the option; 'iceberg-ops policy lint' checks a whole policy",
     "BAD_WHERE": "correct the WHERE; 'iceberg-ops files TABLE --where' shows what it selects",
+    "INTERRUPTED": "run the job again: nothing was changed",
     "INTERNAL": "read the log of the run; run again once its cause is gone: nothing half-written was committed",
 }
 

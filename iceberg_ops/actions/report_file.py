@@ -24,7 +24,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.report import ActionReport, ErrorReport, SkippedFile
+from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, SkippedFile
 from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
@@ -42,7 +42,10 @@ _DATA = {b"PAR1": "Parquet", b"PARE": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avr
 
 
 def error_report(error: BaseException) -> ErrorReport:
-    """Code, one-line message and next step of any exception; INTERNAL for one that is not of our tree."""
+    """Code, one-line message and next step of any exception; INTERNAL for one that is not of our tree, INTERRUPTED for a Ctrl-C
+    that changed nothing."""
+    if isinstance(error, KeyboardInterrupt) and not isinstance(error, IcebergOpsError):
+        return ErrorReport(code=INTERRUPTED, message="stopped by the user", next_step=next_step(INTERRUPTED))
     code = error.code if isinstance(error, IcebergOpsError) else "INTERNAL"
     message = str(error) if isinstance(error, IcebergOpsError) else " ".join(f"{type(error).__name__}: {error}".split())
     return ErrorReport(code=code, message=message, next_step=next_step(code))

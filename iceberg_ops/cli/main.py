@@ -3,9 +3,9 @@
 Each command lives in a module of its own that is imported only when it runs: a new command is one row of ``COMMANDS``. This module
 imports nothing heavy, because every call pays for it.
 
-Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, with exactly one line ``error: CODE: message`` on standard
-error. ``--debug`` adds the traceback. Where standard output cannot be written, a command that changes tables keeps its code and
-adds a line ``warning: ...``; one that only reads ends with 1.
+Exit codes: 0 done, or nothing to do; 2 a plan found work; 1 an error, 130 a Ctrl-C, both with exactly one line ``error: CODE:
+message`` on standard error. ``--debug`` adds the traceback. Where standard output cannot be written, a command that changes tables
+keeps its code and adds a line ``warning: ...``; one that only reads ends with 1.
 
 Blank arguments are errors: a shell variable without a value leaves them.
 """
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import click
 
 from iceberg_ops import __version__
+from iceberg_ops.cli.exit_codes import STOPPED
 from iceberg_ops.cli.standard_output import ReaderGone, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.secrets import hide_passwords
@@ -163,7 +164,8 @@ def _failed(error: BaseException, debug: bool) -> int:
     if isinstance(error, IcebergOpsError):
         return _fail(error.code, str(error), debug)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return _fail("INTERRUPTED", "stopped by the user", debug)
+        _fail("INTERRUPTED", "stopped by the user", debug)
+        return STOPPED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 1

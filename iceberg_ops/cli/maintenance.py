@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table, parse_options
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from iceberg_ops.config.report import ActionReport, ErrorReport
 
 F = TypeVar("F", bound=Callable[..., Any])
-WORK_FOUND = 2
 
 
 def _job_options(command: F) -> F:
@@ -204,7 +204,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
     from iceberg_ops.cli.spark_launcher import spark_submit
     from iceberg_ops.cli.spark_process import stoppable
     from iceberg_ops.config.document import from_json, to_json
-    from iceberg_ops.config.report import ActionReport
+    from iceberg_ops.config.report import INTERRUPTED, ActionReport
 
     check_report_place(job)
     with stoppable(), tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
@@ -214,13 +214,16 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
         try:
             found = from_json(written.read_bytes(), ActionReport, "the report")
         except (FileNotFoundError, OptionError):
-            if ended.exit_code == 1 and ended.said_why:
-                return 1
+            if ended.exit_code in (1, STOPPED) and ended.said_why:
+                return ended.exit_code
             raise _lost(job, ended) from None
         write_report(job, found)
         if found.error is not None:
+            is_interrupt = found.error.code == INTERRUPTED
             if ended.said_why:
-                return 1
+                return STOPPED if is_interrupt else 1
+            if is_interrupt:
+                raise KeyboardInterrupt
             raise _reported(found.error)
         show_report(found, as_json)
         return WORK_FOUND if found.status == "planned" else 0

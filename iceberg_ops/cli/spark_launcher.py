@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from iceberg_ops.cli.spark_process import Ended, run_to_end
+from iceberg_ops.cli.spark_process import CommandPipe, Ended, run_to_end
 from iceberg_ops.errors import RuntimeMissingError
 
 OLDEST_JAVA = 17
@@ -42,9 +42,14 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
         # It may hold a catalog's password.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             out.write(job_spec)
+        pipe = CommandPipe(Path(folder))
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         # Standard output is the report's: what the job logs goes to standard error.
-        return run_to_end([*command, str(application), "--job-spec", str(path)], {**environment, **python})
+        command += [str(application), "--command-pipe", str(pipe.path), "--job-spec", str(path)]
+        try:
+            return run_to_end(command, {**environment, **python}, pipe)
+        finally:
+            pipe.close()
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:

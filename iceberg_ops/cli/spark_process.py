@@ -1,7 +1,9 @@
 """spark-submit as a child that ends with this command, and that says how its job ended.
 
 The command waits for it, hands its output on, and remembers whether it ended with a line ``error: CODE: message``. Ctrl-C, SIGTERM
-and SIGHUP end the child, with its process group, before the command itself ends: Spark must not go on, and commit, without it.
+and SIGHUP end the child, with its process group, before the command itself ends: Spark must not go on, and commit, without it. A
+job that has begun is interrupted first, over a pipe, so that it deletes what it wrote and writes its report. The pipe also ends the
+job of a command that was killed: nobody can write to it then.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 _ERROR = re.compile(rb"error: [A-Z_]+: ")
 _TERM_SECONDS = 10.0
 """From SIGTERM to SIGKILL: a JVM needs about a second for its shutdown hooks."""
+_TIDYING_SECONDS = 60.0
+"""How long a job may take to end after a Ctrl-C. Whoever sends another signal waits less long, and then kills."""
 _STOPS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -64,22 +69,89 @@ def stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_to_end(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
-    """Run the command; its output goes to standard error. However this call ends, the command and its children have ended."""
+class CommandPipe:
+    """A named pipe of which this process holds the only end that can be written to. The job opens it when it begins, and removes
+    its name (``spark_jobs.jobs.interrupts``)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "command.pipe"
+        os.mkfifo(self.path, 0o600)
+        reading = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)  # there is no writing end without a reading one
+        self._writing = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+        os.close(reading)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the job has opened it: only then can anything have been changed."""
+        return not self.path.exists()
+
+    def interrupt(self) -> None:
+        """Interrupt the job, if it has not ended."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._writing, b"!")
+
+    def close(self) -> None:
+        """Let go of the pipe: a job that still runs is interrupted."""
+        os.close(self._writing)
+
+
+def run_to_end(command: Sequence[str], environment: Mapping[str, str], pipe: CommandPipe) -> Ended:
+    """Run the command; its output goes to standard error. However this call ends, the command and its children have ended.
+
+    After a Ctrl-C it says how the interrupted job ended; it raises KeyboardInterrupt where the job had not begun."""
     process = subprocess.Popen(
         command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
     )
-    said_why = False
+    output = _Output(process)
     try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            said_why = said_why or _ERROR.match(line) is not None
-            sys.stderr.write(line.decode(errors="backslashreplace"))
-            sys.stderr.flush()
+        try:
+            output.hand_on()
+        except (KeyboardInterrupt, _Stopped) as e:
+            if not pipe.has_begun:
+                raise
+            pipe.interrupt()
+            seconds = _TIDYING_SECONDS if isinstance(e, KeyboardInterrupt) else _TERM_SECONDS
+            with _ended_after(seconds, process), contextlib.suppress(KeyboardInterrupt):
+                output.hand_on()  # A second Ctrl-C ends the job at once.
+            if isinstance(e, _Stopped):
+                raise
+            _end_group(process)
         code = process.wait()
-        return Ended(code if code >= 0 else 128 - code, said_why)
+        return Ended(code if code >= 0 else 128 - code, output.said_why)
     finally:
         _end_group(process)
+
+
+class _Output:
+    """What a process says, and whether a line of it says why it failed."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self._lines = process.stdout
+        self.said_why = False
+
+    def hand_on(self) -> None:
+        """Copy it to standard error until it ends."""
+        for line in self._lines:
+            self.said_why = self.said_why or _ERROR.match(line) is not None
+            sys.stderr.write(line.decode(errors="backslashreplace"))
+            sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Within: the process group is killed after so many seconds."""
+
+    def kill() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(seconds, kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -70,6 +70,10 @@ class Step(Document, frozen=True, kw_only=True):
     detail: str = ""
 
 
+INTERRUPTED = "INTERRUPTED"
+"""The code of a Ctrl-C that changed nothing: no exception of the tree has it."""
+
+
 class ErrorReport(Document, frozen=True, kw_only=True):
     """``code`` of the exception tree, its one-line message, and the next thing to try."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from iceberg_ops import errors
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.report import ActionReport, ErrorReport, TableState
+from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, TableState
 from iceberg_ops.config.secrets import hide
 
 NUMBERS = ("data_files", "delete_files", "bytes", "records", "snapshots")
@@ -54,6 +54,8 @@ def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
     except errors.OptionError as e:
         raise JobDiedError(f"the job ended with exit code {ended.exit_code} and its report cannot be read: {e}") from None
     _check_own(report, job)
+    if report.error is not None and report.error.code == INTERRUPTED:
+        raise JobDiedError(f"the job was interrupted by a signal: {report.error.message}")
     if report.error is not None or report.status == "failed":
         raise typed_error(report.error or ErrorReport(code="TERMINAL", message=f"{report.action} of {report.table} failed"))
     return report

@@ -151,7 +151,7 @@ def _by_name(names: list[str], what: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         if name.lower() in found:
-            raise SchemaError(f"{what} {found[name.lower()]!r} and {name!r} differ only by case")
+            raise SchemaError(f"{what} {found[name.lower()]!r} and {name!r} are one name in Spark SQL")
         found[name.lower()] = name
     return found
 

@@ -54,7 +54,7 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
 
 def bad_change(reasons: Sequence[Column], place: Column, position: Column, record: Column | None = None) -> Column | None:
     """``BAD_COLUMN`` for rows that a statement makes, None: nothing can be wrong. A row that the table has is told by ``place``
-    (``_file``) and ``position``, one that is new (no place) by ``record``."""
+    (``FILE_COLUMN``) and ``position``, one that is new (no place) by ``record``."""
     if not reasons:
         return None
     reason, none = F.coalesce(*reasons), F.lit(None).cast("string")

@@ -22,7 +22,6 @@ from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
 from spark_jobs.runners.column_names import OWN
-from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 
 _MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
 
@@ -93,11 +92,10 @@ def _columns_read(rows: DataFrame) -> Iterator[Any]:
 
 
 def _forbid_own_columns(rows: DataFrame, shown: str) -> None:
-    """Columns that the job adds (``_file``, ``_pos``) are not the table's, and mean something else in each evaluation."""
+    """Columns that the job adds are not the table's, and mean something else in each evaluation."""
     for column in _columns_read(rows):
-        name, qualifier = str(column.name()), column.qualifier()
-        of_source = not qualifier.isEmpty() and str(qualifier.last()) == "source"
-        if name.lower().startswith(OWN) or (name in (FILE_COLUMN, POSITION_COLUMN) and not of_source):
+        name = str(column.name())
+        if name.lower().startswith(OWN):
             raise WhereError(f"{shown}: {name!r} is not a column of the table")
 
 

@@ -21,9 +21,10 @@ from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
+from spark_jobs.jobs.interrupts import came_of_interrupt, interruptible
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.spark_errors import spark_error
-from spark_jobs.runners.column_names import refuse_reserved_names
+from spark_jobs.runners.column_names import refuse_own_columns
 from spark_jobs.runners.spark_schema import refuse_nested_uuid
 from spark_jobs.session import job_session
 
@@ -42,24 +43,33 @@ _ROW_OPERATIONS: Mapping[str, Callable[[JobRun], ActionReport]] = {
 def run(session: SparkSession, job: JobSpec) -> ActionReport:
     """Run the job and write its report where the job asks.
 
-    Raises the job's typed error after the report of the failure is written.
+    Raises the job's typed error after the report of the failure is written; KeyboardInterrupt after a Ctrl-C, as ``run_job`` does.
     """
-    check_report_place(job)
-    if job.job in TABLE_ACTIONS:
-        return maintenance.run(session, job)
-    started = datetime.now(UTC)
-    try:
-        report = _row_operation(session, job)
-    except Exception as e:
-        # What Spark finds in the rows themselves (a value that does not fit, a corrupt source file) becomes an error of the tree.
-        typed = spark_error(job, e) if isinstance(e, PySparkException | Py4JJavaError) and outcome_unknown(e) is None else e
-        error = ending_error(Outcome(), typed)
-        write_report(job, _failure(job, error, started))
-        if error is e:
-            raise
-        raise error from e
-    write_report(job, report)
-    return report
+    with interruptible():
+        check_report_place(job)
+        if job.job in TABLE_ACTIONS:
+            return maintenance.run(session, job)
+        started, outcome = datetime.now(UTC), Outcome()
+        try:
+            report = _row_operation(session, job, outcome)
+        except (Exception, KeyboardInterrupt) as e:
+            error = ending_error(outcome, _typed(job, e))
+            write_report(job, _failure(job, error, started, outcome))
+            if error is e:
+                raise
+            raise error from e
+        write_report(job, report)
+        return report
+
+
+def _typed(job: JobSpec, error: BaseException) -> BaseException:
+    """An interrupt for what was raised on its way. What Spark finds in the rows themselves (a value that does not fit, a corrupt
+    source file) is an error of the tree."""
+    if outcome_unknown(error) is not None or isinstance(error, KeyboardInterrupt):
+        return error
+    if came_of_interrupt(error):
+        return KeyboardInterrupt()
+    return spark_error(job, error) if isinstance(error, PySparkException | Py4JJavaError) else error
 
 
 def _with_source_catalog(job: JobSpec) -> JobSpec:
@@ -75,7 +85,7 @@ def _with_source_catalog(job: JobSpec) -> JobSpec:
     return replace(job, source=replace(source, catalog=source.catalog or job.catalog))
 
 
-def _failure(job: JobSpec, error: BaseException, started: datetime) -> ActionReport:
+def _failure(job: JobSpec, error: BaseException, started: datetime, outcome: Outcome) -> ActionReport:
     return ActionReport(
         action=job.job,
         table=job.table,
@@ -86,19 +96,21 @@ def _failure(job: JobSpec, error: BaseException, started: datetime) -> ActionRep
         plan_id=job.plan_id,
         lane="spark",
         branch=job.branch,
+        snapshot_ids=outcome.snapshot_ids,
+        attempts=outcome.attempts,
         error=error_report(error),
     )
 
 
-def _row_operation(session: SparkSession, job: JobSpec) -> ActionReport:
+def _row_operation(session: SparkSession, job: JobSpec, outcome: Outcome) -> ActionReport:
     if job.dry_run:  # looks at no row, so nothing of it is Spark's
         return run_job(_with_source_catalog(job))
     check_fields(job)
     report: ActionReport | None = None
     try:
         with job_session(session) as own:
-            run = JobRun.start(own, _with_source_catalog(job))
-            refuse_reserved_names(run.table.schema)
+            run = JobRun.start(own, _with_source_catalog(job), outcome)
+            refuse_own_columns(run.table.schema)
             refuse_nested_uuid(run.table.schema)
             if (report := run.already_committed()) is None:
                 with typed_limits(), run.lease():

@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
+from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.run_identity import run_of, work_summary
 from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.neighbours import forbid_copy
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run_now
 from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
@@ -52,14 +54,18 @@ class JobRun:
     starts: int = 1
     pinned_rows: list[DataFrame] = field(default_factory=list)
     """What temporary views read of pinned snapshots of tables."""
+    outcome: Outcome = field(default_factory=Outcome)
+    """The commit, from the moment it is one: what fails afterwards (a clean-up, an interrupt) does not hide it."""
     _first: Table | None = field(default=None, init=False)
     _held: HeldLease | None = field(default=None, init=False)
 
     @classmethod
-    def start(cls, session: SparkSession, job: JobSpec) -> JobRun:
-        """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError."""
+    def start(cls, session: SparkSession, job: JobSpec, outcome: Outcome | None = None) -> JobRun:
+        """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError, UnsupportedError."""
         catalog = load_catalog(job.catalog)
-        return cls(session, job, catalog, catalog.load_table(tuple(job.table.split(".")[1:])))
+        table = catalog.load_table(tuple(job.table.split(".")[1:]))
+        forbid_copy(catalog, table)
+        return cls(session, job, catalog, table, outcome=outcome or Outcome())
 
     @contextmanager
     def lease(self) -> Iterator[None]:

@@ -37,11 +37,11 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     check_files(run, given)
     in_source = tables.relations
     with evaluated_once(run, given, state) as source:
-        rows = merged_rows(target, source, change, work.schema, tables)
+        merged = merged_rows(target, source, change, work.schema, tables)
         return work.apply(
-            rows,
+            merged.rows,
             writes_rows=True,
             check_cardinality=needs_cardinality_check(change),
-            is_repeatable=lambda: tables.relations == in_source,
+            is_repeatable=lambda: merged.is_known and tables.relations == in_source,
             check=source.check,
         )

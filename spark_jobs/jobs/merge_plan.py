@@ -8,6 +8,7 @@ clause touches are kept too (Iceberg's Spark runtime checks the same pairs).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from pyspark.sql import Column, DataFrame
@@ -37,10 +38,18 @@ _BROADCAST_BYTES = 64 * 1024 * 1024
 _TARGET, _SOURCE = f"{OWN}in_target", f"{OWN}in_source"
 
 
-def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, schema: Schema, tables: SqlTables) -> DataFrame:
-    """Pairs with ``_file``, ``_pos``, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """``is_known``: ON and the conditions of all clauses compute the same for the same rows (``repeatable.is_known``)."""
 
-    ``target`` has ``_file``, ``_pos``, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
+    rows: DataFrame
+    is_known: bool
+
+
+def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, schema: Schema, tables: SqlTables) -> Merged:
+    """Pairs with the place of the target row, ``CHANGE_COLUMN`` and the table's columns as they will be; others are left out.
+
+    ``target`` has the place of each row, the table's columns and perhaps a kept row id, which is passed on; ``tables`` are what
     subqueries of assignments may name (ON and conditions take none, as in Spark). Raises WhereError, SchemaError, OptionError.
     """
     source = stable.rows
@@ -50,7 +59,8 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
     kinds = {c.when for c in change.clauses}
     how = _join_type("not-matched-by-source" in kinds, "not-matched" in kinds)
     on = condition(both, change.on or "", "ON")
-    if how in ("inner", "right_outer") and _is_small(stable) and is_known(both.filter(on)):
+    are_known = [is_known(both.filter(on))]
+    if how in ("inner", "right_outer") and _is_small(stable) and are_known[0]:
         # Only target rows with a match matter here: dropping the others first, against a broadcast of the source's keys, spares
         # the join their other columns, and an outer join the shuffle of the whole table.
         left = left.join(F.broadcast(right), on, "left_semi")
@@ -67,18 +77,26 @@ def merged_rows(target: DataFrame, stable: StableSource, change: RowChange, sche
         if clause.condition is not None:
             holds = condition(joined, clause.condition, f"WHEN clause {number + 1}")
             _check_sides(joined, left, number, clause, holds)
+            are_known.append(is_known(joined.filter(holds)))
             applies = applies & F.coalesce(holds, F.lit(False))
         which = F.when(applies, F.lit(number)).otherwise(which)
-    numbered = joined.withColumn(_CLAUSE, which)
+    numbered = joined.withColumn(_CLAUSE, which if all(are_known) else _evaluated_once(which))
     keep_pairs = F.col(f"target.{_TARGET}").isNotNull() & F.col(f"source.{_SOURCE}").isNotNull()
     wanted = numbered.filter((F.col(_CLAUSE) >= 0) | keep_pairs)
-    return wanted.select(
+    rows = wanted.select(
         F.col(f"target.{FILE_COLUMN}").alias(FILE_COLUMN),
         F.col(f"target.{POSITION_COLUMN}").alias(POSITION_COLUMN),
         _by_clause([F.lit(_CHANGES[c.action]) for c in change.clauses], F.lit(KEEP)).alias(CHANGE_COLUMN),
         *[F.col(f"target.{ROW_ID_COLUMN}").alias(ROW_ID_COLUMN) for name in target.columns if name == ROW_ID_COLUMN],
         *_output_columns(joined, left, source, change, schema, tables),
     )
+    return Merged(rows, all(are_known))
+
+
+def _evaluated_once(value: Column) -> Column:
+    """``value`` where Spark computes it once for each row, however often the result is used: it copies only what is deterministic.
+    Otherwise a user function could choose one clause where rows are filtered, and another where their values are made."""
+    return F.when(F.monotonically_increasing_id() >= 0, value)
 
 
 def _is_small(source: StableSource) -> bool:

@@ -36,17 +36,19 @@ from iceberg_ops.scan.live_entries import with_other_entries
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.metadata_columns import ROW_ID
+from iceberg_ops.spec.metadata_columns import POS, ROW_ID
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import Changes, write_changes
-from spark_jobs.runners.column_names import refuse_reserved_names
+from spark_jobs.runners.column_names import refuse_own_columns
 from spark_jobs.runners.copy_on_write import rewrite_without
 from spark_jobs.runners.matched_places import MOST_ROWS, matched_places
-from spark_jobs.runners.reading import POSITION_COLUMN, ROW_ID_COLUMN, live_rows, task_places
+from spark_jobs.runners.reading import ROW_ID_COLUMN, live_rows, task_places
 
 Matched = Sequence[tuple[FileScanTask, BitMap64]]
 """Tasks with the positions of their rows that go."""
@@ -60,7 +62,7 @@ class RowChangeJob:
         self.run = run
         self.options = WriteOptions.parse(run.job.job, run.job.options, run.table)
         self.tables = SqlTables(run)
-        refuse_reserved_names(run.table.schema)
+        refuse_own_columns(run.table.schema)
         self.filter = pruning_filter(where, run.table.schema, subqueries=True)
         self.isolation = self.options.isolation or isolation.of(run.table.properties)
         change = run.job.change
@@ -94,15 +96,15 @@ class RowChangeJob:
         return [ROW_ID_COLUMN] if self.run.table.metadata.format_version >= 3 else []
 
     def rows_to_write(self) -> DataFrame:
-        """Rows that may match and be written anew: all columns, ``_file`` and ``_pos``, and ``row_ids``."""
-        return self._rows([*_names(self.schema), *[ROW_ID.name for _ in self.row_ids]])
+        """Rows that may match and be written anew: all columns, the place of each, and ``row_ids``."""
+        return self._rows([*self.schema.fields, *[ROW_ID for _ in self.row_ids]])
 
     def live_rows(self, columns: Schema) -> DataFrame:
-        """Rows that may match, with ``_file`` and ``_pos``."""
-        return self._rows(_names(columns))
+        """Rows that may match, with the place of each."""
+        return self._rows(columns.fields)
 
-    def _rows(self, columns: list[str]) -> DataFrame:
-        context = ReadContext.for_table(self.run.table.metadata, columns=[*columns, POSITION_COLUMN])
+    def _rows(self, columns: Sequence[NestedField]) -> DataFrame:
+        context = ReadContext.for_table(self.run.table.metadata, columns=[*columns, POS])
         return live_rows(self.run.session, self.tasks, context, self.run.table.io.properties)
 
     def delete_by_metadata(self) -> ActionReport:
@@ -138,10 +140,13 @@ class RowChangeJob:
         written.
         """
         run, io = self.run, self.run.table.io
+        check = self._with_files_of_subqueries(rows, is_repeatable, check)
         write = replace(write_context(run.table, self.options), row_lineage=writes_rows and bool(self.row_ids))
         self._check_formats(write, writes_rows=writes_rows)
         with run.step("evaluate"):
             found = None if writes_rows else self._matched(rows, is_repeatable)
+            if found is not None:
+                check()
             changes = found or write_changes(
                 rows,
                 write,
@@ -165,6 +170,20 @@ class RowChangeJob:
             discard(self.run.catalog, self.run.table, [f.file_path for f in staged], mark=self.run.operation_id, after=e)
             raise
         return commit_staged(self.run, operation, staged)
+
+    def _with_files_of_subqueries(
+        self, rows: DataFrame, is_repeatable: Callable[[], bool], check: Callable[[], None]
+    ) -> Callable[[], None]:
+        """``check``, and that files stayed as they were that only subqueries read."""
+        if is_repeatable():
+            return check
+        state = SourceState(self.run, rows, besides=task_places(self.tasks, self.run.table.io).keys())
+
+        def check_all() -> None:
+            check()
+            state.check_unchanged()
+
+        return check_all
 
     @property
     def _first_row_ids(self) -> dict[str, int]:
@@ -246,7 +265,3 @@ class RowChangeJob:
 
 def _array(positions: BitMap64) -> npt.NDArray[np.int64]:
     return np.asarray(positions.to_array(), dtype=np.int64)
-
-
-def _names(schema: Schema) -> list[str]:
-    return [f.name for f in schema.fields]

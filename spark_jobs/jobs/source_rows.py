@@ -7,7 +7,7 @@ one line that names the path, before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -35,11 +35,25 @@ def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema 
     """The rows to write. A SQL source may name ``tables``; ``schema`` (the table's) types text.
 
     Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read, UnsupportedError for
-    a column of a name that jobs use.
+    a column of a name that jobs use; OptionError for a query, and DataError for files, with a column twice.
     """
     rows = _rows(run, tables, schema)
     refuse_own_names(rows.columns)
+    _refuse_column_twice(rows.columns, run.job.source)
     return rows
+
+
+def _refuse_column_twice(names: Sequence[str], source: Source | None) -> None:
+    """Nobody can tell which of two columns of one name is meant. Names that differ only in case are one name in Spark SQL."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.get(name.lower())
+        if first is not None:
+            same = f"{name!r} twice" if first == name else f"{first!r} and {name!r}, which are one name in Spark SQL"
+            if source is not None and source.format == "sql":
+                raise OptionError(f"source query gives column {same}: leave one of them out, or name it otherwise (AS)")
+            raise DataError(f"source {', '.join(source.paths if source else ())} has column {same}: rename one of them")
+        seen[name.lower()] = name
 
 
 def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataFrame:

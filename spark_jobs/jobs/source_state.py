@@ -7,6 +7,7 @@ would be read half old and half new, so files are looked at before and after, an
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -14,21 +15,22 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.errors import RetryableError
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.repeatable import is_repeatable
+from spark_jobs.jobs.repeatable import files_read, is_repeatable
 
 Stamp = tuple[int, ...] | None
 """What tells a file from one that took its place: size, time of the last change and, on this machine, the inode. None: no file."""
 
 
 class SourceState:
-    """What is known of ``rows``, the source as Spark reads it, from now on."""
+    """What is known of ``rows``, the source as Spark reads it, or what subqueries of a statement read, from now on."""
 
-    def __init__(self, run: JobRun, rows: DataFrame) -> None:
+    def __init__(self, run: JobRun, rows: DataFrame, *, besides: Collection[str] = ()) -> None:
+        """``besides``: files that never change, because they are the table's own."""
         self._run, self._rows = run, rows
         source = run.job.source
         self._is_pinned = source is not None and source.format == "table"
-        paths = () if self._is_pinned else rows.inputFiles()
-        self._stamps = {path: _stamp(run.session, path) for path in paths}
+        paths = () if self._is_pinned else files_read(rows, run.pinned_rows)
+        self._stamps = {path: _stamp(run.session, path) for path in paths if path not in besides}
         self._repeatable: bool | None = True if self._is_pinned else None
 
     def is_repeatable(self) -> bool:

@@ -1,4 +1,6 @@
-"""The last step of a job that staged files: one commit, and no file left behind where it is known not to have happened."""
+"""The last step of a job that staged files: one commit, and no file left behind where it is known not to have happened.
+
+The commit is recorded (``JobRun.outcome``) before anything is cleaned up."""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ def commit_staged(run: JobRun, operation: Operation, staged: Sequence[DataFile])
     with run.step("commit"):
         wanted = _for_audit(operation) if WAP_ID in run.job.options else operation
         paths = [f.file_path for f in staged]
-        result = staged_files.commit_staged(run.catalog, run.table, wanted, paths, mark=run.operation_id, check=run.check_files)
+        result = staged_files.commit_staged(
+            run.catalog,
+            run.table,
+            wanted,
+            paths,
+            mark=run.operation_id,
+            check=run.check_files,
+            on_commit=run.outcome.record,
+        )
     return run.committed(result)
 
 

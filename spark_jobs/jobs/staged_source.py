@@ -22,12 +22,13 @@ from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
-from spark_jobs.runners.reading import POSITION_COLUMN, live_rows
+from spark_jobs.runners.reading import live_rows
 from spark_jobs.runners.spark_schema import iceberg_struct
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class _Columns:
     def read_back(self, run: JobRun, changes: Changes) -> DataFrame:
         """What was written, in the names and types of the source."""
         context = ReadContext(table_schema=self.schema, projected=self.schema, schemas=(self.schema,))
-        context = context.select([*(f.name for f in self.schema.fields), POSITION_COLUMN])
+        context = context.select([*self.schema.fields, POS])
         tasks = [FileScanTask(file, 1) for file in changes.files]
         found = live_rows(run.session, tasks, context, run.table.io.properties)
         columns = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from iceberg_ops.actions.ending_error import ending_error
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.table.table import Table
@@ -28,6 +29,11 @@ def run_statement(run: JobRun, evaluate: Evaluation) -> ActionReport:
             if (earlier := run.already_committed()) is not None:
                 return earlier
         run.metrics["evaluations-count"] = number
-        return evaluate(run)
+        try:
+            return evaluate(run)
+        except Exception as e:
+            if run.outcome.changed:  # What failed came after the commit: another evaluation would change the rows twice.
+                raise ending_error(run.outcome, e) from e
+            raise
 
     return evaluate_until_committed(run.catalog, run.table, run.job.branch, evaluated)

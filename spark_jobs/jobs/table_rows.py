@@ -6,8 +6,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.table.table import Table
-from spark_jobs.runners.column_names import refuse_reserved_names
+from spark_jobs.runners.column_names import refuse_own_columns
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows
 from spark_jobs.runners.spark_schema import refuse_nested_uuid
 
@@ -16,7 +17,7 @@ def table_rows(session: SparkSession, table: Table, scan: Scan) -> DataFrame:
     """Live rows of a snapshot, in the schema that it is read with. Raises RefError, UnsupportedError."""
     planned = plan(table, scan)
     schema = planned.schema
-    refuse_reserved_names(schema)
+    refuse_own_columns(schema)
     refuse_nested_uuid(schema)
-    context = ReadContext.for_table(table.metadata, schema=schema, columns=[*[f.name for f in schema.fields], POSITION_COLUMN])
+    context = ReadContext.for_table(table.metadata, schema=schema, columns=[*schema.fields, POS])
     return live_rows(session, planned.tasks, context, table.io.properties).drop(FILE_COLUMN, POSITION_COLUMN)

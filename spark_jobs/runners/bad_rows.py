@@ -22,7 +22,8 @@ _SHOWN = 300
 
 
 class BadChangeError(DataError):
-    """A row that a statement would make does not fit. ``place`` is the ``_file`` of the table's row, which the driver can name."""
+    """A row that a statement would make does not fit. ``place`` is the ``FILE_COLUMN`` of the table's row, which the driver can
+    name."""
 
     def __init__(self, place: str, message: str) -> None:
         super().__init__(message)

@@ -1,6 +1,7 @@
 """Writing what a row operation changes: new rows into data files, changed positions into bitmaps, in one pass on the executors.
 
-Each input row carries ``CHANGE_COLUMN``, what is to become of it, beside its place (``_file``, ``_pos``) and the table's columns:
+Each input row carries ``CHANGE_COLUMN``, what is to become of it, beside its place (``FILE_COLUMN``, ``POSITION_COLUMN``) and the
+table's columns:
 
 =========  ========================  ==================
 change     position is deleted       row is written
@@ -58,7 +59,7 @@ Answer = tuple[str, str, bytes, int]
 
 @dataclass(slots=True)
 class Changes:
-    """What the executors wrote: ``files`` staged, positions to delete by ``_file``, and how many rows stood for each kind.
+    """What the executors wrote: ``files`` staged, positions to delete by ``FILE_COLUMN``, and how many rows stood for each kind.
 
     ``seen`` counts every placed row before positions are merged: where it exceeds the distinct positions, one target row was
     matched by several source rows.
@@ -109,8 +110,9 @@ def write_changes(
     """Run ``rows`` and gather what was written; without ``writes_rows`` they need not have the table's columns.
 
     A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``ROW_ID_COLUMN``; ``first_row_ids`` are
-    the files' by ``_file``; ``path_of`` gives the path of the file of a ``_file``, for errors; ``is_repeatable`` says whether every
-    evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and raises where they must not be kept.
+    the files' by ``FILE_COLUMN``; ``path_of`` gives the path of the file of a ``FILE_COLUMN``, for errors; ``is_repeatable`` says
+    whether every evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and raises where they must
+    not be kept.
 
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
     count (retries, speculation) are deleted in any case. Rows of two evaluations are never mixed (``without_leftovers``).

@@ -1,8 +1,8 @@
 """Names of columns in Spark: any name in quotes, and those that jobs add beside a table's own.
 
 A column that a job adds must never take the place of one that a table or a source has: Spark would put the one over the other and
-say nothing. So the names of added columns begin with ``OWN``, and a table or source that uses such a name is refused; so is a table
-that has a column of the name of one of Iceberg's metadata columns (``_pos``), as Iceberg's Spark runtime refuses it.
+say nothing. So the names of added columns begin with ``OWN``, and a table or source that uses such a name is refused. Names of
+Iceberg's metadata columns (``_pos``) are a table's to use: what the reader gives for them is asked for by field, not by name.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iceberg_ops.errors import UnsupportedError
-from iceberg_ops.spec.metadata_columns import METADATA_COLUMNS
 from iceberg_ops.spec.schema import Schema
 
 OWN = "_iceberg_ops_"
@@ -23,15 +22,13 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def refuse_reserved_names(schema: Schema) -> None:
-    """Raise UnsupportedError for a column that is named like a metadata column, or like one that jobs add."""
+def refuse_own_columns(schema: Schema) -> None:
+    """Raise UnsupportedError for a table's column that is named like one that jobs add."""
     for f in schema.fields:
-        name = f.name.lower()
-        if name in METADATA_COLUMNS or name.startswith(OWN):
-            kind = "metadata columns" if name in METADATA_COLUMNS else "columns that Spark jobs add"
+        if f.name.lower().startswith(OWN):
             raise UnsupportedError(
-                f"not supported: column {f.name!r} in a Spark job, because such names are those of {kind}: rename it "
-                "(ALTER COLUMN changes no data)"
+                f"not supported: column {f.name!r} in a Spark job, because names that begin with {OWN} are those of columns that "
+                "Spark jobs add: rename it (ALTER COLUMN changes no data)"
             )
 
 

@@ -1,7 +1,7 @@
 """Positions of the rows that a statement only deletes, gathered by the driver as two numbers a row, with no Python task.
 
-A place is told by the CRC-32 of its ``_file``, which Spark and Python compute alike, so that a path does not travel once for each
-row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
+A place is told by the CRC-32 of its ``FILE_COLUMN``, which Spark and Python compute alike, so that a path does not travel once for
+each row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
 hold, ``changes`` finds the positions in tasks instead.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.io.file_io import FileIO
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 from spark_jobs.runners.staged_leftovers import without_leftovers
+from spark_jobs.runners.tagged_jobs import in_own_thread
 
 MOST_ROWS = 8 * 1024 * 1024
 """How many rows may match at most: 128 MiB in the driver."""
@@ -28,8 +30,8 @@ MOST_ROWS = 8 * 1024 * 1024
 def matched_places(
     rows: DataFrame, places: Collection[str], io: FileIO, operation_id: str, is_repeatable: Callable[[], bool]
 ) -> dict[str, BitMap64] | None:
-    """Positions of ``rows`` by ``_file``; ``places`` are all that ``_file`` may be. None, with nothing read, where their checksums
-    do not tell them apart.
+    """Positions of ``rows`` by ``FILE_COLUMN``; ``places`` are all that ``FILE_COLUMN`` may be. None, with nothing read, where
+    their checksums do not tell them apart.
 
     Nothing is staged: an attempt that Spark does not count leaves nothing behind. ``is_repeatable`` as in ``write_changes``.
     """
@@ -37,9 +39,9 @@ def matched_places(
     if len(by_sum) < len(places):
         return None
     sums_and_positions = rows.select(F.crc32(F.col(FILE_COLUMN).cast("binary")), F.col(POSITION_COLUMN))
-    found: pa.Table = without_leftovers(
-        rows.sparkSession, io, (), operation_id, sums_and_positions.toArrow, lambda _: (), is_repeatable=is_repeatable
-    )
+    session = rows.sparkSession
+    read = partial(in_own_thread, session, sums_and_positions.toArrow)
+    found: pa.Table = without_leftovers(session, io, (), operation_id, read, lambda _: (), is_repeatable=is_repeatable)
     sums, positions = (np.asarray(column, dtype=np.int64) for column in found.columns)
     return {by_sum[number]: BitMap64(part) for number, part in _groups(sums, positions)}
 

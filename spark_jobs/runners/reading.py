@@ -4,9 +4,9 @@ Files that Spark's own reader reads exactly are left to it (``native_scan``). Th
 Spark partition holds the JSON of a few scan tasks; ``iceberg_ops.data`` reads them with their deletes applied, so schema evolution,
 every file format and every kind of delete are right by construction.
 
-Two columns say where a row lives: ``_file`` (text that ``task_places`` leads back to a task: its index in the plan, or the path
-where Spark read the file) and ``_pos`` (row position in its data file). A third, ``ROW_ID_COLUMN``, is there where row ids are
-asked for (see ``row_ids``).
+Two columns say where a row lives: ``FILE_COLUMN`` (text that ``task_places`` leads back to a task: its index in the plan, or the
+path where Spark read the file) and ``POSITION_COLUMN`` (row position in its data file). A third, ``ROW_ID_COLUMN``, is there where
+row ids are asked for (see ``row_ids``). None of them has a name that a table may have: ``_file`` and ``_pos`` may be its own.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from iceberg_ops.data.reader import read_task
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
+from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import StructType
 from spark_jobs.runners.column_names import OWN
@@ -34,8 +35,8 @@ from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
 
-FILE_COLUMN = "_file"
-POSITION_COLUMN = "_pos"
+FILE_COLUMN = f"{OWN}file"
+POSITION_COLUMN = f"{OWN}pos"
 ROW_ID_COLUMN = f"{OWN}row_id"
 _TASK_BYTES = 128 * 1024 * 1024
 
@@ -46,9 +47,10 @@ def live_rows(
     context: ReadContext,
     io_properties: Mapping[str, str],
 ) -> DataFrame:
-    """The rows of ``tasks`` in the data columns of ``context``, led by ``_file`` (text) and ``_pos`` (long).
+    """The rows of ``tasks`` in the data columns of ``context``, led by ``FILE_COLUMN`` (text) and ``POSITION_COLUMN`` (long).
 
-    ``context`` must ask the reader for ``_pos`` beside them; where it asks for ``_row_id`` as well, ``ROW_ID_COLUMN`` comes third.
+    ``context`` must ask the reader for the field ``POS`` beside them; where it asks for ``ROW_ID`` as well, ``ROW_ID_COLUMN`` comes
+    third.
     Rows that a task's residual rules out may or may not be among them.
     """
     native = native_paths(tasks, context, load_file_io(io_properties))
@@ -60,7 +62,7 @@ def live_rows(
 
 
 def task_places(tasks: Sequence[FileScanTask], io: FileIO) -> dict[str, int]:
-    """Index in ``tasks`` by what ``live_rows`` shows as ``_file``."""
+    """Index in ``tasks`` by what ``live_rows`` shows as ``FILE_COLUMN``."""
     found = {str(i): i for i in range(len(tasks))}
     for i, task in enumerate(tasks):
         if (path := io.local_path(task.file_path)) is not None:
@@ -111,7 +113,6 @@ def _placed(rows: pa.RecordBatch, index: int, context: ReadContext) -> pa.Record
     columns = to_spark(rows, context.projected)
     lineage, data = lineage_fields(context.projected), context.data_fields
     place = pa.repeat(pa.scalar(str(index)), rows.num_rows)
-    by_name = dict(zip(columns.schema.names, columns.columns, strict=True))
     names = [FILE_COLUMN, POSITION_COLUMN, *[ROW_ID_COLUMN for _ in lineage], *[f.name for f in data]]
-    arrays = [place, by_name[POSITION_COLUMN].cast(pa.int64()), *[by_name[f.name] for f in (*lineage, *data)]]
+    arrays = [place, columns[POS.field_id], *[columns[f.field_id] for f in (*lineage, *data)]]
     return pa.RecordBatch.from_arrays(arrays, names=names)

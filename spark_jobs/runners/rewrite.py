@@ -8,6 +8,7 @@ batch of works from a few threads, which is what ``iceberg_ops.actions`` needs f
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
@@ -27,12 +28,13 @@ from iceberg_ops.errors import IcebergOpsError, TerminalError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.runners.staged_leftovers import delete_leftovers
-from spark_jobs.runners.tagged_jobs import attempts_of, tagged, wait_for_tasks
+from spark_jobs.runners.tagged_jobs import attempts_of, cancel, tagged, wait_for_tasks
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.runners.task_progress import watched_tasks
 from spark_jobs.session import task_slots
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 _BATCH_BYTES = 32 * 1024 * 1024
 """Works are batched up to this many input bytes: a Spark job costs about 0.1 s, which reading 32 MB outweighs."""
 
@@ -48,6 +50,8 @@ class SparkRewriteRunner:
         self._running: set[str] = set()
         """Tags of the Spark jobs that run."""
         self._has_lost_attempts = False
+        self._is_over = False
+        """Nobody waits for the rest of the answers: what fails now was cancelled."""
 
     def watch(self, told: Callable[[str, float], None]) -> None:
         """See ``WatchedRunner``."""
@@ -81,22 +85,27 @@ class SparkRewriteRunner:
     def _in_threads(self, calls: Sequence[Callable[[], T]]) -> Iterator[T]:
         """What the calls answer, as they complete; as many at once as there are task slots. Their Spark jobs have the properties of
         the jobs of this thread (its pool, its group), and are cancelled where nobody waits for the rest of the answers."""
-        inherited = inheritable_thread_target(self._session)
+        self._is_over = False
         with ThreadPoolExecutor(task_slots(self._session), thread_name_prefix="rewrite") as threads:
-            pending = {threads.submit(inherited(call)) for call in calls}
+            # Each call has a copy of the properties: with one for all, a call's tag would be on the jobs of the others, and what
+            # cancels the jobs of one that failed would cancel theirs.
+            pending = {threads.submit(inheritable_thread_target(self._session)(call)) for call in calls}
             try:
                 while pending:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     for future in done:
                         yield future.result()
             except BaseException:
+                self._is_over = True
                 for future in pending:
                     future.cancel()
                 for tag in list(self._running):
-                    self._session.sparkContext.cancelJobsWithTag(tag)
+                    cancel(self._session, tag)
                 raise
 
     def _rewrite(self, batch: Sequence[GroupWork]) -> list[GroupResult | GroupFailure]:
+        """What became of each work. Where Spark gives the task of several works up, each is done in a task of its own: one of them
+        ended it, and the others are not to fail with it, or to be named in its place."""
         context = self._session.sparkContext
         try:
             if is_staged(batch[0]) and work_bytes(batch[0]) > _BATCH_BYTES:
@@ -105,7 +114,12 @@ class SparkRewriteRunner:
             with self._tagged():
                 answers = texts.collect()
         except Exception as e:  # noqa: BLE001 - Spark gave the task up: whatever killed it is this batch's failure, not the run's
-            return [GroupFailure(work.group_id, "INTERNAL", " ".join(str(e).split())[:500]) for work in batch]
+            self._has_lost_attempts = True
+            said = _said(e)
+            if len(batch) == 1 or self._is_over:
+                return [GroupFailure(work.group_id, "INTERNAL", said) for work in batch]
+            log.warning("a task of %d works was given up, so each is done by itself: %s", len(batch), said)
+            return [answer for work in batch for answer in self._rewrite([work])]
         return [_answer(json.loads(text)) for text in answers]
 
     def _sorted(self, work: GroupWork) -> GroupResult | GroupFailure:
@@ -178,6 +192,14 @@ def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
                 yield json.dumps({"failure": [work.group_id, e.code, str(e)]})
 
     return rewrite
+
+
+def _said(error: Exception) -> str:
+    """What ended a task, on one line: of a Python traceback its end, otherwise what Spark says."""
+    lines = str(error).splitlines()
+    start = next((i + 1 for i, line in enumerate(lines) if line.endswith("Traceback (most recent call last):")), 0)
+    raised = next((line for line in lines[start:] if line and not line.startswith(" ")), "") if start else ""
+    return " ".join((raised or str(error)).split())[:500]
 
 
 def _staging(stage: Callable[[str], str]) -> Callable[[str], str]:

@@ -18,15 +18,16 @@ from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, ROW_ID_COLU
 
 
 class RowIds:
-    """``first`` is the first row id of data files by what ``_file`` shows of them; rows of other files keep what they carry."""
+    """``first`` is the first row id of data files by what ``FILE_COLUMN`` shows of them; rows of other files keep what they
+    carry."""
 
     def __init__(self, first: Mapping[str, int]) -> None:
         self._files = pa.array(list(first), pa.string())
         self._first = pa.array(list(first.values()), pa.int64())
 
     def lineage_of(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """``_row_id`` and ``_last_updated_sequence_number`` of rows that carry ``_file``, ``_pos`` and ``ROW_ID_COLUMN``. The
-        second is null throughout: it is inherited from the commit."""
+        """``_row_id`` and ``_last_updated_sequence_number`` of rows that carry ``FILE_COLUMN``, ``POSITION_COLUMN`` and
+        ``ROW_ID_COLUMN``. The second is null throughout: it is inherited from the commit."""
         first = self._first.take(pc.index_in(rows.column(FILE_COLUMN), value_set=self._files))
         inherited = pc.add(first, rows.column(POSITION_COLUMN))
         return [pc.coalesce(rows.column(ROW_ID_COLUMN), inherited), pa.nulls(rows.num_rows, pa.int64())]

@@ -86,14 +86,10 @@ def _type(type_: IcebergType, field: NestedField) -> spark.DataType:
     return plain
 
 
-def to_spark(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """A batch as our reader gives it, in the Arrow forms Spark takes. ``schema``: the batch's leading columns."""
-    arrays, names = [], []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        found = schema.find(name)
-        arrays.append(column if found is None else _array_to_spark(column, found.type))
-        names.append(name)
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+def to_spark(batch: pa.RecordBatch, schema: Schema) -> dict[int, pa.Array]:
+    """The columns of a batch as our reader gives it for ``schema``, by field id, in the Arrow forms Spark takes. (A table's column
+    may have the name of a metadata column.)"""
+    return {f.field_id: _array_to_spark(column, f.type) for f, column in zip(schema.fields, batch.columns, strict=True)}
 
 
 def _array_to_spark(array: pa.Array, type_: IcebergType) -> pa.Array:

@@ -13,6 +13,7 @@ whole plan is evaluated again.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from spark_jobs.runners.task_progress import watched_tasks
 log = logging.getLogger(__name__)
 _EVALUATIONS = 4
 """As often as Spark itself tries a stage."""
+_LOOKS, _BETWEEN_LOOKS_SECONDS = 30, 0.5
 T = TypeVar("T")
 
 
@@ -50,9 +52,15 @@ def without_leftovers(
     in one piece.
     """
 
-    def clean(keep: Collection[str]) -> None:
-        for location in locations:
-            delete_leftovers(io, location, operation_id, [*before, *keep])
+    def clean(keep: Collection[str]) -> int:
+        return sum(delete_leftovers(io, location, operation_id, [*before, *keep]) for location in locations)
+
+    def clean_after_failure() -> None:
+        """A Python worker whose task was killed may write once more after the first look."""
+        for _ in range(_LOOKS):
+            if not clean(()):
+                return
+            time.sleep(_BETWEEN_LOOKS_SECONDS)
 
     told = Meter("running", 0, 0, unit="tasks", subject=session.sparkContext.appName or operation_id).at
     for _ in range(_EVALUATIONS):
@@ -65,7 +73,7 @@ def without_leftovers(
             seen = attempts_of(session, tag)
             is_whole = not seen.repeated or is_repeatable()
         except BaseException as e:
-            clean(())
+            clean_after_failure()
             if isinstance(e, IcebergOpsError) and _may_be_of_two(session, tag, is_repeatable):
                 continue
             raise

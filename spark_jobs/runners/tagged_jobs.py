@@ -8,21 +8,27 @@ it: a failed attempt is otherwise not yet known when the job that had it is done
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 _EVENTS_MS = 10_000
 """How long Spark's events may take to reach the status store; a listener of the program's own may be slow."""
 _ENDING_SECONDS = 15.0
 """How long the tasks of a cancelled or finished job may take to end: Spark kills their Python workers after two seconds."""
+_WORKER_SECONDS = 1.0
+"""A Python worker goes on after its task has ended, until it next reads or writes what Spark no longer gives or takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +51,44 @@ def tagged(session: SparkSession) -> Iterator[str]:
     try:
         yield tag
     except BaseException:
-        context.cancelJobsWithTag(tag)
-        wait_for_tasks(session, tag)
+        cancel(session, tag)
         raise
     finally:
-        context.removeJobTag(tag)
+        with _unless_gone("a tag is left"):
+            context.removeJobTag(tag)
+
+
+def cancel(session: SparkSession, tag: str) -> None:
+    """Cancel a tag's jobs, and wait until their tasks have ended. A JVM that does not answer any more (Ctrl-C in a terminal ends it
+    as well) has none: that does not take the place of the error because of which they are cancelled."""
+    with _unless_gone("its jobs have ended with it"):
+        session.sparkContext.cancelJobsWithTag(tag)
+        wait_for_tasks(session, tag)
+    time.sleep(_WORKER_SECONDS)
+
+
+@contextmanager
+def _unless_gone(meaning: str) -> Iterator[None]:
+    try:
+        yield
+    except (Py4JError, OSError) as e:
+        log.warning("Spark does not answer, %s: %s", meaning, " ".join(str(e).split())[:200])
+
+
+def in_own_thread(session: SparkSession, call: Callable[[], T]) -> T:
+    """What ``call`` gives, done in a thread that has this one's tags and properties. For calls of PySpark that cannot be
+    interrupted: they wait for Spark to hand over rows that they do not read any more. An interrupt leaves such a thread to end with
+    its jobs."""
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as e:  # noqa: BLE001 - raised where it is waited for
+            answer.set_exception(e)
+
+    threading.Thread(target=inheritable_thread_target(session)(run), name="own thread", daemon=True).start()
+    return answer.result()
 
 
 def attempts_of(session: SparkSession, tag: str) -> Attempts:

@@ -92,13 +92,16 @@ def test_an_end_of_the_process_keeps_its_own_exception_and_leaves_the_report(tmp
     check_named(lake, report_at(path))
 
 
-def test_an_interrupt_of_a_job_that_has_changed_nothing_leaves_no_report(tmp_path: Path) -> None:
+def test_an_interrupt_of_a_job_that_has_changed_nothing_leaves_a_report_that_says_so(tmp_path: Path) -> None:
     lake, path = lake_of_four(), tmp_path / "report.json"
     job = lake.job("rewrite_data_files", report=str(path), rewrite_all="true", max_file_group_input_files="2")
     with pytest.raises(KeyboardInterrupt) as raised:
         run_job(job, catalog=lake.catalog, runner=StopsAfterOne())
     assert type(raised.value) is KeyboardInterrupt
-    assert not path.exists()
+    report = report_at(path)
+    assert (report.status, report.snapshot_ids) == ("failed", [])
+    assert report.error is not None
+    assert (report.error.code, report.error.message) == ("INTERRUPTED", "stopped by the user")
 
 
 def test_an_interrupt_on_the_way_of_an_unknown_outcome_is_an_unknown_outcome(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from iceberg_airflow.operators import IcebergOpsOperator
 from iceberg_airflow.outcome import Ended, JobDiedError
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_ops import errors
+from iceberg_ops.actions.report_file import error_report
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
@@ -75,6 +76,12 @@ def test_an_engine_that_was_interrupted_may_have_committed(line: str) -> None:
     """It counted as a job that can not succeed: nothing changed, never tried again."""
     with pytest.raises(JobDiedError, match=r"exit code 1 and wrote no report: error: ") as caught:
         run_with(lambda _: None, Ended(1, line))
+    assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
+
+
+def test_a_report_of_an_interrupt_means_that_the_job_died() -> None:
+    with pytest.raises(JobDiedError, match="was interrupted by a signal: stopped by the user") as caught:
+        run_with(lambda job: a_report(job, status="failed", error=error_report(KeyboardInterrupt())), Ended(130))
     assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"
 
 

@@ -97,10 +97,59 @@ def test_stopping_the_command_ends_spark_and_removes_the_job_spec(spark: Spark, 
     command.send_signal(number)
     said = command.communicate(timeout=60)[1]
     assert (command.returncode, said.strip().splitlines()[-1:]) == (
-        (1, ["error: INTERRUPTED: stopped by the user"]) if number == signal.SIGINT else (-number, [])
+        (130, ["error: INTERRUPTED: stopped by the user"]) if number == signal.SIGINT else (-number, [])
     )
     assert not [pid for pid in (tmp_path / "pids").read_text().split() if _runs(int(pid))]
     assert [path for path in (tmp_path / "tmp").rglob("*") if path.is_file()] == []
+
+
+JOB = """
+import json, os, signal, sys, time
+pipe = sys.argv[sys.argv.index("--command-pipe") + 1]
+report = json.load(open(sys.argv[-1]))["report"]
+reading = os.open(pipe, os.O_RDONLY)
+os.unlink(pipe)
+open(sys.argv[1], "w").close()
+os.read(reading, 1)
+if sys.argv[2]:
+    open(report, "w").write(sys.argv[2])
+    print("error: INTERRUPTED: stopped by the user")
+    sys.exit(130)
+time.sleep(600)
+"""
+STOPPED = REPORT % ("failed", ', "error": {"code": "INTERRUPTED", "message": "stopped by the user"}')
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("report", "code", "said"),
+    [(STOPPED, 130, "error: INTERRUPTED: stopped by the user"), (COMMITTED, 0, ""), ("", 1, "error: COMMIT_STATE_UNKNOWN: ")],
+    ids=["stopped", "done already", "does not end"],
+)
+def test_a_job_that_has_begun_is_interrupted_and_says_how_it_ended(
+    spark: Spark, tmp_path: Path, report: str, code: int, said: str, number: signal.Signals
+) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    spark.does(f'exec "{sys.executable}" {tmp_path}/job.py {tmp_path}/begun \'{report}\' "$@"')
+    program = (
+        "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s, iceberg_ops.cli.spark_process as p\n"
+        "s.find_java = lambda e: (17, 'java'); p._TIDYING_SECONDS = 1.0; p._TERM_SECONDS = 1.0; m.main()"
+    )
+    arguments = [*APPEND, "--report", str(tmp_path / "report.json")]
+    command = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    command.send_signal(number)
+    lines = command.communicate(timeout=60)[1].splitlines()
+    if number == signal.SIGTERM:
+        assert command.returncode == -number
+        return
+    assert command.returncode == code, lines
+    if report != COMMITTED:
+        assert lines[-1].startswith(said)
+        assert len([line for line in lines if line.startswith("error: ")]) == 1
+    assert (tmp_path / "report.json").exists() is bool(report)
 
 
 def _runs(pid: int) -> bool:

@@ -90,4 +90,4 @@ def test_an_interrupt_before_any_commit_is_one(cli: Cli, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("iceberg_ops.catalog.filesystem.FileSystemCatalog.load_table", interrupted)
     assert cli("tag", "lake.ns.t", "g").err.strip().splitlines()[-1] == "error: INTERRUPTED: stopped by the user"
-    assert main.run(["tag", "lake.ns.t", "g"]) == 1
+    assert main.run(["tag", "lake.ns.t", "g"]) == 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.commit import staged_files
-from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.deletion import held_lease
 from iceberg_ops.deletion.leases import active_leases
-from iceberg_ops.errors import DataError, ValidationError
+from iceberg_ops.errors import DataError, IncompleteError, ValidationError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from spark_jobs.jobs import job_run
@@ -45,6 +46,36 @@ def test_a_job_that_fails_gives_its_lease_back(place: Place) -> None:
     with pytest.raises(DataError), run.lease():
         raise DataError("no")
     assert active_leases(place.table("t"), 0) == []
+
+
+@pytest.mark.parametrize("job", ["append", "overwrite", "update", "merge"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(5, "EIO"), ValidationError("x")], ids=lambda e: type(e).__name__)
+def test_a_commit_is_reported_whatever_fails_after_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, job: str, error: BaseException
+) -> None:
+    """A conflict that is reported after the commit does not have the statement done again, either."""
+    place.create("t", SCHEMA)
+    place.append("t", pa.table({"id": [1]}))
+    before, path = place.table("t").metadata.current_snapshot_id, place.folder / "report.json"
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    clause = MergeClause(when="not-matched", action="insert")
+    parts: dict[str, dict[str, Any]] = {
+        "update": {"change": RowChange(set={"id": "id + 1"})},
+        "merge": {"change": RowChange(on="target.id = source.id", clauses=[clause])},
+    }
+    if job != "update":
+        parts.setdefault(job, {})["source"] = place.parquet(pa.table({"id": [7]}))
+    monkeypatch.setattr(staged_files, "discard", fails)
+    with pytest.raises(IncompleteError, match="a part of the work is committed") as raised:
+        place.run(job, "t", report=str(path), **parts[job])
+    assert isinstance(raised.value, KeyboardInterrupt) is isinstance(error, KeyboardInterrupt)
+    (snapshot,) = [s for s in place.table("t").metadata.snapshots if s.parent_snapshot_id == before]
+    report = json.loads(path.read_text())
+    assert (report["error"]["code"], report["snapshot-ids"]) == ("INCOMPLETE", [snapshot.snapshot_id])
+    assert place.table("t").metadata.current_snapshot_id == snapshot.snapshot_id
 
 
 def test_an_append_whose_lease_ran_out_and_whose_files_were_deleted_is_refused(

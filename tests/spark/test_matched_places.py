@@ -12,6 +12,7 @@ from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.errors import WhereError
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.jobs import row_change
@@ -89,7 +90,7 @@ def test_places_are_told_by_the_same_checksum_in_spark_and_python(place: Place) 
 def test_no_row_at_all_is_no_place(filled: Place) -> None:
     table = filled.table("t")
     tasks = plan(table, Scan()).tasks
-    context = ReadContext.for_table(table.metadata, columns=["id", POSITION_COLUMN])
+    context = ReadContext.for_table(table.metadata, columns=["id", POS])
     rows = live_rows(filled.session, tasks, context, table.io.properties).filter("id < 0")
     assert matched_places(rows.select(FILE_COLUMN, POSITION_COLUMN), ["0", "1", "2"], table.io, "nothing", lambda: True) == {}
 

@@ -87,7 +87,9 @@ def test_clauses_may_name_the_side_that_has_a_row(place: Place, lane: str) -> No
     assert place.rows("t") == [{"id": 1, "v": "a"}, {"id": 3, "v": "c"}, {"id": 9, "v": "y"}]
 
 
-@pytest.mark.parametrize("name", ["_file", "_pos", "_iceberg_ops_in_target", "_iceberg_ops_row_id"])
+@pytest.mark.parametrize(
+    "name", ["_file", "_pos", "_iceberg_ops_file", "_iceberg_ops_pos", "_iceberg_ops_in_target", "_iceberg_ops_row_id"]
+)
 def test_columns_that_a_job_adds_are_not_the_tables(place: Place, name: str) -> None:
     with pytest.raises(WhereError, match=name):
         merge(place, "spark", clause("matched", "update", v=f"cast(target.{name} as string)"))

@@ -93,7 +93,7 @@ def each_operation(place: Place, columns: str) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("name", ["_file", "_pos", "_iceberg_ops_change", "_ICEBERG_OPS_bad"])
+@pytest.mark.parametrize("name", ["_iceberg_ops_file", "_iceberg_ops_pos", "_iceberg_ops_change", "_ICEBERG_OPS_bad"])
 def test_a_column_with_a_name_that_jobs_use_is_refused_in_every_operation(place: Place, name: str) -> None:
     place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, STRING)))
     for job, parts in each_operation(place, f", 'x' AS {name}").items():

@@ -22,6 +22,7 @@ from iceberg_ops.data.arrow_schema import arrow_schema
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
+from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.types import (
@@ -41,7 +42,7 @@ from iceberg_ops.spec.types import (
 )
 from iceberg_ops.table.table import Table
 from spark_jobs.runners.native_scan import native_paths
-from spark_jobs.runners.reading import POSITION_COLUMN, live_rows, task_places
+from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN, live_rows, task_places
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -53,7 +54,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["a", None, "c"]
 
 def native(table: Table, columns: list[str] | None = None) -> list[bool]:
     tasks = plan(table, Scan()).tasks
-    context = ReadContext.for_table(table.metadata, columns=[*(columns or [f.name for f in table.schema.fields]), POSITION_COLUMN])
+    context = ReadContext.for_table(table.metadata, columns=[*(columns or [f.name for f in table.schema.fields]), POS])
     found = native_paths(tasks, context, table.io)
     return [i in found for i in range(len(tasks))]
 
@@ -190,12 +191,12 @@ EVERY_ROWS: list[dict[str, Any]] = [
 def test_spark_reads_every_exact_type_as_we_do(place: Place) -> None:
     rows = pa.Table.from_pylist(EVERY_ROWS, arrow_schema(EVERY))
     table = add_file(place, place.create("t", EVERY), rows, "every.parquet")
-    context = ReadContext.for_table(table.metadata, columns=[*[f.name for f in EVERY.fields], POSITION_COLUMN])
+    context = ReadContext.for_table(table.metadata, columns=[*[f.name for f in EVERY.fields], POS])
     tasks = plan(table, Scan()).tasks
     assert list(native_paths(tasks, context, table.io)) == [0]
     found = live_rows(place.session, tasks, context, table.io.properties).toArrow()
-    assert {task_places(tasks, table.io)[text] for text in found["_file"].to_pylist()} == {0}
-    assert found["_pos"].to_pylist() == [0, 1]
+    assert {task_places(tasks, table.io)[text] for text in found[FILE_COLUMN].to_pylist()} == {0}
+    assert found[POSITION_COLUMN].to_pylist() == [0, 1]
     for name in (f.name for f in EVERY.fields):
         np.testing.assert_equal(found[name].to_pylist(), rows[name].to_pylist(), name)
 

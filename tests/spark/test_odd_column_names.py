@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
-from iceberg_ops.errors import DataError, UnsupportedError
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.errors import DataError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
@@ -63,16 +62,45 @@ def test_every_row_operation_keeps_the_values_of_columns_with_odd_names(place: P
     assert place.rows("odd") == [*_rows(1, 2), third]
 
 
-@pytest.mark.parametrize("name", ["_pos", "_file", "_Row_Id"])
-def test_a_column_named_like_a_metadata_column_is_never_taken_for_it(place: Place, name: str) -> None:
-    place.create("reserved", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)))
-    source = place.parquet(pa.table({"id": [1, 2, 3], name: [2, 1, 0]}))
-    run_job(JobSpec(job="append", table="test.db.reserved", catalog=place.config, source=source, lane="local"))
-    with pytest.raises(UnsupportedError, match=f"column '{name}' in a Spark job.* rename it"):
-        place.run("delete", "reserved", where="id = 1")
-    with pytest.raises(UnsupportedError, match=f"column '{name}' in a Spark job.* rename it"):
-        place.run("append", "reserved", source=source)
-    assert [r["id"] for r in place.rows("reserved")] == [1, 2, 3]
+METADATA_NAMES = ["_pos", "_FILE", "_partition", "_spec_id", "_deleted", "_change_type", "_commit_snapshot_id", "_metadata"]
+
+
+@pytest.mark.parametrize("reader", ["spark", "arrow"])
+@pytest.mark.parametrize("name", METADATA_NAMES)
+def test_a_column_named_like_a_metadata_column_is_never_taken_for_it(
+    place: Place, name: str, mode: str, version: str, reader: str
+) -> None:
+    place.create("named", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)), format__version=version)
+    place.append("named", pa.table({"id": [1, 2, 3, 4, 5], name: [4, 3, 2, 1, 0]}))
+    if reader == "arrow":  # files with deletes are not left to Spark's own reader
+        place.run("delete", "named", where=f"{name} = 0", change=RowChange(mode="merge-on-read"))
+    else:
+        place.run("delete", "named", where=f"{name} = 0 OR id = 77", change=RowChange(mode="copy-on-write"))
+    change = RowChange(mode=mode, set={name: f"target.{name} * 10"})
+    place.run("update", "named", where=f"{name} = 3 AND id = 2", change=change)
+    assert place.rows("named") == [{"id": 1, name: 4}, {"id": 2, name: 30}, {"id": 3, name: 2}, {"id": 4, name: 1}]
+    update = MergeClause(
+        when="matched", condition=f"target.{name} > source.{name}", action="update", assignments={name: f"source.{name}"}
+    )
+    source = place.parquet(pa.table({"id": [1, 3, 9], name: [0, 77, 5]}))
+    place.merge("named", source, "target.id = source.id", [update, MergeClause(when="not-matched", action="insert")], mode)
+    assert place.rows("named") == [
+        {"id": 1, name: 0}, {"id": 2, name: 30}, {"id": 3, name: 2}, {"id": 4, name: 1}, {"id": 9, name: 5},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*METADATA_NAMES, "_row_id"])
+def test_rows_are_written_to_a_table_whose_columns_are_named_like_metadata_columns(place: Place, name: str) -> None:
+    place.create("named", Schema.of(NestedField(1, "id", LONG), NestedField(2, name, LONG)))
+    place.append("named", pa.table({"id": [1, 2], name: [1, 0]}))
+    options = {"upsert-keys": "id", "delete-when": f"{name} = 7"}
+    place.run("upsert", "named", source=place.parquet(pa.table({"id": [2, 1], name: [5, 7]})), options=options)
+    assert place.rows("named") == [{"id": 2, name: 5}]
+    query = f"SELECT id + 1 AS id, {name} FROM test.db.named UNION ALL SELECT id, {name} FROM target"
+    place.run("append", "named", source=Source(format="sql", query=query))
+    assert place.rows("named") == [{"id": 2, name: 5}, {"id": 2, name: 5}, {"id": 3, name: 5}]
+    place.run("overwrite", "named", source=place.parquet(pa.table({"id": [8], name: [9]})), where=f"{name} = 5")
+    assert place.rows("named") == [{"id": 8, name: 9}]
 
 
 def test_a_name_of_the_callers_for_what_does_not_parse_hides_no_bad_record(place: Place) -> None:

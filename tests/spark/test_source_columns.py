@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField, StructType
 from tests.spark.conftest import Place
@@ -48,6 +48,31 @@ def test_a_column_that_only_some_files_have_is_never_left_out(place: Place, job:
     with pytest.raises(DataError, match=rf"1\.parquet has column '{lost}', which not every file .* mergeSchema"):
         place.run(job, "some", source=source, **JOBS[job])
     assert place.rows("some") == []
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [("id, b, b", "'b' twice"), ("id, b, code AS B", "'b' and 'B', which are one name"), ("*, id", "'id' twice")],
+)
+def test_a_query_with_a_column_twice_is_refused_before_anything_is_written(place: Place, job: str, columns: str, said: str) -> None:
+    place.create("twice", SCHEMA)
+    before = place.files_on_disk("twice")
+    query = f"SELECT {columns} FROM VALUES (1, 'x', 'y') s(id, b, code)"
+    with pytest.raises(OptionError, match=f"source query gives column {said}"):
+        place.run(job, "twice", source=Source(format="sql", query=query), **JOBS[job])
+    assert place.files_on_disk("twice") == before
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("names", [["id", "b", "b"], ["id", "b", "B"]])
+def test_a_file_with_a_column_twice_is_refused_before_anything_is_written(place: Place, job: str, names: list[str]) -> None:
+    place.create("twice", SCHEMA)
+    before = place.files_on_disk("twice")
+    rows = pa.Table.from_arrays([pa.array([1]), pa.array(["x"]), pa.array(["y"])], names=names)
+    with pytest.raises(DataError, match="COLUMN_ALREADY_EXISTS"):
+        place.run(job, "twice", source=_source(place.folder / "twice", rows), **JOBS[job])
+    assert place.files_on_disk("twice") == before
 
 
 def test_merge_schema_of_the_reader_reads_the_columns_of_all_files(place: Place) -> None:

@@ -6,15 +6,17 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.errors import RetryableError, UnsupportedError
+from iceberg_ops.errors import RetryableError, UnsupportedError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.jobs import merge, staged_source
@@ -152,6 +154,8 @@ SOURCES = {
     "a Java method": ("SELECT id, reflect('java.util.UUID', 'randomUUID') AS name FROM target", False),
     "groups of a collation": ("SELECT max(id), n FROM (SELECT id, name COLLATE UNICODE_CI n FROM target) GROUP BY n", False),
     "LIMIT in a subquery": ("SELECT * FROM target WHERE id IN (SELECT id FROM target LIMIT 5)", False),
+    "LIMIT in a scalar subquery": ("SELECT id, (SELECT max(n) FROM (SELECT name n FROM target LIMIT 5)) name FROM target", False),
+    "a scalar subquery": ("SELECT id, (SELECT max(name) FROM parquet.`{folder}/s.parquet`) AS name FROM target", True),
     "LIMIT in a CTE": ("WITH s AS (SELECT * FROM target LIMIT 5) SELECT * FROM s", False),
     "LIMIT in a view": ("SELECT * FROM few", False),
 }  # fmt: skip
@@ -193,7 +197,85 @@ MERGE_TEXT = [
 ]
 
 
+# Conditions of clauses
+
+
+@pytest.mark.parametrize("kind", ["python", "arrow"])
+def test_a_condition_of_a_clause_chooses_one_clause_for_each_row(filled: Place, tmp_path: Path, kind: str) -> None:
+    """A function that says yes and no in turn: the row came into the table with the values of no clause."""
+    asked = tmp_path / "asked"
+
+    def turns(number: int) -> bool:
+        with open(asked, "a") as notes:
+            notes.write(f"{number}\n")
+        return asked.read_text().splitlines().count(str(number)) % 2 == 1
+
+    filled.session.udf.register("turns", F.udf(turns, "boolean", useArrow=kind == "arrow"))
+    clauses = [
+        MergeClause(when="matched", condition="turns(source.id)", action="update", assignments={"name": "'yes'"}),
+        MergeClause(when="matched", action="update", assignments={"name": "'no'"}),
+        MergeClause(when="not-matched", condition="turns(source.id)", action="insert"),
+    ]
+    try:
+        filled.merge("t", filled.parquet(named(range(190, 210), "new")), ON, clauses, "merge-on-read")
+    finally:
+        filled.session.sql("DROP TEMPORARY FUNCTION turns")
+    assert sorted(asked.read_text().split()) == sorted(map(str, range(190, 210)))
+    rows = {r["id"]: r["name"] for r in filled.rows("t")}
+    assert [rows[i] for i in range(190, 210)] == ["yes"] * 10 + ["new"] * 10
+
+
+def test_a_condition_of_a_clause_that_differs_each_time_is_refused(filled: Place) -> None:
+    clauses = [MergeClause(when="matched", condition="rand() < 0.5", action="delete")]
+    before = filled.files_on_disk("t")
+    with pytest.raises(WhereError, match=r"WHEN clause 1 .* is not deterministic"):
+        filled.merge("t", filled.parquet(named(range(3), "new")), ON, clauses, "merge-on-read")
+    assert filled.files_on_disk("t") == before
+
+
 # Files that change
+
+
+SUBQUERY = "(SELECT max(name) FROM parquet.`{folder}/other.parquet`)"
+READERS: dict[str, dict[str, Any]] = {
+    "append": {"source": f"SELECT id + 1000 AS id, {SUBQUERY} AS name FROM target"},
+    "merge": {"source": f"SELECT id, {SUBQUERY} AS name FROM target"},
+    "delete": {"where": f"name < {SUBQUERY}"},
+    "update": {"where": "id > 3", "set": {"name": SUBQUERY}},
+    "merge-set": {"source": "SELECT * FROM target", "set": {"name": SUBQUERY}},
+}
+
+
+@pytest.mark.parametrize("how", READERS)
+def test_a_file_of_a_subquery_that_changes_while_it_is_read_is_not_committed(
+    filled: Place, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled.folder / "other.parquet"
+    pq.write_table(named(range(3), "zzz"), path)
+    before, rows = filled.files_on_disk("t"), filled.rows("t")
+    check = SourceState.check_unchanged
+
+    def changed(self: SourceState) -> None:
+        os.utime(path, ns=(1, 1))
+        check(self)
+
+    monkeypatch.setattr(SourceState, "check_unchanged", changed)
+    reader = READERS[how]
+    parts: dict[str, Any] = {}
+    if "source" in reader:
+        parts["source"] = Source(format="sql", query=reader["source"].format(folder=filled.folder))
+    if "where" in reader:
+        parts["where"] = reader["where"].format(folder=filled.folder)
+    assigned = {name: text.format(folder=filled.folder) for name, text in reader.get("set", {}).items()}
+    if how == "update":
+        parts["change"] = RowChange(mode="merge-on-read", set=assigned)
+    elif how.startswith("merge"):
+        update = MergeClause(when="matched", action="update", assignments=assigned or None)
+        parts["change"] = RowChange(mode="merge-on-read", on=ON, clauses=[update])
+    with pytest.raises(RetryableError, match=r"other\.parquet was changed"):
+        filled.run(how.partition("-")[0], "t", **parts)
+    assert filled.rows("t") == rows
+    assert filled.files_on_disk("t") == before
 
 
 @pytest.mark.parametrize("job", ["append", "overwrite", "merge", "upsert"])
