@@ -43,8 +43,8 @@ from iceberg_ops.spec.values import decimal_of
 PLAIN_TYPES = (BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY)
 V3_TYPES = (TIMESTAMP_NS, TIMESTAMPTZ_NS)
 
-ints = st.integers(-(2**31), 2**31 - 1)
-longs = st.integers(-(2**63), 2**63 - 1)
+ints = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -(2**31) + 1, 2**31 - 1])
+longs = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -(2**63) + 1, 2**63 - 1])
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=24)
 names = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="."), min_size=1, max_size=12)
 
@@ -86,8 +86,8 @@ def values(type_: IcebergType, *, allow_nan: bool = True) -> st.SearchStrategy[A
         "double": st.floats(allow_nan=allow_nan),
         "date": st.integers(-1_000_000, 3_000_000),
         "time": st.integers(0, 86_399_999_999),
-        "timestamp": st.integers(-(2**55), 2**56),
-        "timestamptz": st.integers(-(2**55), 2**56),
+        "timestamp": st.integers(-(2**55), 2**56) | longs,
+        "timestamptz": st.integers(-(2**55), 2**56) | longs,
         "timestamp_ns": longs,
         "timestamptz_ns": longs,
         "string": texts,
@@ -131,8 +131,9 @@ def schemas(draw: st.DrawFn, *, v3: bool = True, max_columns: int = 5) -> Schema
 
 
 def transforms_for(type_: IcebergType) -> st.SearchStrategy[Transform]:
-    """Transforms that take values of a type."""
-    candidates = [IDENTITY, VOID, YEAR, MONTH, DAY, HOUR, bucket(16), bucket(7), truncate(1), truncate(10), truncate(1000)]
+    """Transforms that take values of a type. Of the widths of truncate two take Java's 32-bit arithmetic beyond its range."""
+    widths = (1, 10, 1000, (1 << 30) + 1, (1 << 31) - 1)
+    candidates = [IDENTITY, VOID, YEAR, MONTH, DAY, HOUR, bucket(16), bucket(7), *map(truncate, widths)]
     return st.sampled_from([t for t in candidates if t.can_transform(type_)])
 
 

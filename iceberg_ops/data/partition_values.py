@@ -24,14 +24,15 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
 
     Raises UnsupportedError for an unknown transform, DataError for a value that the transform's type does not hold.
     """
+    if transform.name == "truncate" and source == INT and not isinstance(array, pa.DictionaryArray):
+        return _truncated(array, transform.parameter or 1)
     found = sortable(transform, source, array)
     wanted = arrow_type(transform.result_type(source))
     values = found.type.value_type if isinstance(found, pa.DictionaryArray) else found.type
     if values == wanted:
         return found
     try:
-        # What lies below the least whole number wraps around, as in Iceberg Java.
-        return found.cast(wanted, safe=not (transform.name == "truncate" and pa.types.is_integer(wanted)))
+        return found.cast(wanted, safe=transform.name != "hour")  # hours beyond an int wrap around, as in Iceberg Java
     except pa.ArrowInvalid as e:
         raise DataError(f"{transform} of a value of type {source} lies outside {transform.result_type(source)}: {e}") from None
 
@@ -70,10 +71,7 @@ def distinct(array: pa.Array) -> pa.DictionaryArray:
 def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array | None:
     width = transform.parameter or 1
     if transform.name == "truncate" and source in (INT, LONG):
-        values = array.cast(pa.int64())
-        remainder = pc.subtract(values, pc.multiply(pc.divide(values, width), width))
-        shifted = pc.if_else(pc.less(remainder, 0), pc.add(remainder, width), remainder)
-        return pc.subtract(values, shifted)
+        return _truncated(array.cast(pa.int64()), width)
     if transform.name == "truncate" and source == STRING:
         return pc.utf8_slice_codeunits(array, 0, width)
     if transform.name in ("day", "hour") and pa.types.is_timestamp(array.type):
@@ -84,3 +82,13 @@ def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Arra
         floored = pc.subtract(quotient, pc.cast(pc.less(values, pc.multiply(quotient, unit)), pa.int64()))
         return floored if transform.name == "hour" else floored.cast(pa.int32()).cast(pa.date32())
     return None
+
+
+def _truncated(array: pa.Array, width: int) -> pa.Array:
+    """``v - (((v % W) + W) % W)`` in the column's own type, every step of which wraps around as in Iceberg Java."""
+    by = pa.scalar(width, array.type)
+
+    def remainder(values: pa.Array) -> pa.Array:
+        return pc.subtract(values, pc.multiply(pc.divide(values, by), by))
+
+    return pc.subtract(array, remainder(pc.add(remainder(array), by)))
