@@ -44,11 +44,12 @@ class OrcDataFile:
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
-        names = [c.name for c in self.columns if leaves.intersection(c.leaves)]
+        picked = [c for c in self.columns if leaves.intersection(c.leaves)]
+        whole = {n for c in picked for n in c.leaves}
         try:
             for stripe in self._stripes(start, length):
-                batch = self._read(stripe, names) if names else bare_batch(stripe.rows)
-                columns = pruned(self.columns, batch.schema)
+                batch = self._read(stripe, picked) if picked else bare_batch(stripe.rows)
+                columns = pruned(self.columns, batch.schema, whole)
                 position = stripe.first_row
                 for offset in range(0, batch.num_rows, batch_rows):
                     for part in cut(batch.slice(offset, batch_rows), BATCH_BYTES):
@@ -57,17 +58,22 @@ class OrcDataFile:
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
-    def _read(self, stripe: Stripe, names: list[str]) -> pa.RecordBatch:
-        """Raises UnsupportedError for a timestamp outside Arrow's range, ArrowInvalid and OSError for damage."""
+    def _read(self, stripe: Stripe, picked: Sequence[FileColumn]) -> pa.RecordBatch:
+        """The picked columns; all of the file's where a name may stand for several of them, because Arrow reads columns by name.
+        Raises UnsupportedError for a timestamp outside Arrow's range, ArrowInvalid and OSError for damage."""
+        known = [c.name for c in self.columns]
+        is_plain = len(set(known)) == len(known) and not any("." in name for name in known)
+        names = [c.name for c in picked] if is_plain else None
         try:
             return self._file.read_stripe(stripe.number, columns=names)
         except pa.ArrowInvalid as e:
             if _BEYOND_NANOSECONDS not in str(e):
                 raise
-            name, reason = self._first_beyond(stripe, [c for c in self.columns if c.name in names], "") or (", ".join(names), e)
+            asked = picked if is_plain else self.columns
+            name, reason = self._first_beyond(stripe, asked, "") or (", ".join(c.name for c in asked), e)
         raise UnsupportedError(
             f"not supported: column {name} of {self.location}, because Arrow reads ORC timestamps in nanoseconds, which reach from "
-            f"1677-09-21 to 2262-04-11 ({reason}): leave the column out, or let the engine that wrote the file rewrite it as Parquet"
+            f"1677-09-21 to 2262-04-11 ({reason}): leave it out, or let the engine that wrote the file rewrite it as Parquet"
         )
 
     def _first_beyond(self, stripe: Stripe, columns: Sequence[FileColumn], parent: str) -> tuple[str, Exception] | None:

@@ -5,8 +5,9 @@ partition does. It decides metadata-only deletes and lets residuals drop a leaf.
 gives one), and both read partition tuples by position, so an expression belongs to the one spec it was projected for.
 
 Order-preserving transforms (identity, truncate, year, month, day, hour) project ranges; bucket only equality; every known transform
-but void keeps null apart from values. Where a transform's value wraps around (``wrapped_values``) it says nothing of its rows: such a
-partition is always kept and never decided. Void and transforms this version does not know say nothing: inclusive true, strict false.
+but void keeps null apart from values. Void and transforms this version does not know say nothing: inclusive true, strict false.
+Where a transform's value wraps around (``wrapped_values``) it says nothing of its rows: such a partition is kept where one of them
+may match, and never decided.
 Early writers rounded times before 1970 toward zero, one too high; projections onto negative years, months, days and hours take that
 in (requirement XFORM-15).
 """

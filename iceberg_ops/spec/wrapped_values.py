@@ -23,8 +23,8 @@ _LEAST_INT, _GREATEST_INT = -(1 << 31), (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class WrappedValues:
-    """Rows from ``first_row`` to ``last_row`` (source values) may lie in partitions of values from ``low`` to ``high``. ``are_own``:
-    the transform gives those rows that value also where it is applied to them now."""
+    """Rows from ``first_row`` to ``last_row`` (source values) may lie in partitions of values from ``low`` to ``high``.
+    ``are_own``: the transform gives those rows that value also where it is applied to them now."""
 
     first_row: int
     last_row: int
