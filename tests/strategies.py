@@ -63,6 +63,7 @@ ODD_NAMES = (
     "key",
 )
 """Alike in another case or once Avro has sanitized them, or names that files or readers keep for themselves."""
+ALIKE = (("1", "_1"), ("é", "_xE9"), ("a b", "a_x20b"), ("A", "a"))
 names = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="."), min_size=1, max_size=12) | st.sampled_from(
     ODD_NAMES
 )
@@ -152,6 +153,9 @@ def schemas(draw: st.DrawFn, *, v3: bool = True, unknown: bool = False, max_colu
             unique_by=lambda t: t[0],
         )
     )
+    if len(columns) > 1 and not draw(st.integers(0, 2)):
+        pair = draw(st.sampled_from(ALIKE))
+        columns = [(pair[i] if i < 2 else f"{name}~{i}", type_, required) for i, (name, type_, required) in enumerate(columns)]
     struct = StructType(
         tuple(
             NestedField(0, name, type_, required and type_ != UNKNOWN, draw(st.none() | texts)) for name, type_, required in columns

@@ -211,7 +211,7 @@ def leaves_for(name: str, type_: PrimitiveType) -> st.SearchStrategy[Predicate]:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_filters_on_columns_agree_with_the_scalar_evaluator(data: st.DataObject) -> None:
-    types = [data.draw(strategies.primitive_types(v3=False)) for _ in range(2)]
+    types = [data.draw(st.sampled_from([INT, LONG]) | strategies.primitive_types(v3=False)) for _ in range(2)]
     schema = Schema.of(*(NestedField(i + 1, f"c{i}", t) for i, t in enumerate(types)))
     leaf = st.one_of(*(leaves_for(f"c{i}", t) for i, t in enumerate(types) if isinstance(t, PrimitiveType)))
     whole = [truncations_for(f"c{i}", t) for i, t in enumerate(types) if t in (INT, LONG)]

@@ -22,6 +22,8 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.evaluators import metrics_all_match
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
@@ -144,7 +146,10 @@ def test_filters_and_deletes_meet_what_other_writers_stored() -> None:
                 {"id": 4 * number + n, "x": double(draw), "u": None, "at": micros(draw, far=far or form is FileFormat.PARQUET)}
                 for n in range(draw.randint(1, 4))
             ]
-            table = commit(catalog, table, AppendFiles(added=(drawn_file(draw, table, number, own, form),), merge=False)).table
+            added = drawn_file(draw, table, number, own, form)
+            for text, test in CONDITIONS.items():
+                assert all(map(test, own)) or not metrics_all_match(bind(SCHEMA, parse_where(text)), added), text
+            table = commit(catalog, table, AppendFiles(added=(added,), merge=False)).table
             unread, rows = unread or has_far(form, own), rows + own
         if draw.often(0.6):
             file, rows = equality_deletes(draw, table, 9, rows)
