@@ -27,6 +27,7 @@ from iceberg_ops.spec.types import (
     TIMESTAMP_NS,
     TIMESTAMPTZ,
     TIMESTAMPTZ_NS,
+    UNKNOWN,
     UUID,
     DecimalType,
     FixedType,
@@ -43,10 +44,29 @@ from iceberg_ops.spec.values import decimal_of
 PLAIN_TYPES = (BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY)
 V3_TYPES = (TIMESTAMP_NS, TIMESTAMPTZ_NS)
 
-ints = st.integers(-(2**31), 2**31 - 1)
-longs = st.integers(-(2**63), 2**63 - 1)
+ints = st.integers(-(2**31), 2**31 - 1) | st.sampled_from([-(2**31), -(2**31) + 1, 2**31 - 1])
+longs = st.integers(-(2**63), 2**63 - 1) | st.sampled_from([-(2**63), -(2**63) + 1, 2**63 - 1])
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=24)
-names = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="."), min_size=1, max_size=12)
+ODD_NAMES = (
+    "1",
+    "_1",
+    "é",
+    "_xE9",
+    "a b",
+    "a_x20b",
+    "A",
+    "a",
+    "_row_id",
+    "_last_updated_sequence_number",
+    "_pos",
+    "element",
+    "key",
+)
+"""Alike in another case or once Avro has sanitized them, or names that files or readers keep for themselves."""
+ALIKE = (("1", "_1"), ("é", "_xE9"), ("a b", "a_x20b"), ("A", "a"))
+names = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="."), min_size=1, max_size=12) | st.sampled_from(
+    ODD_NAMES
+)
 
 
 @st.composite
@@ -86,13 +106,14 @@ def values(type_: IcebergType, *, allow_nan: bool = True) -> st.SearchStrategy[A
         "double": st.floats(allow_nan=allow_nan),
         "date": st.integers(-1_000_000, 3_000_000),
         "time": st.integers(0, 86_399_999_999),
-        "timestamp": st.integers(-(2**55), 2**56),
-        "timestamptz": st.integers(-(2**55), 2**56),
+        "timestamp": st.integers(-(2**55), 2**56) | longs,
+        "timestamptz": st.integers(-(2**55), 2**56) | longs,
         "timestamp_ns": longs,
         "timestamptz_ns": longs,
         "string": texts,
         "uuid": st.integers(0, 2**128 - 1).map(lambda n: uuid.UUID(int=n)),
         "binary": st.binary(max_size=24),
+        "unknown": st.none(),
     }[str(type_)]
 
 
@@ -103,27 +124,43 @@ def _optional(f: NestedField) -> st.SearchStrategy[Any]:
 @st.composite
 def struct_types(draw: st.DrawFn, inner: st.SearchStrategy[IcebergType]) -> StructType:
     found = draw(st.lists(st.tuples(names, inner, st.booleans()), min_size=1, max_size=4, unique_by=lambda t: t[0]))
-    return StructType(tuple(NestedField(0, name, type_, required) for name, type_, required in found))
+    return StructType(tuple(NestedField(0, name, type_, required and type_ != UNKNOWN) for name, type_, required in found))
 
 
-def types(*, v3: bool = True) -> st.SearchStrategy[IcebergType]:
-    """Any type, nested ones with ids of 0: give them ids with ``with_fresh_ids``."""
+def types(*, v3: bool = True, unknown: bool = False) -> st.SearchStrategy[IcebergType]:
+    """Any type, nested ones with ids of 0: give them ids with ``with_fresh_ids``. ``unknown``: also what is stored nowhere, and
+    structs without fields."""
 
     def nested(inner: st.SearchStrategy[IcebergType]) -> st.SearchStrategy[IcebergType]:
-        lists = st.builds(lambda t, r: list_of(0, t, element_required=r), inner, st.booleans())
-        maps = st.builds(lambda k, t, r: map_of(0, k, 0, t, value_required=r), primitive_types(v3=v3), inner, st.booleans())
+        lists = st.builds(lambda t, r: list_of(0, t, element_required=r and t != UNKNOWN), inner, st.booleans())
+        maps = st.builds(
+            lambda k, t, r: map_of(0, k, 0, t, value_required=r and t != UNKNOWN), primitive_types(v3=v3), inner, st.booleans()
+        )
         return st.one_of(lists, maps, struct_types(inner))
 
-    return st.recursive(primitive_types(v3=v3), nested, max_leaves=6)
+    leaves = primitive_types(v3=v3)
+    return st.recursive(leaves | st.sampled_from([UNKNOWN, StructType(())]) if unknown else leaves, nested, max_leaves=6)
 
 
 @st.composite
-def schemas(draw: st.DrawFn, *, v3: bool = True, max_columns: int = 5) -> Schema:
+def schemas(draw: st.DrawFn, *, v3: bool = True, unknown: bool = False, max_columns: int = 5) -> Schema:
     """Schemas with fresh ids from 1; names distinct at each level."""
     columns = draw(
-        st.lists(st.tuples(names, types(v3=v3), st.booleans()), min_size=1, max_size=max_columns, unique_by=lambda t: t[0])
+        st.lists(
+            st.tuples(names, types(v3=v3, unknown=unknown), st.booleans()),
+            min_size=1,
+            max_size=max_columns,
+            unique_by=lambda t: t[0],
+        )
     )
-    struct = StructType(tuple(NestedField(0, name, type_, required, draw(st.none() | texts)) for name, type_, required in columns))
+    if len(columns) > 1 and not draw(st.integers(0, 2)):
+        pair = draw(st.sampled_from(ALIKE))
+        columns = [(pair[i] if i < 2 else f"{name}~{i}", type_, required) for i, (name, type_, required) in enumerate(columns)]
+    struct = StructType(
+        tuple(
+            NestedField(0, name, type_, required and type_ != UNKNOWN, draw(st.none() | texts)) for name, type_, required in columns
+        )
+    )
     counter = iter(range(1, 10_000))
     fresh = with_fresh_ids(struct, lambda: next(counter))
     assert isinstance(fresh, StructType)
@@ -131,8 +168,9 @@ def schemas(draw: st.DrawFn, *, v3: bool = True, max_columns: int = 5) -> Schema
 
 
 def transforms_for(type_: IcebergType) -> st.SearchStrategy[Transform]:
-    """Transforms that take values of a type."""
-    candidates = [IDENTITY, VOID, YEAR, MONTH, DAY, HOUR, bucket(16), bucket(7), truncate(1), truncate(10), truncate(1000)]
+    """Transforms that take values of a type. Of the widths of truncate two take Java's 32-bit arithmetic beyond its range."""
+    widths = (1, 10, 1000, (1 << 30) + 1, (1 << 31) - 1)
+    candidates = [IDENTITY, VOID, YEAR, MONTH, DAY, HOUR, bucket(16), bucket(7), *map(truncate, widths)]
     return st.sampled_from([t for t in candidates if t.can_transform(type_)])
 
 

@@ -31,14 +31,12 @@ from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import check_writable
 from iceberg_ops.io.read_only import READ_ONLY
+from iceberg_ops.table.file_kinds import LONGEST_MAGIC, has_metadata_name, kind_of_data
 from iceberg_ops.table.own_folders import check_outside
 
 log = logging.getLogger(__name__)
 
 _READER_WITHIN_S = 5.0
-_METADATA_NAMES = (".metadata.json", ".metadata.json.gz", "version-hint.text")
-_DATA = {b"PAR1": "Parquet", b"PARE": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin"}
-"""The first bytes of the files that tables consist of, and their formats."""
 
 
 def error_report(error: BaseException) -> ErrorReport:
@@ -87,13 +85,10 @@ def _unwritable_is_refused(place: str) -> Iterator[None]:
 
 def _kind_of_data(io: FileIO, place: str) -> str | None:
     """What is there, or would be by its name, where that belongs to a table: of any table, the job's source included."""
-    if place.endswith(_METADATA_NAMES):
-        return "a table's metadata"
-    if not io.exists(place):
-        return None
+    if has_metadata_name(place) or not io.exists(place):
+        return kind_of_data(place, b"")
     with io.open_input(place) as source:
-        begin = source.read(max(map(len, _DATA)))
-    return next((f"a file of format {name}" for magic, name in _DATA.items() if begin.startswith(magic)), None)
+        return kind_of_data(place, source.read(LONGEST_MAGIC))
 
 
 def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from iceberg_ops.cli.standard_output import stop_without_reader
+from iceberg_ops.cli.scan_output import SCANNED, check_output, opened
 from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.temporary_names import temporary_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +50,6 @@ def scan(
 ) -> None:
     """Print the rows of a table."""
     from iceberg_ops.scan.planning import Scan
-    from iceberg_ops.table.own_folders import check_outside
 
     if as_json and kind not in (None, "jsonl"):
         raise OptionError(f"--json and --format {kind} were given: choose one")
@@ -69,8 +64,8 @@ def scan(
         shown, found = _changes(table, changes_from, changes_to, request.where, names)
     batches = _limited(found, limit)
     if output is not None:
-        check_outside(table, os.path.realpath(output), f"-o {output}")
-    with _opened(output) as sink:
+        check_output(table, output)
+    with opened(output) as sink:
         _WRITERS[kind or "jsonl"](batches, shown, sink)
 
 
@@ -100,29 +95,6 @@ def parse_columns(text: str | None) -> list[str] | None:
     if not all(names) or len(set(names)) != len(names):
         raise OptionError(f"--columns {text!r}: must be different names with commas between")
     return names
-
-
-@contextmanager
-def _opened(output: str | None) -> Iterator[BinaryIO]:
-    if output is None:
-        stop_without_reader()
-        stream = sys.stdout.buffer
-        yield stream
-        stream.flush()
-        return
-    if os.path.exists(output) and not os.path.isfile(output):  # a device or pipe
-        with open(output, "wb") as sink:
-            yield sink
-        return
-    place = os.path.realpath(output)
-    beside = os.path.join(os.path.dirname(place), temporary_name(place))
-    try:
-        with open(beside, "xb") as sink:
-            yield sink
-        os.replace(beside, place)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(beside)
 
 
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
@@ -177,6 +149,7 @@ def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Bina
     with pq.ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, writer.schema))
+        writer.add_key_value_metadata({SCANNED: "scan"})
 
 
 def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:

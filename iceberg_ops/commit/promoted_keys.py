@@ -14,8 +14,9 @@ from iceberg_ops.expressions.predicates import BoundPredicate, BoundReference, O
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
-from iceberg_ops.spec.promotion import MovedField, moved_by_promotion, wrapped_truncation
+from iceberg_ops.spec.promotion import MovedField, moved_by_promotion
 from iceberg_ops.spec.types import INT
+from iceberg_ops.spec.wrapped_values import wrapped_truncation
 from iceberg_ops.table.manifests import entries_of
 from iceberg_ops.table.table import Table
 

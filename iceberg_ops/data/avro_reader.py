@@ -69,7 +69,7 @@ class AvroFile:
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         picked = [c for c in self.columns if leaves.intersection(c.leaves)]
         schema = pa.schema([self._schema.field(c.index) for c in picked])
-        columns = pruned(self.columns, schema)
+        columns = pruned(self.columns, schema, {n for c in picked for n in c.leaves})
         for position, rows in self._records(start, length, batch_rows):
             try:
                 batch = self._batch(rows, picked, schema)

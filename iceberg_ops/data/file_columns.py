@@ -12,6 +12,7 @@ Files that follow each other mostly have the same columns: what was last made of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -41,8 +42,10 @@ class FileColumn:
         return next((c for c in self.children if c.field_id == field_id), None)
 
 
-_SEEN: dict[str, tuple[tuple[FileColumn, ...], pa.Schema, tuple[FileColumn, ...]]] = {}
-"""What was made last, by what makes it: columns it was made of (if any), the schema, the result."""
+_SEEN: dict[str, tuple[pa.Schema, tuple[FileColumn, ...]]] = {}
+"""The last schema with ids, and its columns."""
+_PRUNED: dict[str, tuple[tuple[FileColumn, ...], pa.Schema, frozenset[int], tuple[FileColumn, ...]]] = {}
+"""What was pruned last: the columns, the schema, the leaves, the result."""
 
 
 def find_column(columns: Sequence[FileColumn], field_id: int) -> FileColumn | None:
@@ -76,10 +79,10 @@ class ColumnIds:
         fields = list(source)
         if self.trust_ids:
             seen = _SEEN.get("columns")
-            if seen is not None and source.equals(seen[1], check_metadata=True):
-                return seen[2]
+            if seen is not None and source.equals(seen[0], check_metadata=True):
+                return seen[1]
             if has_ids(source):
-                _SEEN["columns"] = ((), source, found := _numbered(fields, None, children_mapped=False))
+                _SEEN["columns"] = (source, found := _numbered(fields, None, children_mapped=False))
                 return found
         mapping = self.mapping
         if mapping is not None and self.schema is not None and _contradicts(mapping.fields, None, self.schema):
@@ -91,28 +94,24 @@ class ColumnIds:
         return _numbered(fields, _lookup(mapping.fields if mapping else ()), children_mapped=True)
 
 
-def pruned(columns: Sequence[FileColumn], source: pa.Schema | pa.DataType) -> tuple[FileColumn, ...]:
-    """``columns`` as they appear in a batch that holds only some of them: the ids stay, the places change."""
-    if not isinstance(source, pa.Schema):
-        return _pruned(columns, source)
-    seen = _SEEN.get("pruned")
-    if seen is not None and seen[0] is columns and source.equals(seen[1]):
-        return seen[2]
-    found = _pruned(columns, source)
+def pruned(columns: Sequence[FileColumn], source: pa.Schema, leaves: AbstractSet[int]) -> tuple[FileColumn, ...]:
+    """``columns`` as they appear in a batch of ``source``, which holds those of these ``leaves`` only, in the file's order: the ids
+    stay, the places change. Names are not looked at: a file may have several columns of one name, apart by their ids."""
+    seen = _PRUNED.get("last")
+    if seen is not None and seen[0] is columns and source.equals(seen[1]) and seen[2] == leaves:
+        return seen[3]
+    found = _pruned(columns, list(source), leaves)
     if isinstance(columns, tuple):  # a list may change
-        _SEEN["pruned"] = (columns, source, found)
+        _PRUNED["last"] = (columns, source, frozenset(leaves), found)
     return found
 
 
-def _pruned(columns: Sequence[FileColumn], source: pa.Schema | pa.DataType) -> tuple[FileColumn, ...]:
-    fields = list(source) if isinstance(source, pa.Schema) else child_arrow_fields(source)
-    named = isinstance(source, pa.Schema) or pa.types.is_struct(source)
-    by_name = {c.name: c for c in columns}
-    found = []
-    for place, f in enumerate(fields):
-        whole = by_name[f.name] if named else columns[place]
-        found.append(FileColumn(whole.field_id, f.name, f.type, place, whole.leaves, _pruned(whole.children, f.type)))
-    return tuple(found)
+def _pruned(columns: Sequence[FileColumn], fields: Sequence[pa.Field], leaves: AbstractSet[int]) -> tuple[FileColumn, ...]:
+    there = columns if len(fields) == len(columns) else [c for c in columns if not leaves.isdisjoint(c.leaves)]
+    return tuple(
+        FileColumn(c.field_id, f.name, f.type, place, c.leaves, _pruned(c.children, child_arrow_fields(f.type), leaves))
+        for place, (c, f) in enumerate(zip(there, fields, strict=True))
+    )
 
 
 def _id_of(f: pa.Field) -> int | None:
@@ -166,20 +165,30 @@ def _numbered(
     fields: Sequence[pa.Field], mapping: dict[str, MappedField] | None, *, children_mapped: bool
 ) -> tuple[FileColumn, ...]:
     leaf = iter(range(1 << 31))
-    return tuple(_column(f, i, leaf, mapping, children_mapped) for i, f in enumerate(fields))
+    entries = _entries(fields, mapping)
+    return tuple(_column(f, i, leaf, entries[i], children_mapped) for i, f in enumerate(fields))
 
 
-def _column(
-    f: pa.Field, index: int, leaf: Iterator[int], mapping: dict[str, MappedField] | None, mapped: bool, role: str | None = None
-) -> FileColumn:
-    entry = None
-    if mapped and mapping is not None:
-        entry = mapping.get(role or f.name) or (mapping.get(f.name.lower()) if role is None else None)
+def _entries(fields: Sequence[pa.Field], mapping: dict[str, MappedField] | None) -> list[MappedField | None]:
+    """What the mapping says of each of these siblings. Of ``id`` and ``ID`` the one that is named exactly so is the field."""
+    if not mapping:
+        return [None] * len(fields)
+    exact = {f.name for f in fields if f.name in mapping}
+    taken = {mapping[name].field_id for name in exact}
+    lowered = {f.name: mapping.get(f.name.lower()) for f in fields if f.name not in exact}
+    return [
+        mapping[f.name] if f.name in exact else found if (found := lowered[f.name]) and found.field_id not in taken else None
+        for f in fields
+    ]
+
+
+def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | None, mapped: bool) -> FileColumn:
     field_id = (entry.field_id if entry else None) if mapped else _id_of(f)
     inner = child_arrow_fields(f.type)
     inside = _lookup(entry.fields) if entry else {}
     roles = _roles(f.type)
-    children = tuple(_column(c, i, leaf, inside, mapped, roles[i] if roles else None) for i, c in enumerate(inner))
+    entries = [inside.get(role) for role in roles] if roles else _entries(inner, inside)
+    children = tuple(_column(c, i, leaf, entries[i], mapped) for i, c in enumerate(inner))
     leaves = tuple(n for c in children for n in c.leaves) if inner else (next(leaf),)
     return FileColumn(field_id, f.name, f.type, index, leaves, children)
 

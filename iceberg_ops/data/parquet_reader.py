@@ -128,12 +128,12 @@ class ParquetDataFile:
         if not leaves:
             yield from _bare_rows(self._file.metadata, groups, position, batch_rows)
             return
-        schema = self._file.schema
-        paths = None if len(leaves) == len(schema) else [schema.column(n).path for n in sorted(leaves)]
+        # By number: a path stands for all columns of that name, and for those that it begins (``a`` for ``a.b``).
+        numbers = None if len(leaves) == len(self._file.schema) else sorted(leaves)
         columns, threads = None, pa.cpu_count() > 1
         try:
-            for batch in self._file.iter_batches(batch_size=batch_rows, row_groups=groups, columns=paths, use_threads=threads):
-                columns = columns or pruned(self.columns, batch.schema)
+            for batch in self._file.reader.iter_batches(batch_rows, row_groups=groups, column_indices=numbers, use_threads=threads):
+                columns = columns or pruned(self.columns, batch.schema, leaves)
                 yield position, batch, columns
                 position += batch.num_rows
         except pa.ArrowNotImplementedError as e:

@@ -30,15 +30,14 @@ def transformed(transform: Transform, source: IcebergType, array: pa.Array) -> p
     if values == wanted:
         return found
     try:
-        # What lies below the least whole number wraps around, as in Iceberg Java.
-        return found.cast(wanted, safe=not (transform.name == "truncate" and pa.types.is_integer(wanted)))
+        return found.cast(wanted)
     except pa.ArrowInvalid as e:
         raise DataError(f"{transform} of a value of type {source} lies outside {transform.result_type(source)}: {e}") from None
 
 
 def sortable(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array:
-    """The transform's values in a type that is wide enough for all of them: what rows are ordered by. Raises UnsupportedError for
-    an unknown transform."""
+    """The transform's values: what rows are ordered by. Decimals come in a type that is wide enough for all of them. Raises
+    UnsupportedError for an unknown transform."""
     if not transform.is_known:
         raise UnsupportedError(
             f"not supported: values of transform {transform}, because this version of the spec does not define it"
@@ -70,10 +69,7 @@ def distinct(array: pa.Array) -> pa.DictionaryArray:
 def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Array | None:
     width = transform.parameter or 1
     if transform.name == "truncate" and source in (INT, LONG):
-        values = array.cast(pa.int64())
-        remainder = pc.subtract(values, pc.multiply(pc.divide(values, width), width))
-        shifted = pc.if_else(pc.less(remainder, 0), pc.add(remainder, width), remainder)
-        return pc.subtract(values, shifted)
+        return _truncated(array, width)
     if transform.name == "truncate" and source == STRING:
         return pc.utf8_slice_codeunits(array, 0, width)
     if transform.name in ("day", "hour") and pa.types.is_timestamp(array.type):
@@ -82,5 +78,16 @@ def _fast(transform: Transform, source: IcebergType, array: pa.Array) -> pa.Arra
         values = array.view(pa.int64())
         quotient = pc.divide(values, unit)
         floored = pc.subtract(quotient, pc.cast(pc.less(values, pc.multiply(quotient, unit)), pa.int64()))
-        return floored if transform.name == "hour" else floored.cast(pa.int32()).cast(pa.date32())
+        days_or_hours = floored.cast(pa.int32(), safe=False)  # hours beyond an int wrap around, as in Iceberg Java
+        return days_or_hours if transform.name == "hour" else days_or_hours.cast(pa.date32())
     return None
+
+
+def _truncated(array: pa.Array, width: int) -> pa.Array:
+    """``v - (((v % W) + W) % W)`` in the column's own type, every step of which wraps around as in Iceberg Java."""
+    by = pa.scalar(width, array.type)
+
+    def remainder(values: pa.Array) -> pa.Array:
+        return pc.subtract(values, pc.multiply(pc.divide(values, by), by))
+
+    return pc.subtract(array, remainder(pc.add(remainder(array), by)))

@@ -6,6 +6,8 @@ gives one), and both read partition tuples by position, so an expression belongs
 
 Order-preserving transforms (identity, truncate, year, month, day, hour) project ranges; bucket only equality; every known transform
 but void keeps null apart from values. Void and transforms this version does not know say nothing: inclusive true, strict false.
+Where a transform's value wraps around (``wrapped_values``) it says nothing of its rows: such a partition is kept where one of them
+may match, and never decided.
 Early writers rounded times before 1970 toward zero, one too high; projections onto negative years, months, days and hours take that
 in (requirement XFORM-15).
 """
@@ -35,12 +37,12 @@ from iceberg_ops.expressions.predicates import (
     rewrite_not,
 )
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
-from iceberg_ops.spec.promotion import wrapped_truncation
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.transform_functions import apply
+from iceberg_ops.spec.transform_functions import apply, in_order
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import DecimalType, IcebergType, NestedField, PrimitiveType
 from iceberg_ops.spec.values import decimal_of, unscaled
+from iceberg_ops.spec.wrapped_values import WrappedValues, wrapped_values
 
 _TIMES = frozenset({"year", "month", "day", "hour"})
 _LeafProjection = Callable[[BoundPredicate, PartitionField, BoundReference], Expression]
@@ -109,10 +111,13 @@ def _leaf(op: Op, ref: BoundReference, *values: Any) -> Expression:
 
 
 def _inclusive(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> Expression:
-    if (f.transform.is_identity and leaf.is_plain) or _same_transform(leaf, f):
+    if f.transform.is_identity and leaf.is_plain:
         return BoundPredicate(leaf.op, ref, leaf.literals)
     if leaf.op in (Op.IS_NULL, Op.NOT_NULL):
         return BoundPredicate(leaf.op, ref)
+    if _same_transform(leaf, f):
+        foreign = (_within(ref, w) for w in _wrapped(leaf, f) if not w.are_own)
+        return or_(BoundPredicate(leaf.op, ref, leaf.literals), *foreign)
     present = BoundPredicate(Op.NOT_NULL, ref) if leaf.op.rejects_null else ALWAYS_TRUE
     if not leaf.is_plain:
         return present
@@ -122,8 +127,7 @@ def _inclusive(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> 
     projected = _inclusive_ordered(leaf, f.transform, ref)
     if projected is None:
         return present
-    wrapped = [value for bits, value in _wrapped(f.transform, leaf.type) if _reaches_least(leaf, f.transform, bits)]
-    return or_(projected, *(_leaf(Op.EQ, ref, value) for value in wrapped))
+    return or_(projected, *(_within(ref, w) for w in _wrapped(leaf, f) if _may_be_among(leaf, w)))
 
 
 def _inclusive_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundReference) -> Expression | None:
@@ -133,7 +137,7 @@ def _inclusive_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundRef
         return _inclusive_text(leaf, transform, ref)
 
     def image(value: Any) -> Any:
-        return apply(transform, type_, value)
+        return in_order(transform, type_, value)
 
     if op in (Op.EQ, Op.IN):
         images = [w for v in leaf.literals for w in _with_old_rounding(transform, type_, image(v))]
@@ -176,10 +180,13 @@ def _inclusive_text(leaf: BoundPredicate, transform: Transform, ref: BoundRefere
 
 
 def _strict(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> Expression:
-    if (f.transform.is_identity and leaf.is_plain) or _same_transform(leaf, f):
+    if f.transform.is_identity and leaf.is_plain:
         return BoundPredicate(leaf.op, ref, leaf.literals)
     if leaf.op in (Op.IS_NULL, Op.NOT_NULL):
         return BoundPredicate(leaf.op, ref)
+    if _same_transform(leaf, f):
+        foreign = (_outside(ref, w) for w in _wrapped(leaf, f) if not w.are_own)
+        return and_(BoundPredicate(leaf.op, ref, leaf.literals), *foreign)
     if not leaf.is_plain:
         return ALWAYS_FALSE
     if f.transform.name == "bucket":
@@ -187,7 +194,7 @@ def _strict(leaf: BoundPredicate, f: PartitionField, ref: BoundReference) -> Exp
             return ALWAYS_FALSE
         return _leaf(leaf.op, ref, *(apply(f.transform, leaf.type, v) for v in leaf.literals))
     projected = _strict_ordered(leaf, f.transform, ref)
-    return and_(projected, *(_leaf(Op.NOT_EQ, ref, value) for _, value in _wrapped(f.transform, leaf.type)))
+    return and_(projected, *(_outside(ref, w) for w in _wrapped(leaf, f)))
 
 
 def _strict_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundReference) -> Expression:
@@ -196,7 +203,7 @@ def _strict_ordered(leaf: BoundPredicate, transform: Transform, ref: BoundRefere
         return _strict_text(leaf, transform, ref)
 
     def image(value: Any) -> Any:
-        return apply(transform, type_, value)
+        return in_order(transform, type_, value)
 
     if op in (Op.NOT_EQ, Op.NOT_IN):
         images = [w for v in leaf.literals for w in _with_old_rounding(transform, type_, image(v))]
@@ -227,19 +234,29 @@ def _strict_text(leaf: BoundPredicate, transform: Transform, ref: BoundReference
     return _leaf(Op.NOT_STARTS_WITH, ref, prefix) if len(prefix) <= width else _leaf(Op.NOT_EQ, ref, prefix[:width])
 
 
-def _wrapped(transform: Transform, source: IcebergType) -> list[tuple[int, int]]:
-    """(bits, value) where fixed-width writers put the block that begins below the least number of so many bits: their truncate
-    wraps around. Such a partition says nothing about its rows, so it is always kept and never decided. A column of longs may have
-    been one of ints: other writers promote it without regard to that."""
-    widths = {"int": (32,), "long": (32, 64)}.get(source.name if isinstance(source, PrimitiveType) else "", ())
-    return [(bits, value) for bits in widths if (value := wrapped_truncation(transform, bits)) is not None]
+def _wrapped(leaf: BoundPredicate, f: PartitionField) -> tuple[WrappedValues, ...]:
+    return wrapped_values(f.transform, leaf.term.reference.type)
 
 
-def _reaches_least(leaf: BoundPredicate, transform: Transform, bits: int) -> bool:
-    """Whether a value in the block that wraps may match."""
-    least = -(2 ** (bits - 1))
-    end = least - least % (transform.parameter or 1) + (transform.parameter or 1)
-    return leaf.op in (Op.LT, Op.LT_EQ) or any(v < end for v in leaf.literals)
+def _within(ref: BoundReference, wrapped: WrappedValues) -> Expression:
+    if wrapped.low == wrapped.high:
+        return _leaf(Op.EQ, ref, wrapped.low)
+    return and_(_leaf(Op.GT_EQ, ref, wrapped.low), _leaf(Op.LT_EQ, ref, wrapped.high))
+
+
+def _outside(ref: BoundReference, wrapped: WrappedValues) -> Expression:
+    if wrapped.low == wrapped.high:
+        return _leaf(Op.NOT_EQ, ref, wrapped.low)
+    return or_(_leaf(Op.LT, ref, wrapped.low), _leaf(Op.GT, ref, wrapped.high))
+
+
+def _may_be_among(leaf: BoundPredicate, wrapped: WrappedValues) -> bool:
+    """Whether a row whose partition value wraps around may match."""
+    if leaf.op in (Op.LT, Op.LT_EQ):
+        return bool(wrapped.first_row <= leaf.literal)
+    if leaf.op in (Op.GT, Op.GT_EQ):
+        return bool(wrapped.last_row >= leaf.literal)
+    return any(wrapped.first_row <= v <= wrapped.last_row for v in leaf.literals)
 
 
 def _before(type_: IcebergType, value: Any) -> Any:

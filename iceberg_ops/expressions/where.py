@@ -115,7 +115,9 @@ def _checks(node: Node) -> Iterator[Predicate]:
         for part in node.flatten():
             yield from _checks(part)
     elif not _has_subquery(node):
-        found = [leaf for want in (Want.TRUE, Want.FALSE) for leaf in leaves(_truth(node, want))]
+        # A list has all of its literals in the one translation, and may be too long to translate it twice.
+        wants = (Want.TRUE,) if isinstance(node, exp.In) else (Want.TRUE, Want.FALSE)
+        found = [leaf for want in wants for leaf in leaves(_truth(node, want))]
         yield from (leaf for leaf in found if isinstance(leaf, Predicate))
         columns = {name for leaf in found if isinstance(leaf, MayMatch) for name in leaf.columns}
         if not any(isinstance(leaf, Predicate | MayMatch) for leaf in found):

@@ -20,7 +20,7 @@ from typing import Any
 
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
-from iceberg_ops.spec.transform_functions import apply
+from iceberg_ops.spec.transform_functions import in_order
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.spec.values import from_bytes
 
@@ -106,7 +106,7 @@ def _column_range(
     low_bytes, high_bytes = (found.lower_bounds or {}).get(field.source_id), (found.upper_bounds or {}).get(field.source_id)
     if low_bytes is None or high_bytes is None:
         return None
-    bounds = [apply(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
+    bounds = [in_order(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
     if any(isinstance(side, float) and math.isnan(side) for side in bounds):
         return None
     low, high = (_VALUE, bounds[0]), (_VALUE, bounds[1])

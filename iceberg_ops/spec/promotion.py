@@ -16,6 +16,7 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TIMESTAMP_NS, UNKNOWN, DecimalType, IcebergType
+from iceberg_ops.spec.wrapped_values import wrapped_truncation
 
 _ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
 _SINCE_V3 = {(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS)}
@@ -96,15 +97,6 @@ def first_schemas(schemas: Iterable[Schema], field_id: int) -> FirstSchemas:
     if first is None:
         return FirstSchemas(frozenset(), False)
     return FirstSchemas(frozenset({first, first - 1} & by_id.keys()), first == 0 or first - 1 in by_id)
-
-
-def wrapped_truncation(transform: Transform, bits: int) -> int | None:
-    """Where writers of whole numbers of that width put the block of truncate that begins below the least number: their value wraps
-    around. None for another transform, or where no block does."""
-    if transform.name != "truncate" or not transform.parameter:
-        return None
-    beyond = -(2 ** (bits - 1)) % transform.parameter
-    return 2 ** (bits - 1) - beyond if beyond else None
 
 
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:

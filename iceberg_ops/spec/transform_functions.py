@@ -1,7 +1,8 @@
 """Transforms applied to one value (spec: "Partition Transforms", Appendix B).
 
-Null maps to null. Divisions floor, so that the hour before the epoch is hour -1. The vectorised form for Arrow columns is in
-``iceberg_ops.data.partition_values`` and is tested against this one.
+Null maps to null. Divisions floor, so that the hour before the epoch is hour -1. What the result's type does not hold wraps
+around, as in Iceberg Java: truncate below the least int or long, truncate of ints by more than 2**30, hours beyond an int. The
+vectorised form for Arrow columns is in ``iceberg_ops.data.partition_values`` and is tested against this one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import mmh3
 from iceberg_ops.errors import SchemaError, UnsupportedError
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY, civil_from_days, iso_date
 from iceberg_ops.spec.transforms import Transform
-from iceberg_ops.spec.types import DecimalType, IcebergType, PrimitiveType
+from iceberg_ops.spec.types import INT, DecimalType, IcebergType, PrimitiveType
 from iceberg_ops.spec.values import decimal_of, human, minimal_bytes, unscaled
 
 _LONG = struct.Struct("<q")
@@ -50,9 +51,30 @@ def truncated(source: IcebergType, width: int, value: Any) -> Any:
     if isinstance(source, DecimalType):
         whole = unscaled(value)
         return decimal_of(whole - whole % width, source.scale)
-    if isinstance(source, PrimitiveType) and source.name in ("int", "long"):
+    if _is_whole(source):
         return value - value % width
     return value[:width]
+
+
+def _is_whole(source: IcebergType) -> bool:
+    return isinstance(source, PrimitiveType) and source.name in ("int", "long")
+
+
+def wrapped(value: int, bits: int) -> int:
+    """``value`` as fixed-width arithmetic of so many bits has it."""
+    half = 1 << (bits - 1)
+    return (value + half) % (2 * half) - half
+
+
+def _wrapped_truncated(source: IcebergType, width: int, value: int) -> int:
+    """``v - (((v % W) + W) % W)`` in Java's arithmetic, whose ``%`` takes the sign of ``v`` and which wraps at every step."""
+    bits = 32 if source == INT else 64
+    shifted = wrapped(_java_remainder(value, width) + width, bits)
+    return wrapped(value - _java_remainder(shifted, width), bits)
+
+
+def _java_remainder(value: int, width: int) -> int:
+    return value % width if value >= 0 else -(-value % width)
 
 
 def _ticks_per_second(source: IcebergType) -> int:
@@ -73,6 +95,17 @@ def _period(name: str, source: IcebergType, value: int) -> int:
 def apply(transform: Transform, source: IcebergType, value: Any) -> Any:
     """The transform's value in canonical form. Raises UnsupportedError for an unknown transform, SchemaError for a source type that
     the transform does not take."""
+    found = in_order(transform, source, value)
+    if found is None:
+        return None
+    if transform.name == "truncate" and _is_whole(source):
+        return _wrapped_truncated(source, transform.parameter or 1, value)
+    return wrapped(found, 32) if transform.name == "hour" else found
+
+
+def in_order(transform: Transform, source: IcebergType, value: Any) -> Any:
+    """``apply`` without wrapping around: the transforms that keep the order of values keep it here for all of them. Raises as
+    ``apply`` does."""
     if not transform.is_known:
         raise UnsupportedError(
             f"not supported: computing transform {transform}, because this version of the format does not define it"

@@ -8,7 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.conftest import Cli
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from tests.builders import data_file as added_file
+from tests.cli.conftest import Cli, lake
 
 
 @pytest.fixture
@@ -67,3 +70,67 @@ def test_a_scan_that_fails_leaves_an_earlier_output_as_it_was(cli: Cli, data_fil
     assert cli("scan", "lake.ns.t", "-o", str(output)).code == 1
     assert output.read_bytes() == before
     assert [p.name for p in output.parent.iterdir()] == ["rows.jsonl"]
+
+
+@pytest.fixture
+def outside(cli: Cli, tmp_path: Path) -> Path:
+    """A file of ``lake.ns.t`` that another writer added where it lies: no property of the table names its folder."""
+    assert cli("create", "lake.ns.t", "id bigint").code == 0
+    (tmp_path / "elsewhere").mkdir()
+    place = tmp_path / "elsewhere" / "rows.parquet"
+    ids = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table({"id": [1, 2, 3]}, schema=ids), place)
+    file = added_file(str(place), rows=3, size=place.stat().st_size)
+    commit(lake(), lake().load_table(("ns", "t")), AppendFiles(added=(file,)))
+    return place
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
+def test_an_output_never_takes_the_place_of_a_live_file_wherever_that_lies(
+    cli: Cli, outside: Path, tmp_path: Path, kind: str
+) -> None:
+    (tmp_path / "link").symlink_to(outside)
+    (tmp_path / "folder").symlink_to(outside.parent)
+    before = outside.read_bytes()
+    for output in (outside, tmp_path / "link", tmp_path / "folder" / outside.name):
+        ran = cli("scan", "lake.ns.t", "--format", kind, "-o", str(output))
+        assert (ran.code, "table lake.ns.t refers to this file" in ran.err) == (1, True), ran
+    assert outside.read_bytes() == before
+    assert sorted(p.name for p in outside.parent.iterdir()) == [outside.name]
+
+
+def test_an_output_never_takes_the_place_of_a_file_that_only_an_older_snapshot_has(cli: Cli, outside: Path) -> None:
+    assert cli("delete", "lake.ns.t", "--where", "true", "--lane", "local").code == 0
+    ran = cli("scan", "lake.ns.t", "-o", str(outside))
+    assert (ran.code, "table lake.ns.t refers to this file" in ran.err) == (1, True)
+
+
+def test_an_output_never_takes_the_place_of_a_file_behind_a_recorded_link(cli: Cli, outside: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target.bin"
+    outside.rename(target)
+    outside.symlink_to(target)
+    ran = cli("scan", "lake.ns.t", "-o", str(target))
+    assert (ran.code, "table lake.ns.t refers to this file" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize(("name", "begin"), [("a.orc", b"ORC"), ("a.avro", b"Obj\x01"), ("p.puffin", b"PFA1"), ("a.bin", b"PAR1")])
+def test_an_output_takes_the_place_of_no_file_of_a_tables_formats(
+    cli: Cli, outside: Path, tmp_path: Path, name: str, begin: bytes
+) -> None:
+    """It may be another table's."""
+    other = tmp_path / name
+    other.write_bytes(begin + b"rest")
+    ran = cli("scan", "lake.ns.t", "-o", str(other))
+    assert (ran.code, "that may be a table's" in ran.err) == (1, True)
+    assert other.read_bytes() == begin + b"rest"
+    ran = cli("scan", "lake.ns.t", "-o", str(tmp_path / "v1.metadata.json"))
+    assert (ran.code, "a table's metadata" in ran.err) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
+def test_an_output_takes_the_place_of_an_earlier_one(cli: Cli, outside: Path, tmp_path: Path, kind: str) -> None:
+    output = tmp_path / "out"
+    for _ in range(2):
+        assert cli("scan", "lake.ns.t", "--format", kind, "-o", str(output)).code == 0
+    assert cli("scan", "lake.ns.t", "--format", "csv", "-o", str(output)).code == 0
+    assert output.read_text() == "id\n1\n2\n3\n"

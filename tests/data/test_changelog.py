@@ -83,6 +83,13 @@ class History:
             self.rows += Counter(rows)
             self.commit(AppendFiles(added=files))
 
+    def append_again(self, merge: bool) -> None:
+        """A live file is added a second time, as an import does it; its rows are there twice."""
+        free = [t for t in self.tasks if not t.deletes]
+        if free:
+            self.rows += Counter(row for _, row in self.live(free[0]))
+            self.commit(AppendFiles(added=(replace(free[0].data_file, first_row_id=None),), merge=merge))
+
     def delete_rows(self, key: int, added: list[Row]) -> None:
         """Merge-on-read: rows of that id go by position, others come in the same snapshot."""
         positions, gone, old = {}, [], []
@@ -106,7 +113,9 @@ class History:
         files = self.write(added)
         if files or deletes:
             head = self.table.metadata.current_snapshot_id
-            delta = RowDelta(added_data=files, added_deletes=tuple(deletes), removed_deletes=tuple(old), starting_snapshot_id=head)
+            delta = RowDelta(
+                added_data=files, added_deletes=tuple(deletes), removed_deletes=tuple(dict.fromkeys(old)), starting_snapshot_id=head
+            )
             self.commit(delta)
 
     def delete_equal(self, keys: list[int], regions: list[str | None], added: list[Row]) -> None:
@@ -129,8 +138,8 @@ class History:
 
     def copy_on_write(self, key: int, added: list[Row]) -> None:
         """Files with that id are written anew without it."""
-        hit = {t.data_file: self.live(t) for t in self.tasks if any(row[0] == key for _, row in self.live(t))}
-        kept = [row for live in hit.values() for _, row in live if row[0] != key]
+        hit = [t for t in self.tasks if any(row[0] == key for _, row in self.live(t))]
+        kept = [row for t in hit for _, row in self.live(t) if row[0] != key]
         for row in list(self.rows):
             if row[0] == key:
                 del self.rows[row]
@@ -138,7 +147,7 @@ class History:
         files = self.write(kept + added)
         if files or hit:
             head = self.table.metadata.current_snapshot_id
-            self.commit(OverwriteFiles(added=files, removed=tuple(hit), starting_snapshot_id=head))
+            self.commit(OverwriteFiles(added=files, removed=tuple(t.data_file for t in hit), starting_snapshot_id=head))
 
     def compact(self) -> None:
         tasks = self.tasks
@@ -168,6 +177,7 @@ steps = st.lists(
         st.tuples(st.just("delete_equal"), st.lists(keys_drawn, min_size=1, max_size=2), st.just(REGIONS[:2]), rows_drawn),
         st.tuples(st.just("copy_on_write"), keys_drawn, rows_drawn),
         st.tuples(st.just("compact")),
+        st.tuples(st.just("append_again"), st.booleans()),
     ),
     min_size=1,
     max_size=7,

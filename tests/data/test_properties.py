@@ -18,20 +18,22 @@ from iceberg_ops.data.arrow_values import array_of, values_of
 from iceberg_ops.data.partition_values import transformed
 from iceberg_ops.data.row_filter import matching
 from iceberg_ops.data.writer import identity_of
-from iceberg_ops.errors import DataError
+from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.ordering import order_key
-from iceberg_ops.expressions.predicates import Literal, Not, Op, Predicate, Reference, and_, or_
+from iceberg_ops.expressions.predicates import Literal, Not, Op, Predicate, Reference, TransformTerm, and_, or_
 from iceberg_ops.expressions.row_evaluator import row_filter
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.transform_functions import apply
+from iceberg_ops.spec.transform_functions import apply, in_order
 from iceberg_ops.spec.transforms import truncate
 from iceberg_ops.spec.types import (
     BINARY,
     INT,
     LONG,
     STRING,
+    UNKNOWN,
     DecimalType,
     IcebergType,
     MapType,
@@ -61,6 +63,20 @@ def rows_for(schema: Schema) -> st.SearchStrategy[list[tuple[Any, ...]]]:
     return st.lists(row, min_size=1, max_size=6)
 
 
+LINEAGE_NAMES = {ROW_ID.name, LAST_UPDATED_SEQUENCE_NUMBER.name}
+
+
+def holds_nothing(f: NestedField) -> bool:
+    """Whether the field is, or holds, a struct, list or map in which something is not stored."""
+    children = child_fields(f.type)
+    empty = not f.type.is_primitive and (not children or any(c.type == UNKNOWN for c in children))
+    return empty or any(map(holds_nothing, children))
+
+
+def nothing_stored(schema: Schema) -> bool:
+    return all(f.type == UNKNOWN for f in schema.fields)
+
+
 def has_maps(type_: IcebergType) -> bool:
     return isinstance(type_, MapType) or any(has_maps(f.type) for f in child_fields(type_))
 
@@ -69,12 +85,16 @@ def has_maps(type_: IcebergType) -> bool:
 @FEW
 @given(st.data())
 def test_rows_of_any_schema_come_back(form: str, data: st.DataObject) -> None:
-    schema = data.draw(strategies.schemas())
+    schema = data.draw(strategies.schemas(unknown=True))
     rows = data.draw(rows_for(schema))
     if form == "avro" and any(has_maps(f.type) for f in schema.fields):
         return  # Avro's own maps hold a string key once; generated ones may repeat it
     io = new_io()
-    files = write(write_context(schema, properties={"write.format.default": form}), io, rows)
+    try:
+        files = write(write_context(schema, properties={"write.format.default": form}), io, rows)
+    except UnsupportedError:  # a place for nothing, or a name that row lineage has: refused, not lost
+        assert any(map(holds_nothing, schema.fields)) or {f.name for f in schema.fields} & LINEAGE_NAMES or nothing_stored(schema)
+        return
     assert same(read(files, schema, io), rows)
 
 
@@ -155,6 +175,25 @@ def test_what_is_truncated_below_the_least_integer_wraps_around(type_: Primitive
 COMPARISONS = [Op.LT, Op.LT_EQ, Op.GT, Op.GT_EQ, Op.EQ, Op.NOT_EQ, Op.IN, Op.NOT_IN, Op.IS_NULL, Op.NOT_NULL]
 
 
+def truncations_for(name: str, type_: PrimitiveType) -> st.SearchStrategy[Predicate]:
+    """``system.truncate(W, column)`` beside literals that lie below its range, too."""
+    widths = st.sampled_from([3, 10, 1000, 2**31 - 1])
+
+    def build(width: int, op: Op, sources: list[Any]) -> Predicate:
+        images = tuple(literal_of(in_order(truncate(width), type_, v), type_) for v in sources)
+        return Predicate(op, TransformTerm(truncate(width), Reference(name)), images if op.is_set else images[:1])
+
+    ops = st.sampled_from([op for op in COMPARISONS if not op.is_unary])
+    return st.builds(build, widths, ops, st.lists(strategies.values(type_), min_size=1, max_size=4))
+
+
+def literal_of(value: int, type_: PrimitiveType) -> Literal:
+    """As SQL has it: a number beyond the longs is a decimal."""
+    if type_ == INT or value >= -(2**63):
+        return Literal(value, LONG)
+    return Literal(Decimal(value), DecimalType(precision=19, scale=0))
+
+
 def leaves_for(name: str, type_: PrimitiveType) -> st.SearchStrategy[Predicate]:
     literal = strategies.values(type_).map(lambda v: Literal(v, type_))
     ops = [*COMPARISONS, *([Op.IS_NAN, Op.NOT_NAN] if type_.name in ("float", "double") else [])]
@@ -172,9 +211,11 @@ def leaves_for(name: str, type_: PrimitiveType) -> st.SearchStrategy[Predicate]:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_filters_on_columns_agree_with_the_scalar_evaluator(data: st.DataObject) -> None:
-    types = [data.draw(strategies.primitive_types(v3=False)) for _ in range(2)]
+    types = [data.draw(st.sampled_from([INT, LONG]) | strategies.primitive_types(v3=False)) for _ in range(2)]
     schema = Schema.of(*(NestedField(i + 1, f"c{i}", t) for i, t in enumerate(types)))
     leaf = st.one_of(*(leaves_for(f"c{i}", t) for i, t in enumerate(types) if isinstance(t, PrimitiveType)))
+    whole = [truncations_for(f"c{i}", t) for i, t in enumerate(types) if t in (INT, LONG)]
+    leaf = leaf | st.one_of(*whole) if whole else leaf
     tree = st.recursive(
         leaf, lambda inner: st.builds(and_, inner, inner) | st.builds(or_, inner, inner) | inner.map(Not), max_leaves=4
     )

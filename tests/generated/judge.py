@@ -135,11 +135,7 @@ def same(a: Any, b: Any) -> bool:
 
 def transformed(f: Any, type_: IcebergType, value: Any) -> Any:
     """The value of a partition or sort field, whole numbers wrapped as Java wraps them."""
-    found = apply(f.transform, type_, value)
-    bits = {"int": 32, "long": 64}.get(getattr(type_, "name", ""))
-    if f.transform.name == "truncate" and bits and found is not None:
-        found = (found + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
-    return found
+    return apply(f.transform, type_, value)
 
 
 def _partition(file: DataFile, rows: list[Row], schema: Schema, spec: PartitionSpec) -> Iterator[str]:

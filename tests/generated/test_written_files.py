@@ -96,7 +96,7 @@ def test_every_file_is_what_is_recorded_of_it() -> None:
                 writer.write(batch_of(schema, rows[start : start + step]))
             files = writer.close()
         except DataError as e:
-            # A partition value that its type does not hold: the hours of a far time, the least decimals of a precision.
+            # A partition value that its type does not hold: the least decimals of a precision.
             assert "lies outside" in str(e)  # noqa: PT017
             writer.abort()
             draw.note("refused")

@@ -1,0 +1,96 @@
+"""Where ``scan -o FILE`` writes: beside FILE, which it takes the place of once it is whole, and never over a file of a table.
+
+Refused are files in a folder of the table, files that any of its snapshots or its metadata records wherever they lie, and files of
+the formats that tables consist of, which may be any table's. Of these only a Parquet file that a scan wrote is replaced: scans note
+that in it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, BinaryIO
+
+from iceberg_ops.cli.standard_output import stop_without_reader
+from iceberg_ops.errors import OptionError
+from iceberg_ops.io.temporary_names import temporary_name
+
+if TYPE_CHECKING:
+    from iceberg_ops.table.table import Table
+
+SCANNED = "iceberg-ops.written-by"
+"""The note in the footer of Parquet files that scans write."""
+
+
+def check_output(table: Table, output: str) -> None:
+    """Raise OptionError where ``output`` would take the place of a file of ``table``, or perhaps of another one."""
+    from iceberg_ops.table.file_kinds import kind_of_data
+    from iceberg_ops.table.own_folders import check_outside
+
+    place = os.path.realpath(output)
+    check_outside(table, place, f"-o {output}")
+    if os.path.exists(place) and not os.path.isfile(place):
+        return
+    if _is_recorded(table, place):
+        raise OptionError(f"-o {output}: table {table.name} refers to this file: write it elsewhere")
+    begin = b""
+    with suppress(FileNotFoundError), open(place, "rb") as source:
+        begin = source.read(16)
+    kind = kind_of_data(place, begin)
+    if kind is not None and not _is_scanned(place):
+        raise OptionError(
+            f"-o {output}: it would take the place of {kind} that no scan wrote, and that may be a table's: "
+            "name another file, or delete this one first"
+        )
+
+
+def _is_recorded(table: Table, place: str) -> bool:
+    """Whether the table refers to the file, by whatever path or link. Manifests are read only where there is such a file."""
+    from iceberg_ops.table.reachable import recorded_locations
+
+    try:
+        there = os.stat(place)
+    except FileNotFoundError:
+        return False
+    for location in recorded_locations(table):
+        path = table.io.local_path(location)
+        with suppress(OSError):  # a file that is gone is not the one that is there
+            if path is not None and os.path.samestat(there, os.stat(path)):
+                return True
+    return False
+
+
+def _is_scanned(place: str) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return SCANNED.encode() in (pq.read_metadata(place).metadata or {})
+    except (OSError, pa.ArrowException):
+        return False
+
+
+@contextmanager
+def opened(output: str | None) -> Iterator[BinaryIO]:
+    """The file to write to; None is standard output. What fails leaves an earlier file as it was."""
+    if output is None:
+        stop_without_reader()
+        stream = sys.stdout.buffer
+        yield stream
+        stream.flush()
+        return
+    if os.path.exists(output) and not os.path.isfile(output):  # a device or pipe
+        with open(output, "wb") as sink:
+            yield sink
+        return
+    place = os.path.realpath(output)
+    beside = os.path.join(os.path.dirname(place), temporary_name(place))
+    try:
+        with open(beside, "xb") as sink:
+            yield sink
+        os.replace(beside, place)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
