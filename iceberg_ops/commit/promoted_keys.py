@@ -16,7 +16,7 @@ from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import MovedField, moved_by_promotion
 from iceberg_ops.spec.types import INT
-from iceberg_ops.spec.wrapped_values import wrapped_truncation
+from iceberg_ops.spec.wrapped_values import WIDEST_OF_INTS, wrapped_truncation
 from iceberg_ops.table.manifests import entries_of
 from iceberg_ops.table.table import Table
 
@@ -42,7 +42,10 @@ def why_unreached(table: Table, moved: MovedField) -> str:
 
 
 def _has_wrapped(table: Table, manifests: Sequence[ManifestFile], moved: MovedField, deletes: Sequence[DataFile]) -> bool:
-    """Whether a file lies in the partition whose value wraps around among ints."""
+    """Whether a file lies in the partition whose value wraps around among ints, or may: where the width is so large that most
+    values do, no partition is looked at."""
+    if (moved.field.transform.parameter or 0) > WIDEST_OF_INTS:
+        return True
     spec = table.metadata.specs_by_id[moved.spec_id]
     place, value = spec.fields.index(moved.field), wrapped_truncation(moved.field.transform, 32)
     if any(f.spec_id == moved.spec_id and f.partition[place] == value for f in deletes):

@@ -14,7 +14,7 @@ from iceberg_ops.spec.transform_functions import wrapped
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import INT, LONG, TIMESTAMP, TIMESTAMPTZ, IcebergType
 
-_WIDEST_OF_INTS = 1 << 30
+WIDEST_OF_INTS = 1 << 30
 """The greatest W for which ``v % W + W`` stays an int."""
 _TICKS_PER_HOUR = 3600 * MICROS_PER_SECOND
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
@@ -41,7 +41,7 @@ def wrapped_values(transform: Transform, source: IcebergType) -> tuple[WrappedVa
     if transform.name != "truncate" or source not in (INT, LONG) or not width:
         return ()
     found = []
-    if width > _WIDEST_OF_INTS:
+    if width > WIDEST_OF_INTS:
         found.append(WrappedValues(_LEAST_INT, _GREATEST_INT, _LEAST_INT, _GREATEST_INT, False))
     elif (value := wrapped_truncation(transform, 32)) is not None:
         found.append(_least_block(32, width, value, source == INT))
