@@ -31,6 +31,7 @@ def conform(
     """``batch`` as the canonical batch of ``schema``. Raises DataError.
 
     ``of_structs_some``: structs may have more fields than the schema, which are left out."""
+    batch = _without_null_entries(batch)
     columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
@@ -40,8 +41,27 @@ def conform(
         made = project(batch, columns, schema.fields, write_defaults(schema), keep_dictionaries=keep_dictionaries)
     except (CorruptTableError, pa.ArrowInvalid) as e:
         raise DataError(str(e).replace("the file stores", "the rows hold")) from None
+    _check_values(made)
     check_required(made, schema)
     return made
+
+
+def _without_null_entries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Dictionaries that have null among their values as plain columns: such a null counts as none in Arrow's own counts."""
+    for place, column in enumerate(batch.columns):
+        if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count:
+            plain = column.dictionary_decode()
+            batch = batch.set_column(place, batch.schema.field(place).with_type(plain.type), plain)
+    return batch
+
+
+def _check_values(batch: pa.RecordBatch) -> None:
+    """Raise DataError for text that is no UTF-8, and for whatever else Arrow does not hold to be a value of its type."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise DataError(f"column {name}: the rows hold what is no {column.type}: {e}") from None
 
 
 def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str, some: bool) -> None:
