@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from pyarrow import orc
 
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.file_columns import ColumnIds, find_column
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.errors import CorruptTableError, DataError
@@ -109,3 +111,21 @@ def test_so_are_structs_with_a_second_field_of_a_name() -> None:
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(DataError, match="are both the field with id"):
         conform(pa.RecordBatch.from_arrays([twice], names=["s"]), schema)
+
+
+def test_whatever_names_stand_beside_each_other_in_any_order() -> None:
+    """The exact name, else the only one that differs by case, else nothing; several are refused."""
+    schema = Schema.of(NestedField(1, "ab", LONG), NestedField(2, "c", LONG))
+    ids = ColumnIds(create_name_mapping(schema), schema)
+    names = ("ab", "Ab", "aB", "c", "C")
+    for given in (order for n in range(1, 6) for order in itertools.permutations(names, n)):
+        columns = ids.columns(pa.schema([(name, pa.int64()) for name in given]))
+        for f in schema.fields:
+            alike = [name for name in given if name.lower() == f.name]
+            meant = [f.name] if f.name in alike else alike
+            if len(meant) > 1:
+                with pytest.raises(CorruptTableError, match="are both the field"):
+                    find_column(columns, f.field_id)
+            else:
+                found = find_column(columns, f.field_id)
+                assert [given[found.index]] == meant if found is not None else not meant, given
