@@ -43,7 +43,7 @@ class OrcDataFile:
         names = [c.name for c in self.columns if leaves.intersection(c.leaves)]
         try:
             for stripe in self._stripes(start, length):
-                batch = self._rows(stripe, names)
+                batch = self._file.read_stripe(stripe.number, columns=names) if names else bare_batch(stripe.rows)
                 columns = pruned(self.columns, batch.schema)
                 position = stripe.first_row
                 for offset in range(0, batch.num_rows, batch_rows):
@@ -52,15 +52,6 @@ class OrcDataFile:
                         position += part.num_rows
         except (pa.ArrowInvalid, OSError) as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
-
-    def _rows(self, stripe: Stripe, names: list[str]) -> pa.RecordBatch:
-        """The named columns of a stripe. A name with a dot may also be the path of a field in a struct, which is what ORC's reader
-        takes it for; then all columns are read."""
-        if not names:
-            return bare_batch(stripe.rows)
-        if any("." in name for name in names):
-            return self._file.read_stripe(stripe.number).select(names)
-        return self._file.read_stripe(stripe.number, columns=names)
 
     def _stripes(self, start: int, length: int | None) -> list[Stripe]:
         stripes = stripes_of(self._file.reader.serialized_file_tail(), self.location)

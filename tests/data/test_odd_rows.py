@@ -1,4 +1,4 @@
-"""Rows handed to a writer that Arrow lets through and no table holds are refused as bad data, and odd ORC names are told apart."""
+"""Rows handed to a writer that Arrow lets through and no table holds are refused as bad data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import orc
 from pyroaring import BitMap64
 
 from iceberg_ops.data.conform import conform
@@ -15,9 +14,8 @@ from iceberg_ops.data.delete_files import ascending, write_deletion_vectors, wri
 from iceberg_ops.data.json_rows import json_lines
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError, DataError
-from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, STRING, NestedField, StructType, list_of
+from iceberg_ops.spec.types import STRING, NestedField, StructType, list_of
 from tests.data.files import new_io, read, write, write_context
 
 TEXT = Schema.of(NestedField(1, "s", STRING))
@@ -82,15 +80,3 @@ def test_positions_come_in_order_from_anything(positions: Any) -> None:
     assert ascending(positions).tolist() == [1, 3]
     assert ascending([]).tolist() == []
     assert ascending([2**63 - 1]).tolist() == [2**63 - 1]
-
-
-def test_an_orc_column_with_a_dot_in_its_name_is_not_a_field_of_a_struct() -> None:
-    schema = Schema.of(NestedField(1, "a.b", LONG), NestedField(2, "a", StructType((NestedField(3, "c", LONG),))))
-    rows = pa.table([pa.array([1, 2]), pa.array([{"b": 10, "c": 5}, {"b": 20, "c": 6}])], names=["a.b", "a"])
-    io, sink = new_io(), pa.BufferOutputStream()
-    orc.write_table(rows, sink)
-    io.write("memory://f", sink.getvalue().to_pybytes())
-    file = DataFile(file_path="memory://f", file_format=FileFormat.ORC, record_count=2, file_size_in_bytes=1)
-    assert read([file], schema, io) == [(1, (5,)), (2, (6,))]
-    assert read([file], schema, io, columns=["a.b"]) == [(1,), (2,)]
-    assert read([file], schema, io, columns=["a"]) == [((5,),), ((6,),)]
