@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.variant_values import Variant
-from iceberg_ops.spec.types import MISSING, UUID, VARIANT, IcebergType, ListType, MapType, NestedField, StructType
+from iceberg_ops.spec.types import UUID, VARIANT, IcebergType, ListType, MapType, StructType
 
 
 def array_of(type_: IcebergType, values: list[Any]) -> pa.Array:
@@ -29,17 +29,6 @@ def repeated(type_: IcebergType, value: Any, rows: int) -> pa.Array:
         one = array_of(type_, [value])
         return one.take(pa.array([0] * rows, pa.int32()))
     return pa.repeat(pa.scalar(_for_arrow(type_, value), arrow), rows)
-
-
-def default_of(f: NestedField) -> Any:
-    """Canonical value of a field that a file does not have: its initial default. A struct's is null or ``{}``, which stands for
-    its sub-fields' defaults (DEFAULT-08, DEFAULT-09)."""
-    value = f.initial_default
-    if value is MISSING or value is None:
-        return None
-    if isinstance(f.type, StructType):
-        return tuple(default_of(child) for child in f.type.fields)
-    return value
 
 
 def values_of(type_: IcebergType, array: pa.Array | pa.ChunkedArray) -> list[Any]:

@@ -1,26 +1,26 @@
 """Rows that someone hands in, as the canonical batch of a schema.
 
 Columns are matched by name (exact, then without regard to case), never by field ids: a batch may carry another table's. A column
-that is not given gets its write default, else null; a required one without default is an error (DEFAULT-02), and so are a null in
-a required column, a column or a field of a struct that the table does not have, and a type of another kind (a whole number is no
-decimal, date or timestamp). Numbers and times are converted within their kind.
+or a field of a struct that is not given gets its write default, else null; a required one without default is an error (DEFAULT-02),
+and so are a null in a required column, a column or a field of a struct that the table does not have, and a type of another kind (a
+whole number is no decimal, date or timestamp). Numbers and times are converted within their kind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
+from iceberg_ops.data.missing_values import write_defaults
 from iceberg_ops.data.projection import project
 from iceberg_ops.data.promotion import family
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING, UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType, child_fields
+from iceberg_ops.spec.types import UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType, child_fields
 
 _SAME_BYTES = frozenset({("binary", "fixed"), ("fixed", "binary"), ("string", "binary"), ("binary", "string")})
 
@@ -31,20 +31,37 @@ def conform(
     """``batch`` as the canonical batch of ``schema``. Raises DataError.
 
     ``of_structs_some``: structs may have more fields than the schema, which are left out."""
+    batch = _without_null_entries(batch)
     columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
         raise DataError(f"column {extra[0]!r} is not in the table: its columns are {', '.join(f.name for f in schema.fields)}")
-    given = {c.field_id for c in columns}
-    if unset := [f.name for f in schema.fields if f.required and f.write_default in (MISSING, None) and f.field_id not in given]:
-        raise DataError(f"column {unset[0]} is required and has no write-default, but the rows do not have it")
     _check_kinds(columns, schema.fields, "", of_structs_some)
     try:
-        made = project(batch, columns, schema.fields, _write_defaults(schema), keep_dictionaries=keep_dictionaries)
+        made = project(batch, columns, schema.fields, write_defaults(schema), keep_dictionaries=keep_dictionaries)
     except (CorruptTableError, pa.ArrowInvalid) as e:
         raise DataError(str(e).replace("the file stores", "the rows hold")) from None
+    _check_values(made)
     check_required(made, schema)
     return made
+
+
+def _without_null_entries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Dictionaries that have null among their values as plain columns: such a null counts as none in Arrow's own counts."""
+    for place, column in enumerate(batch.columns):
+        if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count:
+            plain = column.dictionary_decode()
+            batch = batch.set_column(place, batch.schema.field(place).with_type(plain.type), plain)
+    return batch
+
+
+def _check_values(batch: pa.RecordBatch) -> None:
+    """Raise DataError for text that is no UTF-8, and for whatever else Arrow does not hold to be a value of its type."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise DataError(f"column {name}: the rows hold what is no {column.type}: {e}") from None
 
 
 def _check_kinds(columns: Sequence[FileColumn], fields: Sequence[NestedField], path: str, some: bool) -> None:
@@ -96,16 +113,6 @@ def _check(f: NestedField, array: pa.Array, name: str) -> None:
     elif pa.types.is_map(array.type) and f.type.value.required:  # type: ignore[attr-defined]
         present = array.drop_null() if array.null_count else array
         _check(f.type.value, present.items, f"{name}.value")  # type: ignore[attr-defined]
-
-
-def _write_defaults(schema: Schema) -> dict[int, Any]:
-    found: dict[int, Any] = {}
-    for f in schema.fields:
-        if f.write_default is not MISSING:
-            found[f.field_id] = f.write_default
-        elif not f.required:
-            found[f.field_id] = None
-    return found
 
 
 def empty(schema: Schema) -> pa.Table:

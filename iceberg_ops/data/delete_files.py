@@ -36,7 +36,7 @@ from iceberg_ops.data.writer import FileWriter, identity_of
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.serde.deletion_vector import serialize
+from iceberg_ops.serde.deletion_vector import MAX_POSITION, serialize
 from iceberg_ops.serde.puffin import DELETION_VECTOR, BlobToWrite, write_puffin
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS, POS_ID
@@ -118,10 +118,14 @@ def _all_or_none(
 
 
 def ascending(positions: Iterable[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Distinct positions in order, from any iterable, array or bitmap."""
+    """Distinct positions in order, from any iterable, array or bitmap. Raises DataError for one below 0 or above 2**63 - 1."""
     if isinstance(positions, BitMap64):
-        return np.asarray(positions.to_array(), dtype=np.int64)
-    return np.unique(np.asarray(positions if isinstance(positions, np.ndarray) else list(positions), dtype=np.int64))
+        positions = np.asarray(positions.to_array())
+    given = positions if isinstance(positions, np.ndarray) else np.asarray(list(positions))
+    wrong = given[(given < 0) | (given > MAX_POSITION)] if len(given) else given
+    if len(wrong):
+        raise DataError(f"row position {wrong[0]} is outside 0 to 2**63 - 1: a file's rows are counted from 0")
+    return np.unique(given.astype(np.int64))
 
 
 def _position_files(maker: _Maker, positions: Mapping[DataFile, np.ndarray[Any, np.dtype[np.int64]]]) -> list[DataFile]:

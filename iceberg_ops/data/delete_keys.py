@@ -230,7 +230,7 @@ def _columns(load: _Load, file: DataFile) -> Iterator[list[pa.Array]]:
         if missing:
             raise CorruptTableError(f"equality delete file {file.file_path} lacks column {', '.join(missing)} of its equality_ids")
         for _, batch, columns in opened.batches(needed_leaves(load.paths, opened.columns), 0, None, BATCH_ROWS):
-            yield [descend(project(batch, columns, (p,), {}).column(0), p, i) for p, i in zip(load.paths, load.ids, strict=True)]
+            yield [descend(project(batch, columns, (p,)).column(0), p, i) for p, i in zip(load.paths, load.ids, strict=True)]
     finally:
         opened.close()
 

@@ -49,8 +49,13 @@ _PRUNED: dict[str, tuple[tuple[FileColumn, ...], pa.Schema, frozenset[int], tupl
 
 
 def find_column(columns: Sequence[FileColumn], field_id: int) -> FileColumn | None:
-    """The column of that id among siblings."""
-    return next((c for c in columns if c.field_id == field_id), None)
+    """The column of that id among siblings. Raises CorruptTableError for several: nothing says which of them is meant."""
+    found = [c for c in columns if c.field_id == field_id]
+    if len(found) > 1:
+        raise CorruptTableError(
+            f"columns {found[0].name!r} and {found[1].name!r} are both the field with id {field_id}: only one of them may be"
+        )
+    return found[0] if found else None
 
 
 def child_arrow_fields(type_: pa.DataType) -> list[pa.Field]:
@@ -82,7 +87,7 @@ class ColumnIds:
             if seen is not None and source.equals(seen[0], check_metadata=True):
                 return seen[1]
             if has_ids(source):
-                _SEEN["columns"] = (source, found := _numbered(fields, None, children_mapped=False))
+                _SEEN["columns"] = (source, found := _numbered(fields, (), children_mapped=False))
                 return found
         mapping = self.mapping
         if mapping is not None and self.schema is not None and _contradicts(mapping.fields, None, self.schema):
@@ -91,7 +96,7 @@ class ColumnIds:
             if not any(self.schema.find(f.name, case_sensitive=False) for f in fields):
                 return _by_position(fields)
             mapping = create_name_mapping(self.schema)
-        return _numbered(fields, _lookup(mapping.fields if mapping else ()), children_mapped=True)
+        return _numbered(fields, mapping.fields if mapping else (), children_mapped=True)
 
 
 def pruned(columns: Sequence[FileColumn], source: pa.Schema, leaves: AbstractSet[int]) -> tuple[FileColumn, ...]:
@@ -149,46 +154,37 @@ def _any_ids(fields: Sequence[pa.Field]) -> bool:
     return any(_id_of(f) is not None or _any_ids(child_arrow_fields(f.type)) for f in fields)
 
 
-def _lookup(fields: Sequence[MappedField]) -> dict[str, MappedField]:
-    """By every name; an exact name wins over one that differs in case (Hive lower-cases the names in its files). In lower case only
-    those names stand that mean one field: two fields whose names differ only in case are found by their exact names."""
+def _mapped(names: Sequence[str], fields: Sequence[MappedField]) -> list[MappedField | None]:
+    """The mapped field of each of these siblings. An exact name wins over one that differs in case (Hive lower-cases the names in
+    its files), wherever the two stand. In lower case only those names stand that mean one field: two fields whose names differ only
+    in case are found by their exact names."""
     exact = {name: f for f in fields for name in f.names}
     owners: dict[str, set[int | None]] = {}
     for f in fields:
         for name in f.names:
             owners.setdefault(name.lower(), set()).add(f.field_id)
     lowered = {name.lower(): f for f in fields for name in f.names if len(owners[name.lower()]) == 1}
-    return {**lowered, **exact}
+    taken = {id(exact[name]) for name in names if name in exact}
+
+    def by_case(name: str) -> MappedField | None:
+        f = lowered.get(name.lower())
+        return None if f is None or id(f) in taken else f
+
+    return [exact[name] if name in exact else by_case(name) for name in names]
 
 
-def _numbered(
-    fields: Sequence[pa.Field], mapping: dict[str, MappedField] | None, *, children_mapped: bool
-) -> tuple[FileColumn, ...]:
+def _numbered(fields: Sequence[pa.Field], mapping: Sequence[MappedField], *, children_mapped: bool) -> tuple[FileColumn, ...]:
     leaf = iter(range(1 << 31))
-    entries = _entries(fields, mapping)
-    return tuple(_column(f, i, leaf, entries[i], children_mapped) for i, f in enumerate(fields))
-
-
-def _entries(fields: Sequence[pa.Field], mapping: dict[str, MappedField] | None) -> list[MappedField | None]:
-    """What the mapping says of each of these siblings. Of ``id`` and ``ID`` the one that is named exactly so is the field."""
-    if not mapping:
-        return [None] * len(fields)
-    exact = {f.name for f in fields if f.name in mapping}
-    taken = {mapping[name].field_id for name in exact}
-    lowered = {f.name: mapping.get(f.name.lower()) for f in fields if f.name not in exact}
-    return [
-        mapping[f.name] if f.name in exact else found if (found := lowered[f.name]) and found.field_id not in taken else None
-        for f in fields
-    ]
+    entries = _mapped([f.name for f in fields], mapping)
+    return tuple(_column(f, i, leaf, entry, children_mapped) for i, (f, entry) in enumerate(zip(fields, entries, strict=True)))
 
 
 def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | None, mapped: bool) -> FileColumn:
+    """``entry`` is the mapping's field of this column; ``mapped``: it gives the id, not the file."""
     field_id = (entry.field_id if entry else None) if mapped else _id_of(f)
     inner = child_arrow_fields(f.type)
-    inside = _lookup(entry.fields) if entry else {}
-    roles = _roles(f.type)
-    entries = [inside.get(role) for role in roles] if roles else _entries(inner, inside)
-    children = tuple(_column(c, i, leaf, entries[i], mapped) for i, c in enumerate(inner))
+    entries = _mapped(_roles(f.type) or [c.name for c in inner], entry.fields if entry else ())
+    children = tuple(_column(c, i, leaf, own, mapped) for i, (c, own) in enumerate(zip(inner, entries, strict=True)))
     leaves = tuple(n for c in children for n in c.leaves) if inner else (next(leaf),)
     return FileColumn(field_id, f.name, f.type, index, leaves, children)
 
@@ -202,5 +198,5 @@ def _roles(type_: pa.DataType) -> tuple[str, ...] | None:
 
 
 def _by_position(fields: Sequence[pa.Field]) -> tuple[FileColumn, ...]:
-    plain = _numbered(fields, None, children_mapped=True)
+    plain = _numbered(fields, (), children_mapped=True)
     return tuple(FileColumn(c.index + 1, c.name, c.type, c.index, c.leaves, c.children) for c in plain)

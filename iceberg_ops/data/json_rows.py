@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.variant_values import variant_to_json
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.single_value_json import to_json_value
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import IcebergType, ListType, MapType, PrimitiveType, StructType
+from iceberg_ops.spec.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
 
 _AS_THEY_ARE = frozenset({"boolean", "int", "long", "string", "unknown"})
 
@@ -29,18 +30,22 @@ def json_lines(batch: pa.RecordBatch, schema: Schema) -> bytes:
 
 
 def rows_to_json(batch: pa.RecordBatch, schema: Schema) -> Iterator[dict[str, Any]]:
-    """The rows as JSON-ready mappings in column order."""
+    """The rows as JSON-ready mappings in column order. Raises CorruptTableError for text that is no UTF-8."""
     names = [f.name for f in schema.fields]
     if not names:
         yield from ({} for _ in range(batch.num_rows))
         return
-    columns = [_column(f.type, batch.column(i)) for i, f in enumerate(schema.fields)]
+    columns = [_column(f, batch.column(i)) for i, f in enumerate(schema.fields)]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
 
 
-def _column(type_: IcebergType, array: pa.Array) -> list[Any]:
-    values = values_of(type_, array)
+def _column(f: NestedField, array: pa.Array) -> list[Any]:
+    type_ = f.type
+    try:
+        values = values_of(type_, array)
+    except UnicodeDecodeError as e:
+        raise CorruptTableError(f"column {f.name}: a stored text is no UTF-8 ({e.reason})") from None
     if isinstance(type_, PrimitiveType) and type_.name in _AS_THEY_ARE:
         return values
     convert = converter(type_)

@@ -3,6 +3,8 @@
 Sets are read beside one another as long as that is not more, all together, than the largest single one may be. Whoever would go
 beyond gives back what it holds and reads its set again alone: then nobody else reads, and the bound is its own. So no thread waits
 for another while it holds something, and those who begin later can not keep one that waits from its turn.
+
+Locks are taken in one order: the entrance, the room, the guard. Nothing is waited for with the guard, which every reader needs.
 """
 
 from __future__ import annotations
@@ -27,20 +29,15 @@ class KeyMemory:
     def beside(self) -> Iterator[Share]:
         """Read while others do."""
         with self._entrance:
-            pass
-        with self._guard:
-            if not self._readers:
-                self._room.acquire()
-            self._readers += 1
+            if self._readers_with(1) == 1:
+                self._room.acquire()  # free, or about to be: the last reader has left, and nobody else is at the entrance
         share = Share(self)
         try:
             yield share
         finally:
-            with self._guard:
-                self.held -= share.bytes
-                self._readers -= 1
-                if not self._readers:
-                    self._room.release()
+            self.add(-share.bytes)
+            if not self._readers_with(-1):
+                self._room.release()
 
     @contextmanager
     def alone(self) -> Iterator[Share]:
@@ -50,13 +47,18 @@ class KeyMemory:
             try:
                 yield share
             finally:
-                self.held -= share.bytes
+                self.add(-share.bytes)
 
     def add(self, bytes_: int) -> int:
         """Bytes held by all, with these."""
         with self._guard:
             self.held += bytes_
             return self.held
+
+    def _readers_with(self, more: int) -> int:
+        with self._guard:
+            self._readers += more
+            return self._readers
 
 
 class Share:

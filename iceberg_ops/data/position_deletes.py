@@ -97,7 +97,7 @@ def delete_rows(io: FileIO, file: DataFile) -> Iterator[pa.RecordBatch]:
     try:
         leaves = needed_leaves(DELETE_SCHEMA.fields, opened.columns)
         for _, batch, columns in opened.batches(leaves, 0, None, BATCH_ROWS):
-            rows = project(batch, columns, DELETE_SCHEMA.fields, {}, keep_dictionaries=True)
+            rows = project(batch, columns, DELETE_SCHEMA.fields, keep_dictionaries=True)
             if rows.column(0).null_count or rows.column(1).null_count:
                 rows = rows.filter(pc.and_(pc.is_valid(rows.column(0)), pc.is_valid(rows.column(1))))
             yield rows

@@ -1,27 +1,27 @@
 """A file's batch as the read schema asks for it (spec: "Column Projection").
 
-Columns are matched by id at every depth, so renames, moves and drops cost nothing. What the file lacks is filled: at the top with
-the file's identity partition value, then with the field's initial default, then null; inside a struct with the default or null. A
+Columns are matched by id at every depth, so renames, moves and drops cost nothing. What the file lacks is filled at the top and
+inside structs alike (``missing_values``): with the file's identity partition value, then with the field's default, then null. A
 required field that has none of these makes the file unreadable. A null struct, list or map stays null; a struct none of whose
 fields is in the file keeps its own nulls (and is not null, as Java would have it), because its presence is data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_field, arrow_type
-from iceberg_ops.data.arrow_values import bare_batch, default_of, repeated
+from iceberg_ops.data.arrow_values import bare_batch, repeated
 from iceberg_ops.data.file_columns import FileColumn, find_column
+from iceberg_ops.data.missing_values import OF_NO_PARTITION, MissingValues
 from iceberg_ops.data.promotion import promote
 from iceberg_ops.data.variant import read_variant
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.spec.types import MISSING, UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType
+from iceberg_ops.spec.types import UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType
 
 _NEEDED: dict[str, tuple[Sequence[NestedField], Sequence[FileColumn], set[int]]] = {}
 """What was told last: files that follow each other mostly have the same columns."""
@@ -63,13 +63,13 @@ def project(
     batch: pa.RecordBatch,
     columns: Sequence[FileColumn],
     fields: Sequence[NestedField],
-    constants: Mapping[int, Any],
+    missing: MissingValues = OF_NO_PARTITION,
     *,
     keep_dictionaries: bool = False,
 ) -> pa.RecordBatch:
-    """``batch`` (whose columns are ``columns``) as ``fields``. ``constants`` are canonical values for top-level ids the file lacks.
+    """``batch`` (whose columns are ``columns``) as ``fields``; ``missing`` has the values of what the file lacks, at any depth.
 
-    Raises CorruptTableError for a type that can not be read as asked, or a required field that is nowhere.
+    Raises CorruptTableError for a type that can not be read as asked, and what ``missing`` raises for a required field.
     """
     same = _same_values(columns, fields, keep_dictionaries)
     if same is not None and same.places is not None:
@@ -78,7 +78,7 @@ def project(
     for f in fields:
         column = find_column(columns, f.field_id)
         array = None if column is None else batch.column(column.index)
-        made = _field(array, column, f, batch.num_rows, constants, keep_dictionaries)
+        made = _field(array, column, f, batch.num_rows, missing, keep_dictionaries)
         arrays.append(made)
         target = arrow_field(f)
         out.append(target if made.type.equals(target.type) else target.with_type(made.type))
@@ -132,28 +132,19 @@ def _field(
     column: FileColumn | None,
     f: NestedField,
     rows: int,
-    constants: Mapping[int, Any],
+    missing: MissingValues,
     keep: bool = False,
 ) -> pa.Array:
     if f.type == UNKNOWN:
         return pa.nulls(rows)
     if array is None or column is None:
-        return _filled(f, rows, constants)
+        return repeated(f.type, missing.value_of(f) if rows else None, rows)
     if keep and isinstance(column.type, pa.DictionaryType) and column.type.value_type == arrow_type(f.type):
         return array
-    return _convert(array, column, f)
+    return _convert(array, column, f, missing)
 
 
-def _filled(f: NestedField, rows: int, constants: Mapping[int, Any]) -> pa.Array:
-    if f.field_id in constants:
-        return repeated(f.type, constants[f.field_id], rows)
-    value = default_of(f)
-    if value is None and f.required and f.initial_default is MISSING and rows:
-        raise CorruptTableError(f"required column {f.name} (id {f.field_id}) is not in the data file and has no default")
-    return repeated(f.type, value, rows)
-
-
-def _convert(array: pa.Array, column: FileColumn, f: NestedField) -> pa.Array:
+def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: MissingValues) -> pa.Array:
     if f.type == VARIANT:
         return read_variant(array, f.name)
     if not f.type.is_nested:
@@ -162,11 +153,11 @@ def _convert(array: pa.Array, column: FileColumn, f: NestedField) -> pa.Array:
         return promote(array, arrow_type(f.type), f.name)
     _check_shape(column, f)
     if isinstance(f.type, StructType):
-        return _struct(array, column, f.type)
+        return _struct(array, column, f.type, missing)
     if isinstance(f.type, ListType):
-        return _list(array, column, f.type)
+        return _list(array, column, f.type, missing)
     assert isinstance(f.type, MapType)
-    return _map(array, column, f.type)
+    return _map(array, column, f.type, missing)
 
 
 def _check_shape(column: FileColumn, f: NestedField) -> None:
@@ -180,7 +171,7 @@ def _check_shape(column: FileColumn, f: NestedField) -> None:
         raise CorruptTableError(f"column {f.name}: the file stores {type_}, which can not be read as {f.type}")
 
 
-def _struct(array: pa.Array, column: FileColumn, type_: StructType) -> pa.Array:
+def _struct(array: pa.Array, column: FileColumn, type_: StructType, missing: MissingValues) -> pa.Array:
     children = []
     for f in type_.fields:
         child = find_column(column.children, f.field_id)
@@ -188,7 +179,7 @@ def _struct(array: pa.Array, column: FileColumn, type_: StructType) -> pa.Array:
         if child is None and f.required and array.null_count == len(array):
             children.append(pa.nulls(len(array), arrow_type(f.type)))
         else:
-            children.append(_field(inner, child, f, len(array), {}))
+            children.append(_field(inner, child, f, len(array), missing))
     if not children:
         return pa.array([None if n else {} for n in array.is_null().to_pylist()], pa.struct([]))
     if array.null_count:
@@ -217,18 +208,18 @@ def _offsets(array: pa.Array) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
 
-def _list(array: pa.Array, column: FileColumn, type_: ListType) -> pa.Array:
+def _list(array: pa.Array, column: FileColumn, type_: ListType, missing: MissingValues) -> pa.Array:
     element = column.children[0]
-    values = _convert(array.flatten(), element, type_.element)
+    values = _convert(array.flatten(), element, type_.element, missing)
     mask = array.is_null() if array.null_count else None
     return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(type_), mask=mask)
 
 
-def _map(array: pa.Array, column: FileColumn, type_: MapType) -> pa.Array:
+def _map(array: pa.Array, column: FileColumn, type_: MapType, missing: MissingValues) -> pa.Array:
     pair = pa.struct([pa.field("key", array.type.key_type, False), pa.field("value", array.type.item_type)])
     lists = array.cast(pa.list_(pair))
     pairs = lists.flatten()
-    keys = _convert(pairs.field(0), column.children[0], type_.key)
-    values = _convert(pairs.field(1), column.children[1], type_.value)
+    keys = _convert(pairs.field(0), column.children[0], type_.key, missing)
+    values = _convert(pairs.field(1), column.children[1], type_.value, missing)
     mask = array.is_null() if array.null_count else None
     return pa.MapArray.from_arrays(_offsets(lists), keys, values, type=arrow_type(type_), mask=mask)

@@ -23,6 +23,7 @@ from iceberg_ops.data.delete_keys import descend, keys_of, positions_with_keys
 from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.data.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
+from iceberg_ops.data.missing_values import MissingValues
 from iceberg_ops.data.position_deletes import deleted_positions, kept
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_ahead import ahead
@@ -89,7 +90,7 @@ class _Reading:
         self.task, self.context, self.keep = task, context, keep_dictionaries
         self.residual = _bound(task.residual, context)
         self.positions = deleted_positions(io, task.deletes, task.file_path)
-        self.constants = partition_constants(task, context)
+        self.missing = MissingValues(partition_constants(task, context))
         self.keys = keys_of(io, task.deletes, context)
         self.with_keys = [positions_with_keys(task, keys, self._key_column, io) for keys in self.keys.many]
         self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(self.keys.ids | field_ids(self.residual))}
@@ -138,17 +139,17 @@ class _Reading:
 
     def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField, field_id: int) -> pa.Array:
         """The values of the field at the end of a path; a null struct on the way is a null value."""
-        array = project(batch, columns, (path,), self.constants, keep_dictionaries=True).column(0)
+        array = project(batch, columns, (path,), self.missing, keep_dictionaries=True).column(0)
         return descend(array, path, field_id)
 
     def _projected(
         self, batch: pa.RecordBatch, columns: Sequence[FileColumn], positions: npt.NDArray[np.int64] | None
     ) -> pa.RecordBatch:
         fields = self.context.data_fields
-        data = project(batch, columns, fields, self.constants, keep_dictionaries=self.keep)
+        data = project(batch, columns, fields, self.missing, keep_dictionaries=self.keep)
         if positions is None:
             return data
-        stored = project(batch, columns, self.lineage, {})
+        stored = project(batch, columns, self.lineage)
         return with_metadata_columns(data, stored, positions, self.task, self.context)
 
 
@@ -177,7 +178,7 @@ def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
 
 
 def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, Any]:
-    """Values of identity-partition source columns, for columns the file lacks (SCHEMA-12)."""
+    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12)."""
     spec = context.specs.get(task.spec_id)
     if spec is None:
         return {}

@@ -2,26 +2,32 @@
 
 A variant is two byte strings: metadata (a dictionary of field names) and value. ``decode`` gives plain Python values; what JSON
 has no form for becomes text, as in the JSON single-value forms. Every breach of the encoding is a CorruptTableError.
+
+Values lie one after the other, so all together are no longer than the variant. One whose offsets lead to the same bytes again and
+again stands for more values than memory holds: what is read is counted. Nothing here calls itself, so depth costs no stack.
 """
 
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import itertools
 import math
 import struct
 import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.single_value_json import to_json_value
-from iceberg_ops.spec.types import TIME, TIMESTAMP, TIMESTAMP_NS, TIMESTAMPTZ, TIMESTAMPTZ_NS, IcebergType
+from iceberg_ops.spec.types import DATE, TIME, TIMESTAMP, TIMESTAMP_NS, TIMESTAMPTZ, TIMESTAMPTZ_NS, IcebergType
 
 _WIDE = Context(prec=40)
 _DEEPEST = 500
+_MOST_SHARED = 16
+"""Values that share bytes are read as long as all together are not longer than this many times the variant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +64,26 @@ def names_in(metadata: bytes) -> list[str]:
 
 
 def decode(variant: Variant) -> Any:
-    """The value as Python: None, bool, int, float, Decimal, str, bytes, UUID, date, ``Moment``, list, dict. Raises
-    CorruptTableError."""
-    names = names_in(variant.metadata)
-    try:
-        return _value(variant.value, 0, names, 0)[0]
-    except (IndexError, UnicodeDecodeError, struct.error, OverflowError, ValueError) as e:
-        raise CorruptTableError(f"variant value is damaged: {e}") from None
+    """The value as Python: None, bool, int, float, Decimal, str, bytes, UUID, ``Moment``, list, dict. Raises CorruptTableError."""
+    return _decoded(variant, lambda value: value)
 
 
 def object_fields(value: bytes, names: list[str]) -> dict[str, bytes] | None:
-    """The fields of an encoded object as encoded values; None where the value is no object. Raises CorruptTableError."""
-    try:
+    """The fields of an encoded object as encoded values, which are not looked into; None where the value is no object. Raises
+    CorruptTableError."""
+    with _damage():
         if value[0] & 0x03 != 2:
             return None
-        places, _ = _places(value, 1, value[0] >> 2, names)
-        return {name: value[place : _value(value, place, names, 1)[1]] for name, place in places.items()}
-    except (IndexError, UnicodeDecodeError, struct.error, OverflowError, ValueError) as e:
-        raise CorruptTableError(f"variant value is damaged: {e}") from None
+        places = _object(value, 0, names).places
+        return {name: _slice(value, place, _end(value, place, names)) for name, place in places}
 
 
 def variant_to_json(value: Variant) -> Any:
-    """The variant as JSON values."""
-    return _json(decode(value))
+    """The variant as JSON values. Raises CorruptTableError."""
+    return _decoded(value, _json)
 
 
 def _json(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _json(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_json(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, Decimal):
@@ -96,7 +92,43 @@ def _json(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, Moment):
         return to_json_value(value.type, value.value)
-    return str(value) if isinstance(value, uuid.UUID | dt.date) else value
+    return str(value) if isinstance(value, uuid.UUID) else value
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except (IndexError, UnicodeDecodeError, struct.error, OverflowError, ValueError) as e:
+        raise CorruptTableError(f"variant value is damaged: {e}") from None
+
+
+def _decoded(variant: Variant, leaf: Callable[[Any], Any]) -> Any:
+    """The value with its leaves as ``leaf`` has them."""
+    data, names = variant.value, names_in(variant.metadata)
+    found: list[Any] = [None]
+    waiting: list[tuple[int, int, Any, Any]] = [(0, 0, found, 0)]
+    """Where a value begins, how deep it lies, and the container and key that it belongs to."""
+    left = _MOST_SHARED * len(data)
+    with _damage():
+        while waiting:
+            at, depth, holder, key = waiting.pop()
+            if depth > _DEEPEST:
+                raise CorruptTableError(f"variant is nested more than {_DEEPEST} levels deep")
+            if data[at] & 0x03 < 2:
+                value, end = _scalar(data, at)
+                holder[key] = leaf(value)
+            else:
+                parts = _container(data, at, names)
+                inner: Any = dict.fromkeys(k for k, _ in parts.places) if parts.is_object else [None] * len(parts.places)
+                holder[key], end = inner, parts.start
+                waiting += ((place, depth + 1, inner, k) for k, place in parts.places)
+            left -= end - at
+            if left < 0:
+                raise CorruptTableError(
+                    f"variant of {len(data)} bytes has values of more than {_MOST_SHARED} times as many: they overlap"
+                )
+    return found[0]
 
 
 def _number(data: bytes, at: int, width: int) -> int:
@@ -109,52 +141,68 @@ def _slice(data: bytes, start: int, end: int) -> bytes:
     return data[start:end]
 
 
-def _value(data: bytes, at: int, names: list[str], depth: int) -> tuple[Any, int]:
-    if depth > _DEEPEST:
-        raise CorruptTableError(f"variant is nested more than {_DEEPEST} levels deep")
-    header = data[at]
-    basic, rest = header & 0x03, header >> 2
-    if basic == 0:
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """An object or array: where the values of its fields or elements begin, by name or number; where the first of all may lie, and
+    where the container ends."""
+
+    places: list[tuple[Any, int]]
+    start: int
+    end: int
+    is_object: bool
+
+
+def _end(data: bytes, at: int, names: list[str]) -> int:
+    """Where a value ends."""
+    return _scalar(data, at)[1] if data[at] & 0x03 < 2 else _container(data, at, names).end
+
+
+def _scalar(data: bytes, at: int) -> tuple[Any, int]:
+    rest = data[at] >> 2
+    if data[at] & 0x03 == 0:
         return _primitive(data, at + 1, rest)
-    if basic == 1:
-        return _slice(data, at + 1, at + 1 + rest).decode("utf-8"), at + 1 + rest
-    return _object(data, at + 1, rest, names, depth) if basic == 2 else _array(data, at + 1, rest, names, depth)
+    return _slice(data, at + 1, at + 1 + rest).decode("utf-8"), at + 1 + rest
 
 
-def _object(data: bytes, at: int, header: int, names: list[str], depth: int) -> tuple[dict[str, Any], int]:
-    places, end = _places(data, at, header, names)
-    return {name: _value(data, place, names, depth + 1)[0] for name, place in places.items()}, end
+def _container(data: bytes, at: int, names: list[str]) -> _Parts:
+    return _object(data, at, names) if data[at] & 0x03 == 2 else _array(data, at)
 
 
-def _places(data: bytes, at: int, header: int, names: list[str]) -> tuple[dict[str, int], int]:
-    """Where the values of an object's fields begin, and where the object ends."""
+def _object(data: bytes, at: int, names: list[str]) -> _Parts:
+    header = data[at] >> 2
     offset_width, id_width = (header & 0x03) + 1, ((header >> 2) & 0x03) + 1
     count_width = 4 if header & 0x10 else 1
-    count = _number(data, at, count_width)
-    ids_at = at + count_width
+    count = _number(data, at + 1, count_width)
+    ids_at = at + 1 + count_width
     offsets_at = ids_at + count * id_width
     start = offsets_at + (count + 1) * offset_width
     if start > len(data):
         raise CorruptTableError(f"variant object of {count} fields does not fit its {len(data)} bytes")
-    found = {}
-    for i in range(count):
-        name = names[_number(data, ids_at + i * id_width, id_width)]
-        found[name] = start + _number(data, offsets_at + i * offset_width, offset_width)
-    return found, start + _number(data, offsets_at + count * offset_width, offset_width)
+    keys = [names[i] for i in _numbers(data, ids_at, id_width, count)]
+    if len(set(keys)) != count:
+        raise CorruptTableError(f"variant object has {count} fields, but only {len(set(keys))} names")
+    return _parts(keys, _numbers(data, offsets_at, offset_width, count + 1), start, is_object=True)
 
 
-def _array(data: bytes, at: int, header: int, names: list[str], depth: int) -> tuple[list[Any], int]:
+def _array(data: bytes, at: int) -> _Parts:
+    header = data[at] >> 2
     offset_width = (header & 0x03) + 1
     count_width = 4 if header & 0x04 else 1
-    count = _number(data, at, count_width)
-    offsets_at = at + count_width
+    count = _number(data, at + 1, count_width)
+    offsets_at = at + 1 + count_width
     start = offsets_at + (count + 1) * offset_width
     if start > len(data):
         raise CorruptTableError(f"variant array of {count} elements does not fit its {len(data)} bytes")
-    found = [
-        _value(data, start + _number(data, offsets_at + i * offset_width, offset_width), names, depth + 1)[0] for i in range(count)
-    ]
-    return found, start + _number(data, offsets_at + count * offset_width, offset_width)
+    return _parts(range(count), _numbers(data, offsets_at, offset_width, count + 1), start, is_object=False)
+
+
+def _parts(keys: Iterable[Any], offsets: list[int], start: int, *, is_object: bool) -> _Parts:
+    places = [(key, start + offset) for key, offset in zip(keys, offsets[:-1], strict=True)]
+    return _Parts(places, start, start + offsets[-1], is_object)
+
+
+def _numbers(data: bytes, at: int, width: int, count: int) -> list[int]:
+    return [_number(data, at + i * width, width) for i in range(count)]
 
 
 _INTEGERS = {3: 1, 4: 2, 5: 4, 6: 8}
@@ -177,8 +225,7 @@ def _primitive(data: bytes, at: int, kind: int) -> tuple[Any, int]:
     if kind == 14:
         return struct.unpack("<f", _slice(data, at, at + 4))[0], at + 4
     if kind == 11:
-        days = int.from_bytes(_slice(data, at, at + 4), "little", signed=True)
-        return dt.date(1970, 1, 1) + dt.timedelta(days=days), at + 4
+        return Moment(DATE, int.from_bytes(_slice(data, at, at + 4), "little", signed=True)), at + 4
     if kind in (15, 16):
         size = _number(data, at, 4)
         raw = _slice(data, at + 4, at + 4 + size)

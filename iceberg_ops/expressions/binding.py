@@ -10,6 +10,7 @@ is read as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from operator import is_
 from typing import Any
@@ -45,6 +46,7 @@ from iceberg_ops.spec.types import DATE, UNKNOWN, DecimalType, IcebergType, Prim
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
 _PERIODS = frozenset({"year", "month", "day", "hour"})
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False) -> Expression:
@@ -139,6 +141,7 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
         raise WhereError(f"column {term.name!r} of type {type_} takes only IS NULL and IS NOT NULL, not {op.value}")
     if op in (Op.IS_NAN, Op.NOT_NAN):
         return _bind_nan(op, term, type_)
+    _check_unicode(leaf, term)
     if type_.name == "unknown":
         return ALWAYS_FALSE
     if op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH, Op.LIKE, Op.NOT_LIKE):
@@ -150,6 +153,14 @@ def bind_leaf(leaf: Predicate, term: BoundTerm) -> Expression:
     if op.is_set:
         return _bind_set(op, term, places)
     return _COMPARE[op](term, places[0])
+
+
+def _check_unicode(leaf: Predicate, term: BoundTerm) -> None:
+    """Raise WhereError for half of a surrogate pair, which no stored text can hold and nothing can be compared with."""
+    for literal in leaf.literals:
+        text = literal.value if isinstance(literal, Literal) else literal
+        if isinstance(text, str) and _HALF_PAIR.search(text):
+            raise WhereError(f"column {term.name!r} can not be compared with {text!r}: half of a surrogate pair is no Unicode text")
 
 
 def _bind_nan(op: Op, term: BoundTerm, type_: PrimitiveType) -> Expression:

@@ -20,6 +20,8 @@ THETA_SKETCH = "apache-datasketches-theta-v1"
 _TAIL = 12
 _CODECS = {"zstd": "zstd", "lz4": "lz4"}
 _MOST_INFLATED = 1 << 31
+"""A compressed blob or footer of more bytes than this is refused."""
+_INFLATED_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ def read_footer(stream: BinaryIO, name: str) -> PuffinFooter:
 
 
 def read_blob(stream: BinaryIO, blob: PuffinBlob, name: str) -> bytes:
-    """A blob's bytes, decompressed. Raises CorruptTableError."""
+    """A blob's bytes, decompressed. Raises CorruptTableError, and UnsupportedError for an unknown codec or more than 2 GiB."""
     stream.seek(blob.offset)
     data = stream.read(blob.length)
     if len(data) != blob.length:
@@ -190,7 +192,12 @@ def _decompress(codec: str, data: bytes, name: str) -> bytes:
         raise UnsupportedError(f"not supported: {name} with compression {codec!r}, because only lz4 and zstd are known")
     try:
         with pyarrow.input_stream(pyarrow.BufferReader(data), compression=_CODECS[codec]) as stream:
-            plain: bytes = stream.read(_MOST_INFLATED)
-            return plain
+            parts, size = [], 0
+            while part := stream.read(_INFLATED_AT_ONCE):
+                parts.append(part)
+                size += len(part)
+                if size > _MOST_INFLATED:
+                    raise UnsupportedError(f"not supported: {name}, because its {codec} data is more than {_MOST_INFLATED} bytes")
+            return b"".join(parts)
     except (OSError, ValueError) as e:
         raise CorruptTableError(f"{name}: {codec} data can not be decompressed: {e}") from None

@@ -19,6 +19,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+from spark_jobs.jobs.write_defaults import write_default
 from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.spark_schema import spark_schema
 
@@ -83,17 +84,17 @@ def _of_kind(path: str, kind: IcebergType, given: Column, type_: spark.DataType,
 
 
 def _struct(path: str, kind: StructType, given: Column, type_: spark.StructType, wanted: spark.StructType) -> _Fitted:
-    """The fields in the table's order, missing optional ones NULL."""
+    """The fields in the table's order; a missing one is its write default, else NULL."""
     names = _by_name(type_.names, f"fields of {path}")
     if unknown := [name for lower, name in names.items() if lower not in {w.name.lower() for w in wanted.fields}]:
         raise SchemaError(f"source column '{path}.{unknown[0]}' is not a column of the table")
     values, wrongs = [], []
     for f, w in zip(kind.fields, wanted.fields, strict=True):
         name = names.get(f.name.lower())
-        if name is None and f.required:
+        if name is None and f.required and f.write_default in (MISSING, None):
             raise SchemaError(f"required column '{path}.{f.name}' is not in the source")
         if name is None:
-            value: Column = F.lit(None).cast(w.dataType)
+            value = write_default(f).cast(w.dataType)
         else:
             value, wrong = _fitted(f"{path}.{f.name}", f, given.getField(name), type_[name].dataType, w.dataType)
             wrongs.append(wrong)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.errors import OptionError
 from iceberg_ops.serde.single_value_json import to_json_value
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING, NestedField
+from iceberg_ops.spec.types import MISSING, NestedField, StructType
 from spark_jobs.runners.spark_schema import spark_schema
 
 
@@ -23,14 +23,23 @@ def is_default(text: str) -> bool:
 
 
 def write_default(f: NestedField) -> Column:
-    """The write default of a column, NULL where it has none. Raises OptionError for one of a nested type."""
+    """The write default of a column, NULL where it has none; ``{}`` of a struct stands for its fields' write defaults. Raises
+    OptionError for one of a list or map."""
     if f.write_default is MISSING or f.write_default is None:
         return F.lit(None)
+    if isinstance(f.type, StructType):
+        return F.struct(*(_part(f, child) for child in f.type.fields))
     if f.type.is_nested:
         raise OptionError(f"the write default of {f.name!r} is of type {f.type}: assign a value")
     wanted = spark_schema(Schema.of(f))[0].dataType
     literal = F.lit(to_json_value(f.type, f.write_default))
     return (F.unhex(literal) if wanted.typeName() == "binary" else literal).cast(wanted)
+
+
+def _part(parent: NestedField, f: NestedField) -> Column:
+    if f.required and f.write_default in (MISSING, None):
+        raise OptionError(f"the write default of {parent.name!r} has no value for its required field {f.name!r}: assign a value")
+    return write_default(f).cast(spark_schema(Schema.of(f))[0].dataType).alias(f.name)
 
 
 def left_out(schema: Schema, given: Collection[str]) -> dict[str, Column]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +21,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import INT, TIME, TIMESTAMP, TIMESTAMP_NS, TIMESTAMPTZ, TIMESTAMPTZ_NS, VARIANT, NestedField
+from iceberg_ops.spec.types import DATE, INT, TIME, TIMESTAMP, TIMESTAMP_NS, TIMESTAMPTZ, TIMESTAMPTZ_NS, VARIANT, NestedField
 from tests.data.files import new_io, read, write, write_context
 from tests.fixture_paths import requires_fixtures
 from tests.golden import golden_files
@@ -104,7 +103,7 @@ PRIMITIVES: list[tuple[str, pa.Array, Any]] = [
     ("decimal4", pa.array([Decimal("-1234.56")], pa.decimal128(9, 2)), Decimal("-1234.56")),
     ("decimal8", pa.array([Decimal("12345678901.5")], pa.decimal128(18, 1)), Decimal("12345678901.5")),
     ("decimal16", pa.array([Decimal("-1" + "0" * 37)], pa.decimal128(38, 0)), Decimal("-1" + "0" * 37)),
-    ("date", pa.array([dt.date(1957, 11, 7)]), dt.date(1957, 11, 7)),
+    ("date", pa.array([-4438], pa.date32()), Moment(DATE, -4438)),
     ("time", pa.array([5], pa.time64("us")), Moment(TIME, 5)),
     ("timestamptz", pa.array([-7], pa.timestamp("us", "UTC")), Moment(TIMESTAMPTZ, -7)),
     ("timestampntz", pa.array([7], pa.timestamp("us")), Moment(TIMESTAMP, 7)),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.serde import puffin
 from iceberg_ops.serde.deletion_vector import deserialize
 from iceberg_ops.serde.puffin import MAGIC, BlobToWrite, read_blob, read_footer, write_puffin
 from tests.fixture_paths import GOLDEN, requires_fixtures
@@ -121,3 +122,15 @@ def test_unknown_flags_and_codecs_are_refused_by_name() -> None:
 
     with pytest.raises(UnsupportedError, match="brotli"):
         read_blob(io.BytesIO(data), replace(placed[0], compression_codec="brotli"), "f")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_a_compressed_blob_is_whole_or_refused(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was cut at the most bytes that are read."""
+    monkeypatch.setattr(puffin, "_MOST_INFLATED", 5 << 20)
+    for size in (0, 1, (1 << 20) + 1, 5 << 20):
+        data, (blob,), _ = write_puffin([BlobToWrite(type="t", data=b"x" * size, compression_codec=codec)])
+        assert len(read_blob(io.BytesIO(data), blob, "f")) == size
+    data, (blob,), _ = write_puffin([BlobToWrite(type="t", data=b"x" * ((5 << 20) + 1), compression_codec=codec)])
+    with pytest.raises(UnsupportedError, match=r"f, because its .* data is more than 5242880 bytes"):
+        read_blob(io.BytesIO(data), blob, "f")

@@ -29,6 +29,7 @@ from iceberg_ops.spec.types import (
     IcebergType,
     ListType,
     NestedField,
+    StructType,
 )  # fmt: skip
 from tests.spark.conftest import Place
 
@@ -97,3 +98,23 @@ def test_a_default_of_a_list_is_refused_by_name(place: Place) -> None:
         _insert(place)
     _insert(place, many="array(2)")
     assert place.rows("t") == [{"id": 1, "many": [2]}]
+
+
+PLACE = StructType(
+    (NestedField(4, "a", INT, write_default=7), NestedField(5, "b", STRING, True, write_default="x"), NestedField(6, "c", INT))
+)
+OF_PLACE = Schema.of(NestedField(1, "id", LONG), NestedField(2, "s", PLACE, write_default=(None, None, None)))
+"""The write default of ``s`` is ``{}``: those of its fields."""
+
+
+def test_a_struct_s_default_is_those_of_its_fields(place: Place) -> None:
+    place.create("t", OF_PLACE, format__version="3")
+    _insert(place)
+    place.append("t", pa.table({"id": [2]}), lane="spark")
+    assert [row["s"] for row in place.rows("t")] == [{"a": 7, "b": "x", "c": None}] * 2
+
+
+def test_a_field_of_a_struct_that_the_source_lacks_is_its_write_default(place: Place) -> None:
+    place.create("t", OF_PLACE, format__version="3")
+    place.append("t", pa.table({"id": [1, 2], "s": [{"c": 9}, None]}), lane="spark")
+    assert [row["s"] for row in place.rows("t")] == [{"a": 7, "b": "x", "c": 9}, None]
