@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.errors import DataError
-from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import (
@@ -189,7 +189,7 @@ def test_a_required_field_may_be_missing_where_its_optional_struct_is_null(place
 )
 def test_a_time_beyond_the_columns_range_is_refused(place: Place, type_: IcebergType, array: pa.Array, statistics: bool) -> None:
     put(place, "a.parquet", pa.table({"id": [1], "x": array}), write_statistics=statistics)
-    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", type_)), **{"format-version": "3"})
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", type_)), UNPARTITIONED, **{"format-version": "3"})
     with pytest.raises(DataError, match=r"a\.parquet: column (x|t|element): a value stored as .* is outside timestamp"):
         place.add()
 
@@ -199,7 +199,7 @@ def test_milliseconds_and_days_in_range_are_read_as_microseconds(place: Place, s
     times = pa.table({"id": [1, 2], "x": pa.array([1, None], pa.timestamp("ms"))})
     put(place, "a.parquet", times, write_statistics=statistics)
     put(place, "b.parquet", pa.table({"id": [3], "x": pa.array([1], pa.int32()).view(pa.date32())}), write_statistics=statistics)
-    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", TIMESTAMP)), **{"format-version": "3"})
+    place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "x", TIMESTAMP)), UNPARTITIONED, **{"format-version": "3"})
     place.add()
     assert [r["x"] for r in place.rows()] == [datetime(1970, 1, 1, 0, 0, 0, 1000), None, datetime(1970, 1, 2)]
 
