@@ -17,7 +17,7 @@ from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import MovedField, moved_by_promotion, wrapped_truncation
 from iceberg_ops.spec.types import INT
 from iceberg_ops.table.manifests import entries_of
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import Table, spec_of
 
 
 def unreached_keys(
@@ -42,7 +42,7 @@ def why_unreached(table: Table, moved: MovedField) -> str:
 
 def _has_wrapped(table: Table, manifests: Sequence[ManifestFile], moved: MovedField, deletes: Sequence[DataFile]) -> bool:
     """Whether a file lies in the partition whose value wraps around among ints."""
-    spec = table.metadata.specs_by_id[moved.spec_id]
+    spec = spec_of(table.metadata, moved.spec_id)
     place, value = spec.fields.index(moved.field), wrapped_truncation(moved.field.transform, 32)
     if any(f.spec_id == moved.spec_id and f.partition[place] == value for f in deletes):
         return True
