@@ -12,7 +12,6 @@ that is not is never completed.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -131,6 +130,10 @@ class RollingWriter:
         a null in a required column: Parquet would store an empty value in its place."""
         check_required(batch, self._context.file_schema)
         self._nested.add(self._context.file_schema.fields, batch.columns)
+        self.write_checked(batch)
+
+    def write_checked(self, batch: pa.RecordBatch) -> None:
+        """Add canonical rows whose nulls the caller has looked at."""
         start = 0
         while start < batch.num_rows:
             if self._current is None:
@@ -232,8 +235,12 @@ class PartitionedWriter:
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
         self.rows_in_order = 0
         """As for ``RollingWriter``, known once ``close`` returned."""
-        self.nested_nulls: Counter[int] = Counter()
-        """As for ``RollingWriter``, known once ``close`` returned."""
+        self._nested = NestedNulls(stored=True)
+
+    @property
+    def nested_nulls(self) -> Mapping[int, int]:
+        """As for ``RollingWriter``."""
+        return self._nested.counts
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises DataError for rows that do not fit the table."""
@@ -241,9 +248,11 @@ class PartitionedWriter:
 
     def write_canonical(self, batch: pa.RecordBatch) -> None:
         """Add rows that already have the canonical form of ``context.file_schema``. Raises DataError as ``RollingWriter`` does."""
+        check_required(batch, self._context.file_schema)
+        self._nested.add(self._context.file_schema.fields, batch.columns)
         for partition, rows in split_by_partition(batch, self._context):
             writer = self._writer(partition)
-            writer.write_canonical(rows)
+            writer.write_checked(rows)
             self._limit_open(writer)
         self._flush_largest()
 
@@ -277,7 +286,6 @@ class PartitionedWriter:
     def _complete(self, writer: RollingWriter) -> list[DataFile]:
         files = writer.close()
         self.rows_in_order += writer.rows_in_order
-        self.nested_nulls.update(writer.nested_nulls)
         return files
 
     def abort(self) -> None:
