@@ -7,11 +7,12 @@ from iceberg_ops.actions.row_commits import commit_rows, row_fields
 from iceberg_ops.actions.source_files import write_source
 from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.history import base_of
 
 
 def append(run: Run) -> None:
     """Append the source's rows; a source without rows commits nothing. Raises what ``write_source`` and the committer raise."""
-    head = run.table.metadata.branch_head(run.job.branch)
+    head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id):
         with run.step("write") as detail:
             files = write_source(run, WriteOptions.parse("append", run.job.options, run.table))

@@ -34,7 +34,7 @@ from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import INT, LONG, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.metadata_files import metadata_folder
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import Table, spec_of
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ def partition_counts(
     has_global_deletes = False
     vectors = _VectorFiles(identity_under(table.io))
     for m in sorted(manifests, key=lambda m: m.content is ManifestContent.DATA):
-        spec = table.metadata.specs_by_id[m.partition_spec_id]
+        spec = spec_of(table.metadata, m.partition_spec_id)
         for entry in entries_of(table, m, live_only=True):
             own = entry.data_file.partition
             key = (spec.spec_id, *(identity_of(v) for v in own))

@@ -4,7 +4,7 @@ group under a lease, commit. What a group's work is, and which operation commits
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
@@ -98,7 +98,7 @@ def run_groups(
         with _Works(ordered, work, min(progress.max_concurrent_file_group_rewrites, usable_cpus())) as works:
             answers = _told(works, meter)
             if progress.partial_progress:
-                _partially(run, answers, operation_of, progress, len(groups))
+                _partially(run, works, answers, operation_of, progress)
                 return
             done = _all(run, works, answers)
         with run.step("commit") as detail:
@@ -107,7 +107,9 @@ def run_groups(
 
 
 class _Works(Generic[G]):
-    """Groups in work, answered as they complete: what a group became, or the error it met."""
+    """Groups in work, answered as they complete: what a group became, or the error it met.
+
+    A run that gives up ends its works first: a group that is in work completes, and what it wrote is known only then."""
 
     def __init__(self, groups: Sequence[G], work: Callable[[G], RewrittenDeletes], at_once: int) -> None:
         self._work = work
@@ -118,7 +120,10 @@ class _Works(Generic[G]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._end()
+
+    def __len__(self) -> int:
+        return len(self._pending)
 
     def __iter__(self) -> Iterator[tuple[G, RewrittenDeletes | Exception]]:
         for future in as_completed(self._pending):
@@ -129,6 +134,17 @@ class _Works(Generic[G]):
         """Begin no other group; those in work are still answered for."""
         for future in self._pending:
             future.cancel()
+
+    def discard(self, run: Run, error: BaseException, settled: Collection[str] = ()) -> None:
+        """Give up: begin no other group, wait for those in work, and delete what all of them wrote, answered for or not, but for
+        the ``settled`` groups, of which a commit was tried."""
+        self._end()
+        done = [f.result()[1] for f in self._pending if not f.cancelled() and f.exception() is None]
+        left = [g for g in done if isinstance(g, RewrittenDeletes) and g.group_id not in settled]
+        delete_staged(run, [f.file_path for g in left for f in g.added], after=error)
+
+    def _end(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _attempt(self, group: G) -> tuple[G, RewrittenDeletes | Exception]:
         try:
@@ -162,19 +178,20 @@ def _all(run: Run, works: _Works[G], answers: Answers) -> list[RewrittenDeletes]
             if failure is not None:
                 raise failure
     except BaseException as e:
-        delete_staged(run, [f.file_path for g in done for f in g.added], after=e)
+        works.discard(run, e)
         raise
     return sorted(done, key=lambda g: g.group_id)
 
 
-def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: ProgressOptions, groups: int) -> None:
+def _partially(run: Run, works: _Works[G], answers: Answers, operation_of: OperationOf, progress: ProgressOptions) -> None:
     """Commit in up to ``partial-progress.max-commits`` batches. Raises CommitFailedError for too many failed ones, and the last
     error where nothing was committed."""
-    per_commit = -(-groups // progress.max_commits)
+    per_commit = -(-len(works) // progress.max_commits)
     batch: list[RewrittenDeletes] = []
     errors: list[Exception] = []
     failed_commits = 0
     elsewhere: set[str] = set()
+    settled: set[str] = set()
 
     def commit_batch() -> None:
         nonlocal failed_commits
@@ -187,6 +204,7 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
                 raise
             errors.append(e)
             failed_commits += 1
+        settled.update(group.group_id for group in batch)
         batch.clear()
 
     try:
@@ -203,7 +221,7 @@ def _partially(run: Run, answers: Answers, operation_of: OperationOf, progress: 
                 commit_batch()
             detail.append(f"{len(run.outcome.snapshot_ids)} commits, {failed_commits} failed")
     except BaseException as e:
-        delete_staged(run, [f.file_path for g in batch for f in g.added], after=e)
+        works.discard(run, e, settled)
         raise
     if errors and not run.outcome.snapshot_ids:
         raise ending_of(errors, "no group could be committed")

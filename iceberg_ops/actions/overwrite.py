@@ -6,6 +6,7 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, exact_where, row_fields
 from iceberg_ops.actions.source_files import write_source
 from iceberg_ops.actions.write_options import WriteOptions
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
@@ -20,7 +21,7 @@ def overwrite(run: Run) -> None:
     """
     options = WriteOptions.parse("overwrite", run.job.options, run.table)
     where = None if run.job.where is None else exact_where(run, run.job.where)
-    head = run.table.metadata.branch_head(run.job.branch)
+    head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id):
         evaluate_until_committed(
             run.catalog, run.table, run.job.branch, lambda now, number: _evaluate(run.anew(now, number), options, where)
@@ -32,7 +33,7 @@ def _evaluate(run: Run, options: WriteOptions, where: Expression | None) -> None
         files = write_source(run, options)
         detail.append(f"{len(files)} files")
     run.outcome.metrics |= {"added-records": sum(f.record_count for f in files), "added-data-files": len(files)}
-    head = run.table.metadata.branch_head(run.job.branch)
+    head = base_of(run.table.metadata, run.job.branch)
     start = None if head is None else head.snapshot_id
     added, isolation, fields = tuple(files), options.isolation, row_fields(run)
     operation: Operation

@@ -15,6 +15,7 @@ from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.source_files import named_data_files, source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.config.job_spec import RowChange, paths_of
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError
@@ -70,7 +71,7 @@ def _check(run: Run, options: WriteOptions) -> None:
         _check_columns(schema, list(change.set))
     if job.job == "upsert":
         delete_format(write_context(run.table, options))
-        key_plan(run.table, run.table.metadata.branch_head(job.branch), key_columns(schema, options.upsert_keys))
+        key_plan(run.table, base_of(run.table.metadata, job.branch), key_columns(schema, options.upsert_keys))
 
 
 def _check_columns(schema: Schema, names: list[str]) -> None:
@@ -88,7 +89,8 @@ def _found(run: Run) -> ScanPlan | None:
     where: Expression = ALWAYS_TRUE
     if job.where is not None:
         where = unqualified(parse_where(job.where, subqueries=job.job != "overwrite"), "target", run.table.schema)
-    return plan(run.table, Scan(ref=None if job.branch == MAIN_BRANCH else job.branch, where=where))
+    makes_branch = job.job == "overwrite" and run.table.metadata.ref(job.branch) is None  # on main's head, as the run does
+    return plan(run.table, Scan(ref=None if makes_branch or job.branch == MAIN_BRANCH else job.branch, where=where))
 
 
 def _count(run: Run, found: ScanPlan) -> None:

@@ -16,7 +16,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
 from iceberg_ops.table.manifests import manifests_of
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import Table, spec_of
 
 
 def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
@@ -40,8 +40,8 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
 def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -> KeyPlan:
     """``keys``, and the specs in which their deletes apply to every older row of ``head``.
 
-    Raises UnsupportedError for a v1 table and where a promotion moved rows of a key to another partition, OptionError for a
-    partition field that does not come from a key.
+    Raises CorruptTableError for a manifest whose spec the table lacks, UnsupportedError for a v1 table and where a promotion moved
+    rows of a key to another partition, OptionError for a partition field that does not come from a key.
     """
     metadata = table.metadata
     field_ids = tuple(f.field_id for f in keys)
@@ -49,7 +49,7 @@ def key_plan(table: Table, head: Snapshot | None, keys: Sequence[NestedField]) -
         raise UnsupportedError("not supported: upsert into a v1 table, because v1 has no row-level deletes: upgrade it to v2")
     manifests = manifests_of(table, head) if head else []
     used = {m.partition_spec_id for m in manifests if m.content is ManifestContent.DATA} | {metadata.default_spec_id}
-    specs = [metadata.specs_by_id[i] for i in sorted(used)]
+    specs = [spec_of(metadata, i) for i in sorted(used)]
     everywhere = [s for s in specs if all(f.transform.is_void for f in s.fields)]
     if everywhere:
         return KeyPlan(field_ids, (everywhere[0].spec_id,))

@@ -74,8 +74,7 @@ def partition_document(plan: ScanPlan, spec_id: int, partition: tuple[Any, ...])
     """Partition values by field name, in Iceberg's JSON single-value form."""
     from iceberg_ops.serde.single_value_json import to_json_value
 
-    metadata = plan.table.metadata
-    fields = metadata.specs_by_id[spec_id].partition_type(metadata.all_fields_by_id).fields
+    fields = plan.table.partition_type(spec_id).fields
     return {f.name: None if v is None else to_json_value(f.type, v) for f, v in zip(fields, partition, strict=True)}
 
 

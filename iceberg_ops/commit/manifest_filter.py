@@ -1,8 +1,9 @@
 """Taking files out of a branch's manifests: which manifests must be read, and what replaces them.
 
 A manifest from which files go is written anew: what stays as EXISTING, what goes as DELETED by this snapshot, and entries that were
-DELETED before are left out (MANIFEST-50/51). Data files take their deletion vectors and file-scoped position deletes with them;
-deletes older than every data file are dropped on the way (Java: dropDeleteFilesOlderThan, DELETED vectors of removed files).
+DELETED before are left out (MANIFEST-50/51). Data files take their deletion vectors and file-scoped position deletes of the same
+partition with them; deletes older than every data file are dropped on the way (Java: dropDeleteFilesOlderThan, DELETED vectors of
+removed files).
 
 Results are kept by manifest, so that a retry reads and writes only manifests it has not seen. A manifest that is listed with
 another sequence number or first row id since (``manifest_key``) counts as another one.
@@ -252,9 +253,13 @@ class DeleteRemoval:
             return True
         if 0 < (entry.sequence_number or 0) < self._oldest_data:
             return True
-        if (path := scoped_path(f)) is not None and self._identity(path) in self._data:
+        if (path := scoped_path(f)) is not None and self._goes_with(self._identity(path), f):
             return True
         return self._filter.matches_partition(f)
+
+    def _goes_with(self, location: str, delete: DataFile) -> bool:
+        """Whether the data file goes from the delete's own partition: in another it may stay live, with its own deletes there."""
+        return location in self._data and (location, partition_key(delete.spec_id, delete.partition)) in self._removed_data.places
 
     def gone(self, columns: EntryColumns) -> RemovedRows | None:
         return None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from iceberg_ops.commit.manifest_writing import ManifestFolder, ManifestKey, existing, manifest_key
 from iceberg_ops.config.properties import MANIFEST_MERGE_ENABLED, MANIFEST_MIN_MERGE_COUNT, MANIFEST_TARGET_SIZE_BYTES
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import Table, spec_of
 
 _Bin = tuple[ManifestKey, ...]
 
@@ -48,11 +48,13 @@ class ManifestMerge:
         self._known.clear()
 
     def _merge(self, table: Table, members: Sequence[ManifestFile]) -> ManifestFile:
+        """Raises CorruptTableError for manifests whose partition spec the table lacks."""
         self.replaced += sum(1 for m in members if not self._folder.is_new(m))
         key = tuple(map(manifest_key, members))
         found = self._known.get(key)
         if found is None:
             first = members[0]
+            spec_of(table.metadata, first.partition_spec_id)
             found = self._known[key] = self._folder.write_one(
                 table, first.partition_spec_id, first.content, self._entries(table, members)
             )

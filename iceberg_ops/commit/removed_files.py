@@ -6,15 +6,20 @@ the summary adds up columns. Entries are made only for who needs them (deletes t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from iceberg_ops.commit.removals import FileKey
+from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.serde.manifest_columnar import EntryColumns
 from iceberg_ops.serde.manifest_rewriting import first_of_partitions
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestEntry
+
+Place = tuple[str, PartitionKey]
+"""A location's identity, and the partition of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,11 @@ class RemovedRows:
 
     def files(self) -> list[DataFile]:
         return [e.data_file for e in self.columns.entries(self.rows)]
+
+    def places(self) -> Iterator[Place]:
+        spec_id = self.columns.manifest.partition_spec_id
+        for (location, _), partition in zip(self.keys, self.columns.partitions(self.rows), strict=True):
+            yield location, partition_key(spec_id, partition)
 
     def of_each_partition(self) -> list[DataFile]:
         """At least one of each partition."""
@@ -73,6 +83,13 @@ class RemovedFiles:
     def files(self) -> list[DataFile]:
         """All of them as values."""
         return [f for part in self.rows for f in part.files()] + [e.data_file for e in self.entries]
+
+    @cached_property
+    def places(self) -> frozenset[Place]:
+        """Where each of them was live. A file that goes from one partition may stay live in another."""
+        single = zip(self.entry_keys, self.entries, strict=True)
+        of_entries = ((key[0], partition_key(e.data_file.spec_id, e.data_file.partition)) for key, e in single)
+        return frozenset(chain(of_entries, *(part.places() for part in self.rows)))
 
     def of_each_partition(self) -> list[DataFile]:
         """At least one file of each partition."""

@@ -151,7 +151,7 @@ class SnapshotDraft:
         kept = self._kept(filtered)
         oldest = _oldest_data(kept, changes.data, metadata.last_sequence_number)
         of_deletes = DeleteRemoval(table, removals, gone, oldest)
-        criteria = (basis, oldest, frozenset(gone.keys))
+        criteria = (basis, oldest, gone.places if deletes else None)
         filtered_deletes = self._filters[ManifestContent.DELETES].apply(table, deletes, of_deletes, criteria)
         gone_deletes = removed_of(filtered_deletes)
         if removals.must_exist:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.missing_values import write_defaults
+from iceberg_ops.data.nested_nulls import entries_of
 from iceberg_ops.data.projection import project
 from iceberg_ops.data.promotion import family
 from iceberg_ops.errors import CorruptTableError, DataError
@@ -96,23 +97,44 @@ def _is_of_kind(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def check_required(batch: pa.RecordBatch, schema: Schema) -> None:
-    """Raise DataError for a null in a required column; inside structs, for a null under a struct that is there."""
+    """Raise DataError for a null in a required column; inside structs, lists and maps, for a null where these are present."""
     for f, array in zip(schema.fields, batch.columns, strict=True):
         _check(f, array, f.name)
 
 
+def check_stored(batch: pa.RecordBatch, schema: Schema, location: str) -> pa.RecordBatch:
+    """The rows of a table's file that are to be written again, as they are. Raises CorruptTableError, with the file, for a null in
+    a required column: no file can hold it (Parquet would store an empty value)."""
+    try:
+        check_required(batch, schema)
+    except DataError as e:
+        raise CorruptTableError(
+            f"file {location}: {e}. Give these rows a value, delete them, or make the column optional (DROP NOT NULL)"
+        ) from None
+    return batch
+
+
 def _check(f: NestedField, array: pa.Array, name: str) -> None:
+    if not _requires(f):
+        return
+    if isinstance(array, pa.DictionaryArray) and array.dictionary.null_count:
+        array = array.dictionary_decode()
     if f.required and array.null_count:
         raise DataError(f"column {name} is required, but {array.null_count} of {len(array)} rows have no value")
-    if pa.types.is_struct(array.type) and f.type.is_nested:
+    if isinstance(f.type, StructType):
         present = array.drop_null() if array.null_count else array
-        for child, part in zip(f.type, present.flatten(), strict=True):  # type: ignore[call-overload]
+        for child, part in zip(f.type.fields, present.flatten(), strict=True):
             _check(child, part, f"{name}.{child.name}")
-    elif pa.types.is_list(array.type):
-        _check(f.type.element, array.flatten(), f"{name}.element")  # type: ignore[attr-defined]
-    elif pa.types.is_map(array.type) and f.type.value.required:  # type: ignore[attr-defined]
-        present = array.drop_null() if array.null_count else array
-        _check(f.type.value, present.items, f"{name}.value")  # type: ignore[attr-defined]
+    elif isinstance(f.type, ListType):
+        _check(f.type.element, array.flatten(), f"{name}.element")
+    elif isinstance(f.type, MapType):
+        _check(f.type.value, entries_of(array).field(1), f"{name}.value")
+
+
+def _requires(f: NestedField) -> bool:
+    """Whether the field, or a part of it, must have a value. Keys of maps always must: Arrow does not hold null ones."""
+    parts = (f.type.value,) if isinstance(f.type, MapType) else child_fields(f.type)
+    return f.required or any(map(_requires, parts))
 
 
 def empty(schema: Schema) -> pa.Table:

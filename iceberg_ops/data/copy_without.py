@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.data.conform import check_stored
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.writer import PartitionedWriter
@@ -20,7 +21,9 @@ from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, POS, ROW_ID
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import StructType
 
 Positions = npt.NDArray[np.int64]
 
@@ -42,7 +45,9 @@ def copy_context(metadata: TableMetadata) -> ReadContext:
 def copy_without(
     files: Iterable[tuple[FileScanTask, Positions]], read: ReadContext, io: FileIO, writer: PartitionedWriter, counts: CopyCounts
 ) -> None:
-    """Write the live rows of each task but for its positions. ``read`` has the positions as its last column (``copy_context``)."""
+    """Write the live rows of each task but for its positions. ``read`` has the positions as its last column (``copy_context``).
+    Raises CorruptTableError for a null in a required column."""
+    stored = Schema(StructType(read.projected.fields[:-1]))
     for task, gone in files:
         for batch in read_task(task, read, io):
             at = batch.num_columns - 1
@@ -51,7 +56,7 @@ def copy_without(
             counts.read += batch.num_rows
             counts.dropped += batch.num_rows - kept.num_rows
             if kept.num_rows:
-                writer.write(kept)
+                writer.write(check_stored(kept, stored, task.file_path))
 
 
 def check_counts(counts: CopyCounts, *, asked: int, written: int) -> None:

@@ -1,9 +1,9 @@
-"""A Parquet file that someone else wrote, as a data file of a table: nothing is copied, only its footer is read.
+"""A Parquet file that someone else wrote, as a data file of a table: nothing is copied, and mostly only its footer is read.
 
 Columns are found as a reader will find them (field ids, else the name mapping), and a file is refused where reading it could go
-wrong: a column the table does not have or of a type that does not promote to the table's, a required column that is missing or may
-hold nulls, field ids of another table. Bounds are taken from the footer where a reader of the file would trust them
-(``data.footer_statistics``).
+wrong: a column the table does not have or of a type that does not promote to the table's, a required column that is missing, field
+ids of another table. What the footer leaves open is looked up in the rows (``data.imported_rows``). Bounds are taken from the
+footer where a reader of the file would trust them (``data.footer_statistics``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from iceberg_ops.data.arrow_schema import type_of_arrow
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, child_arrow_fields, has_ids
 from iceberg_ops.data.footer_statistics import TrustedStatistics, holds_nulls_only
-from iceberg_ops.data.imported_partitions import check_partition_columns
-from iceberg_ops.data.metrics import BoundsOf, Observer, enclosing, file_metrics, leaves, value_of
+from iceberg_ops.data.imported_rows import Footer, check_rows
+from iceberg_ops.data.metrics import BoundsOf, Observer, enclosing, file_metrics, value_of
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.errors import CorruptTableError, DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
@@ -120,9 +120,6 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
     bounds = _bounds_of(location, columns, footer.created_by)
     found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounds=bounds)
-    _check_nulls(location, target, stored, footer)
-    names = {f.field_id: c.name for f, c in zip(stored.fields, columns, strict=True)}
-    check_partition_columns(io, location, names, target.schema, target.spec, partition)
     file = DataFile(
         content=FileContent.DATA,
         file_path=location,
@@ -139,6 +136,7 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         upper_bounds=_known(found.upper_bounds, target.schema),
         split_offsets=offsets,
     )
+    check_rows(io, file, Footer(footer, columns, arrow), target.schema, target.spec, target.mapping)
     return ImportedFile(file, {} if of_table.own_ids else dict(_names_of(columns)))
 
 
@@ -249,18 +247,6 @@ def _check_required(location: str, target: ImportTarget, stored: Schema) -> None
         held = parent is None or parent in stored.fields_by_id
         if f.required and held and field_id not in stored.fields_by_id and field_id not in target.from_folders:
             raise SchemaError(f"file {location} has no column {target.schema.names_by_id[field_id]!r}, which is required")
-
-
-def _check_nulls(location: str, target: ImportTarget, stored: Schema, footer: pq.FileMetaData) -> None:
-    for place, leaf in enumerate(leaves(stored)):
-        if not leaf.field.required or leaf.repeated or target.schema.parents[leaf.field.field_id] is not None:
-            continue
-        chunks = [footer.row_group(g).column(place) for g in range(footer.num_row_groups)]
-        if footer.schema.column(place).max_definition_level == 0:
-            continue
-        if any(k.statistics is None or not k.statistics.has_null_count or k.statistics.null_count for k in chunks):
-            name = target.schema.names_by_id[leaf.field.field_id]
-            raise DataError(f"file {location}: column {name!r} is required, and the file holds nulls there or does not say")
 
 
 def _bounds_of(location: str, columns: Sequence[FileColumn], created_by: str | None) -> BoundsOf:

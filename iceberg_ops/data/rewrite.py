@@ -6,24 +6,27 @@ Spark executor. Nothing is committed here, and nothing is planned: which files m
 and the result is checked and committed by iceberg_ops.actions.
 
 The rule upheld: the certificate. Live rows read (after deletes) and rows written are counted apart, and so are the nulls of every
-leaf column; of a sort, also the rows that were found to be in order when they were written. The caller commits only when all agree.
+leaf, struct, list, map and variant; of a sort, also the rows that were found to be in order when they were written. The caller
+commits only when all agree.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from iceberg_ops.data.conform import check_stored
 from iceberg_ops.data.encoding_hints import hints_for
 from iceberg_ops.data.external_sort import sort_batches
 from iceberg_ops.data.file_names import FileNames
 from iceberg_ops.data.key_sample import KeySample, key_sample
+from iceberg_ops.data.nested_nulls import NestedNulls
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
@@ -167,7 +170,7 @@ def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
         for batch in rows:
             writer.write_canonical(batch)
         added = writer.close()
-        tally.in_order = writer.rows_in_order
+        tally.in_order, tally.nested_out = writer.rows_in_order, writer.nested_nulls
         return verified(work, tally, added, round((time.monotonic() - begun) * 1000), spilled)
     except BaseException:
         rows.close()
@@ -192,9 +195,14 @@ def verified(
 def rows_of(
     tasks: Sequence[FileScanTask], work: GroupWork, read: ReadContext, io: FileIO, counts: ReadCounts
 ) -> Generator[pa.RecordBatch]:
-    """The live rows of the work's tasks, in order; those of small files together, as far as the work's memory limit allows."""
-    files = (read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts) for task in tasks)
-    yield from together(chain.from_iterable(files), min(MOST_BYTES, work.memory_limit_bytes // _PARTS))
+    """The live rows of the work's tasks, in order; those of small files together, as far as the work's memory limit allows. Raises
+    CorruptTableError, also for a null in a required column."""
+
+    def rows(task: FileScanTask) -> Iterator[pa.RecordBatch]:
+        for batch in read_task(task, read, io, batch_rows=READ_ROWS, keep_dictionaries=True, counts=counts):
+            yield check_stored(batch, read.projected, task.file_path)
+
+    yield from together(chain.from_iterable(map(rows, tasks)), min(MOST_BYTES, work.memory_limit_bytes // _PARTS))
 
 
 def writer_of(
@@ -282,6 +290,10 @@ class Tally:
         """Rows written that were found to be in order."""
         self.read = ReadCounts()
         self.nulls: dict[int, int] = dict(nulls or {})
+        """Of leaf columns."""
+        self.nested = NestedNulls()
+        self.nested_out: Mapping[int, int] = {}
+        """As ``nested``, of the rows that were written."""
 
     def counted(self, rows: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         """The same rows, counted as they pass."""
@@ -289,6 +301,7 @@ class Tally:
             self.rows += batch.num_rows
             for f, array in zip(self.schema.fields, batch.columns, strict=True):
                 self._count(f, array)
+            self.nested.add(self.schema.fields, batch.columns)
             yield batch
 
     def _count(self, f: NestedField, array: pa.Array) -> None:
@@ -313,8 +326,8 @@ def _result(work: GroupWork, tally: Tally, added: Sequence[DataFile], duration_m
         rows_out=sum(f.record_count for f in added),
         deleted_rows_applied=tally.read.deleted,
         rows_in_order=tally.in_order,
-        null_counts_in=tally.nulls,
-        null_counts_out=nulls,
+        null_counts_in={**tally.nulls, **tally.nested.counts},
+        null_counts_out={**nulls, **{i: tally.nested_out.get(i, 0) for i in tally.nested.counts}},
         bytes_in=tally.bytes_in,
         bytes_out=sum(f.file_size_in_bytes for f in added),
         duration_ms=duration_ms,

@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +67,7 @@ class SortedPart:
     rows: int
     deleted: int
     nulls: Mapping[int, int]
+    nested_nulls: Mapping[int, int]
 
 
 RunAll = Callable[[Callable[[str], str], list[str]], list[str]]
@@ -127,15 +129,13 @@ class StagedSort:
         """The group's result from stage 2's answers in order. Raises VerificationError; what was written is then deleted."""
         parts = self._sorted
         answers = [json.loads(text) for text in ranges]
-        added = [data_file_from_dict(found) for files, _ in answers for found in files]
-        nulls: dict[int, int] = {}
-        for part in parts:
-            for field_id, n in part.nulls.items():
-                nulls[field_id] = nulls.get(field_id, 0) + n
+        added = [data_file_from_dict(found) for files, _, _ in answers for found in files]
         schema, size = ReadContext.from_json(self.work.read).projected, sum(task_from_json(t).data_bytes for t in self.work.tasks)
-        tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=nulls)
+        tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=_sums(p.nulls for p in parts))
+        tally.nested.counts = _sums(p.nested_nulls for p in parts)
+        tally.nested_out = _sums(_by_id(found) for _, _, found in answers)
         tally.read.deleted = sum(p.deleted for p in parts)
-        tally.in_order = sum(in_order for _, in_order in answers)
+        tally.in_order = sum(in_order for _, in_order, _ in answers)
         spilled = [rows for part in parts for rows in part.run_rows]
         try:
             return verified(self.work, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
@@ -170,7 +170,7 @@ def sort_part(text: str) -> str:
         most = run_batch_bytes(work.memory_limit_bytes)
         runs.append((location, *_write_run(whole, make(whole), bounds, io, location, most)))
         rows.append(whole.num_rows)
-    return json.dumps([runs, rows, tally.rows, tally.read.deleted, tally.nulls])
+    return json.dumps([runs, rows, tally.rows, tally.read.deleted, tally.nulls, tally.nested.counts])
 
 
 def write_range(text: str) -> str:
@@ -186,7 +186,7 @@ def write_range(text: str) -> str:
         for batch in rows:
             writer.write_canonical(batch)
         files = [data_file_to_dict(f) for f in writer.close()]
-        return json.dumps([files, writer.rows_in_order])
+        return json.dumps([files, writer.rows_in_order, writer.nested_nulls])
     except BaseException:
         rows.close()
         writer.abort()
@@ -253,9 +253,20 @@ def _opened(io: FileIO, location: str, first: int, end: int, largest: int) -> Ru
 
 
 def _part_from(text: str) -> SortedPart:
-    runs, run_rows, rows, deleted, nulls = json.loads(text)
+    runs, run_rows, rows, deleted, nulls, nested = json.loads(text)
     located = tuple((location, tuple(firsts), largest) for location, firsts, largest in runs)
-    return SortedPart(located, tuple(run_rows), rows, deleted, {int(k): n for k, n in nulls.items()})
+    return SortedPart(located, tuple(run_rows), rows, deleted, _by_id(nulls), _by_id(nested))
+
+
+def _by_id(found: Mapping[str, int]) -> dict[int, int]:
+    return {int(field_id): n for field_id, n in found.items()}
+
+
+def _sums(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    found: Counter[int] = Counter()
+    for each in counts:
+        found.update(each)
+    return dict(found)
 
 
 def _even(tasks: Sequence[str], parts: int) -> Iterator[tuple[str, ...]]:

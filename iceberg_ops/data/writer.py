@@ -5,13 +5,14 @@ files come out near the target. Files are named by ``file_names``. What was writ
 ``close`` returned it; ``abort`` deletes what this writer created.
 
 Rule: a file's rows all have the partition tuple the file is recorded with (PART-01), every column of the table is in every file
-(DEFAULT-03), and the rows of a file that records a sort order are in it (SORT-05): a file that is not is never completed.
+(DEFAULT-03), no null stands in a required column, and the rows of a file that records a sort order are in it (SORT-05): a file
+that is not is never completed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,8 +23,9 @@ from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.avro_writer import AvroFileWriter
-from iceberg_ops.data.conform import conform
+from iceberg_ops.data.conform import check_required, conform
 from iceberg_ops.data.file_names import FileNames
+from iceberg_ops.data.nested_nulls import NestedNulls
 from iceberg_ops.data.open_files import most_open_files
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_writer import ParquetFileWriter
@@ -97,12 +99,18 @@ class RollingWriter:
         self._check: RowOrder | None = None
         self.rows_in_order = 0
         """Rows that were found to be in that order; 0 where there is none."""
+        self._nested = NestedNulls(stored=True)
         self._partition = tuple(partition)
         self._names = names or FileNames("00000", "data")
         self._target = target_size or TARGET_FILE_SIZE_BYTES.of(context.properties)
         self._ratio: float | None = None
         self._current: FileWriter | None = None
         self._done: list[DataFile] = []
+
+    @property
+    def nested_nulls(self) -> Mapping[int, int]:
+        """Nulls of structs, lists, maps and variants in the files written, by field id."""
+        return self._nested.counts
 
     @property
     def buffered_bytes(self) -> int:
@@ -118,7 +126,14 @@ class RollingWriter:
         self.write_canonical(conform(batch, self._context.file_schema, keep_dictionaries=True))
 
     def write_canonical(self, batch: pa.RecordBatch) -> None:
-        """Add rows that already have the canonical form of ``context.file_schema`` (text may be dictionaries)."""
+        """Add rows that already have the canonical form of ``context.file_schema`` (text may be dictionaries). Raises DataError for
+        a null in a required column: Parquet would store an empty value in its place."""
+        check_required(batch, self._context.file_schema)
+        self._nested.add(self._context.file_schema.fields, batch.columns)
+        self.write_checked(batch)
+
+    def write_checked(self, batch: pa.RecordBatch) -> None:
+        """Add canonical rows whose nulls the caller has looked at."""
         start = 0
         while start < batch.num_rows:
             if self._current is None:
@@ -220,16 +235,24 @@ class PartitionedWriter:
         self._closed: dict[tuple[Any, ...], list[DataFile]] = {}
         self.rows_in_order = 0
         """As for ``RollingWriter``, known once ``close`` returned."""
+        self._nested = NestedNulls(stored=True)
+
+    @property
+    def nested_nulls(self) -> Mapping[int, int]:
+        """As for ``RollingWriter``."""
+        return self._nested.counts
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. Raises DataError for rows that do not fit the table."""
         self.write_canonical(conform(batch, self._context.file_schema, keep_dictionaries=True))
 
     def write_canonical(self, batch: pa.RecordBatch) -> None:
-        """Add rows that already have the canonical form of ``context.file_schema``."""
+        """Add rows that already have the canonical form of ``context.file_schema``. Raises DataError as ``RollingWriter`` does."""
+        check_required(batch, self._context.file_schema)
+        self._nested.add(self._context.file_schema.fields, batch.columns)
         for partition, rows in split_by_partition(batch, self._context):
             writer = self._writer(partition)
-            writer.write_canonical(rows)
+            writer.write_checked(rows)
             self._limit_open(writer)
         self._flush_largest()
 

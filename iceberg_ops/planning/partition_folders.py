@@ -73,7 +73,10 @@ def _folders(location: str, parts: Sequence[str]) -> Folders:
     found: list[tuple[str, str | None]] = []
     for part in parts:
         raw, _, text = part.partition("=")
-        name, value = unquote(raw), unquote(text)
+        try:
+            name, value = unquote(raw, errors="strict"), unquote(text, errors="strict")
+        except UnicodeDecodeError as e:
+            raise DataError(f"file {location}: folder {part!r} is not UTF-8 where it is percent-encoded: {e}") from None
         if not name:
             raise DataError(f"file {location}: folder {part!r} has no name before the equals sign")
         if not value:

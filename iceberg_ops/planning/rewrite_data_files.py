@@ -33,7 +33,7 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import Table, spec_of
 
 MergedBytes = Callable[[Sequence[FileScanTask]], int]
 """Estimates what the tasks of one group, of several output files, become when they are written together, in bytes."""
@@ -310,7 +310,7 @@ class _Planner:
         }
         path = f"spec {spec_id}, any partition"
         if partition is not None:
-            path = partition_path(self.metadata.specs_by_id[spec_id], partition, self.metadata.all_fields_by_id)
+            path = partition_path(spec_of(self.metadata, spec_id), partition, self.metadata.all_fields_by_id)
         group = FileGroup(
             group_id="",
             spec_id=spec_id,

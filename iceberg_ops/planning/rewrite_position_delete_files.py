@@ -30,7 +30,7 @@ from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
-from iceberg_ops.table.table import Table
+from iceberg_ops.table.table import Table, spec_of
 
 TasksByDelete = Mapping[tuple[str, int | None], Sequence[FileScanTask]]
 """Live data files by the delete files attached to them."""
@@ -106,7 +106,7 @@ def _groups_of(
 ) -> list[DeleteGroup]:
     metadata = table.metadata
     first = deletes[0].data_file
-    path = partition_path(metadata.specs_by_id[first.spec_id], first.partition, metadata.all_fields_by_id)
+    path = partition_path(spec_of(metadata, first.spec_id), first.partition, metadata.all_fields_by_id)
     convert = metadata.format_version >= 3
     candidates = []
     for delete in deletes:

@@ -18,6 +18,7 @@ from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.neighbours import forbid_copy
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run_now
 from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
@@ -92,7 +93,7 @@ class JobRun:
     def _lease(self) -> Lease:
         return Lease(
             holder=self.job.run_key or self.job.job,
-            snapshot_id=self.head.snapshot_id if self.head else None,
+            snapshot_id=self.base.snapshot_id if self.base else None,
             expires_at_ms=time.time_ns() // 1_000_000 + LEASE_MS,
             marks=(self.operation_id,),
             instance=self.operation_id,
@@ -117,6 +118,11 @@ class JobRun:
     def head(self) -> Snapshot | None:
         """Head of the job's branch at the start."""
         return self.table.metadata.branch_head(self.job.branch)
+
+    @property
+    def base(self) -> Snapshot | None:
+        """What the job's commit builds on: the head of its branch, or main's where the branch is yet to be made."""
+        return base_of(self.table.metadata, self.job.branch)
 
     @property
     def summary(self) -> dict[str, str]:

@@ -38,7 +38,7 @@ def _replaced(run: JobRun) -> Expression | None:
 
 
 def _operation(run: JobRun, files: list[DataFile], isolation: str | None, replaced: Expression | None) -> Operation:
-    start = run.head.snapshot_id if run.head else None
+    start = run.base.snapshot_id if run.base else None
     if replaced is None:
         return ReplacePartitions(
             added=tuple(files),

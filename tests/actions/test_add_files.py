@@ -187,7 +187,7 @@ def test_files_of_other_units_and_writers_give_no_wrong_bounds(place: Place) -> 
         ("a.parquet", {**ID, "extra": pa.int8()}, [{**row(1), "extra": 1}], SchemaError, "'extra' is not a column of the table"),
         ("a.parquet", {**ID, "id": pa.string()}, [{**row(1), "id": "x"}], SchemaError, "'id' is string, which does not fit"),
         ("a.parquet", {"name": pa.string()}, [{"name": "x"}], SchemaError, "has no column 'id', which is required"),
-        ("a.parquet", ID, [row(1), {**row(2), "id": None}], DataError, "'id' is required, and the file holds nulls"),
+        ("a.parquet", ID, [row(1), {**row(2), "id": None}], DataError, "column id is required, but 1 of 2 rows have no value"),
         ("sub/a.parquet", ID, [row(1)], DataError, "folder 'sub' is no name=value"),
         ("day=2024-01-01/a.parquet", ID, [row(1)], DataError, "the table is partitioned by nothing"),
         ("_temporary/0/a.parquet", ID, [row(1)], DataError, "half written"),

@@ -4,24 +4,29 @@ keeps both copies, or refuses, and never takes one for the other."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
 from iceberg_ops.errors import UnsupportedError, ValidationError
+from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.spec_evolution import SpecEvolution
+from iceberg_ops.spec.transforms import bucket
 from iceberg_ops.table.integrity import IntegrityCheck
 from tests.actions.lake import Lake, make_lake, numbered
 
@@ -333,3 +338,44 @@ def test_an_update_changes_the_rows_of_a_file_that_is_imported_again_meanwhile(v
     imported_again_at_the_swap(lake)
     change(lake, "update", mode, "id = 2", set={"data": "'new'"})
     assert [(i, data == "new") for i, data, _ in lake.rows()] == [(i, i == 2) for i in range(1, 6) for _ in range(2)]
+
+
+NEW = (900, "new", "b")
+
+
+def _by_metadata(lake: Lake) -> None:
+    lake.run("delete", where="region = 'b'")
+
+
+def _by_overwrite(lake: Lake) -> None:
+    start = lake.table.metadata.current_snapshot_id
+    commit(lake.catalog, lake.table, ReplacePartitions(added=lake.written([NEW]), starting_snapshot_id=start))
+
+
+def _by_filter(lake: Lake) -> None:
+    start = lake.table.metadata.current_snapshot_id
+    commit(lake.catalog, lake.table, OverwriteFiles(overwrite_filter=parse_where("region = 'b'"), starting_snapshot_id=start))
+
+
+@DELETES
+@pytest.mark.parametrize("files", [1, 40], ids=["by entries", "by columns"])
+@pytest.mark.parametrize("remove", [_by_metadata, _by_overwrite, _by_filter])
+@pytest.mark.parametrize("again", ["another partition", "another spec"])
+def test_a_partition_that_goes_leaves_the_deletes_of_a_file_that_stays_live_in_another(
+    version: int, files: int, remove: Callable[[Lake], None], again: str
+) -> None:
+    """The delete manifest spans partitions a to c, so it is read where b goes."""
+    lake = make_lake(version=version, partitioned=True)
+    lake.append(*(numbered(10 * i, 5, "a") for i in range(files)), numbered(800, 5, "c"))
+    DeleteRows(where="id in (1, 801)", granularity="file").run(lake.catalog, lake.table)
+    if again == "another spec":
+        evolution = SpecEvolution.of_table(lake.table.metadata).add_field("id", bucket(4))
+        commit(lake.catalog, lake.table, UpdateSpec(spec=evolution.apply()))
+    in_b = lake.written([NEW])[0]
+    a = [task for task in lake.tasks() if task.data_file.partition == ("a",)]
+    before = lake.rows()
+    add_again(lake, a, spec_id=in_b.spec_id, partition=in_b.partition, lower_bounds={}, upper_bounds={})
+    assert len(lake.rows()) == len(before) + 5 * files
+    remove(lake)
+    assert [row for row in lake.rows() if row[0] < 900] == before
+    assert not wrong_totals(lake)

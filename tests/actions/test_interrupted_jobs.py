@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import delete_runs
+from iceberg_ops.actions import convert_equality_deletes, delete_runs
+from iceberg_ops.actions import rewrite_position_delete_files as positions
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
@@ -83,6 +86,51 @@ def test_a_conversion_names_its_commits(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(IncompleteInterruptedError):
         run_job(job, catalog=lake.catalog)
     check_named(lake, report_at(path))
+
+
+@pytest.mark.parametrize(("partial", "when"), [("false", "first group"), ("true", "first group"), ("true", "first commit")])
+@pytest.mark.parametrize("job", ["convert_equality_deletes", "rewrite_position_delete_files"])
+def test_an_interrupt_leaves_no_file_of_groups_that_were_in_work(
+    job: str, partial: str, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other groups complete only after the interrupt."""
+    lake = with_equality_deletes() if job.startswith("convert") else with_position_deletes()
+    module, name = (convert_equality_deletes, "converted") if job.startswith("convert") else (positions, "rewritten")
+    first, stopped, written = threading.Lock(), threading.Event(), []
+    real = getattr(module, name)
+
+    def work(*arguments: Any) -> Any:
+        if not first.acquire(blocking=False):
+            stopped.wait(20)
+        found = real(*arguments)
+        written.append(found)
+        return found
+
+    def stop(*_: Any) -> None:
+        stopped.set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, name, work)
+    before, rows = lake.paths(), lake.rows()
+    if when == "first commit":
+        monkeypatch.setattr(delete_runs, "commit_deletes", stop)
+    monkeypatch.setattr(delete_runs, "usable_cpus", lambda: 2)
+    options = {"partial-progress.enabled": partial} | ({} if job.startswith("convert") else {"rewrite-all": "true"})
+    with pytest.raises(KeyboardInterrupt):
+        run_job(lake.job(job, **options), catalog=lake.catalog, progress=stop if when == "first group" else None)
+    assert len(written) > 1
+    assert {p for p in lake.paths() if not p.endswith(".json")} == {p for p in before if not p.endswith(".json")}
+    assert lake.rows() == rows
+
+
+def with_position_deletes() -> Lake:
+    """Two small delete files in each of three partitions."""
+    lake = make_lake(version=2, partitioned=True)
+    lake.append(*(numbered(100 * i, 20, region) for i, region in enumerate("abc")))
+    for position in (1, 5):
+        for task in lake.tasks():
+            lake.delete_positions((task, [position]))
+    return lake
 
 
 def test_an_end_of_the_process_keeps_its_own_exception_and_leaves_the_report(tmp_path: Path) -> None:

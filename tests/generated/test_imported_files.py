@@ -1,4 +1,5 @@
-"""Generated folders of odd writers, imported: a filter finds the rows that a full scan finds, or the folder is refused by name.
+"""Generated folders of odd writers, imported: a filter finds the rows that a full scan finds, and a rewrite keeps them, or a folder
+is refused by name.
 
 Footers are doctored as writers with known faults wrote them; types, units, ids, names and folders are drawn as well.
 """
@@ -19,11 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import DOUBLE, LONG, STRING, TIMESTAMP, DecimalType, NestedField, StructType
+from iceberg_ops.spec.types import DOUBLE, LONG, STRING, TIMESTAMP, DecimalType, ListType, MapType, NestedField, StructType
 from tests.actions.test_add_files import Place
 
 SCHEMA = Schema.of(
@@ -193,3 +196,66 @@ def test_a_filter_finds_in_imported_files_what_a_full_scan_finds(tmp_path: Path,
     assert [repr(r) for r in everything] == [repr({f.name: r[f.name] for f in SCHEMA.fields}) for r in expected]
     for text, test in conditions(rng, expected) if expected else []:
         assert [r["id"] for r in place.rows(text)] == [r["id"] for r in everything if test(r)], text
+
+
+NESTED = pa.schema(
+    {"id": pa.int64(), "s": pa.struct({"r": pa.string(), "l": pa.list_(pa.int64())}), "m": pa.map_(pa.string(), pa.int64())}
+)
+
+
+def nested_schema(rng: random.Random) -> Schema:
+    """Any part of a struct, list or map may be required."""
+
+    def must() -> bool:
+        return rng.random() < 0.3
+
+    elements = ListType(NestedField(5, "element", LONG, must()))
+    pairs = MapType(NestedField(7, "key", STRING, required=True), NestedField(8, "value", LONG, must()))
+    inner = StructType((NestedField(3, "r", STRING, must()), NestedField(4, "l", elements, must())))
+    return Schema.of(NestedField(1, "id", LONG), NestedField(2, "s", inner, must()), NestedField(6, "m", pairs, must()))
+
+
+def nested_row(rng: random.Random, key: int, folder: str) -> dict[str, Any]:
+    def some(value: Any) -> Any:
+        return None if rng.random() < 0.05 else value
+
+    r = some("b" if rng.random() < 0.05 else folder)
+    inner = {"r": r, "l": some([some(key) for _ in range(rng.randint(0, 2))])}
+    return {"id": key, "s": some(inner), "m": some([(k, some(key)) for k in "xy"[: rng.randint(0, 2)]])}
+
+
+def fits(f: NestedField, value: Any) -> bool:
+    """Whether a value has all that its field requires."""
+    if value is None:
+        return not f.required
+    if isinstance(f.type, StructType):
+        return all(fits(child, value[child.name]) for child in f.type.fields)
+    if isinstance(f.type, ListType):
+        return all(fits(f.type.element, v) for v in value)
+    return all(fits(f.type.value, v) for _, v in value) if isinstance(f.type, MapType) else True
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_are_imported_exactly_if_they_fit_their_folder_and_the_schema(tmp_path: Path, seed: int) -> None:
+    rng, place = random.Random(seed), Place(tmp_path)
+    schema, expected = nested_schema(rng), []
+    place.create(schema, PartitionSpec(0, (PartitionField((3,), 1000, IDENTITY, "r"),)))
+    for number in range(4):
+        rows = [nested_row(rng, 10 * number + i, "a") for i in range(rng.randint(1, 4))]
+        place.files = tmp_path / f"import-{number}"
+        place.write("r=a/a.parquet", rows, NESTED, write_statistics=rng.random() < 0.5, store_schema=rng.random() < 0.5)
+        try:
+            place.add()
+            is_in = True
+        except DataError:
+            is_in = False
+        everywhere_a = all(row["s"] is not None and row["s"]["r"] == "a" for row in rows)
+        assert is_in == (everywhere_a and all(fits(f, row[f.name]) for row in rows for f in schema.fields)), rows
+        expected += rows if is_in else []
+    assert place.rows() == expected
+    assert place.rows("s.r = 'a'") == expected
+    job = JobSpec(
+        job="rewrite_data_files", table="c.db.t", catalog=CatalogConfig(name="c", type="sql"), options={"rewrite-all": "true"}
+    )
+    run_job(job, catalog=place.catalog)
+    assert place.rows() == expected
