@@ -10,9 +10,7 @@ Having created its version, a writer looks whether it is in its place (``placed_
 table was dropped meanwhile, or its name had been freed by the cleaning of old versions. A drop marks the table's uuid before it
 deletes anything, so that no late version brings the table back. ``versions`` says who may delete a dropped table's versions.
 
-Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise. Because a version's
-name can be taken only once, writing the same bytes again after a failure without an answer is safe, and what is then found under
-the name is the truth.
+Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise (``file_creation``).
 
 The version's file name ends as the *current* version's codec says (Java: as the next one's), so that two writers who disagree
 on the codec still meet at one name. Renaming and registering are not offered: here a table is its folder.
@@ -20,32 +18,22 @@ on the codec still meet at one name. Renaming and registering are not offered: h
 
 from __future__ import annotations
 
-import errno
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
-from iceberg_ops.catalog.base import attempts, moved_while_dropped, now_ms
+from iceberg_ops.catalog.base import attempts, now_ms
 from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
 from iceberg_ops.catalog.names import are_folders
 from iceberg_ops.catalog.placed_version import PlacedVersion
-from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, is_pointer, version_of
-from iceberg_ops.deletion.metadata_files import delete_pointers, discard_refused_metadata
-from iceberg_ops.errors import (
-    AlreadyExistsError,
-    BadInputError,
-    CatalogUnavailableError,
-    CommitFailedError,
-    CommitStateUnknownError,
-    CorruptTableError,
-    IcebergOpsError,
-    NoSuchTableError,
-    TerminalError,
-    UnsupportedError,
-)
-from iceberg_ops.io.file_io import DeleteFailure, FileIO
+from iceberg_ops.catalog.table_drop import TableDrop
+from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
+from iceberg_ops.deletion.metadata_files import discard_refused_metadata
+from iceberg_ops.errors import AlreadyExistsError, CommitFailedError, CorruptTableError, UnsupportedError
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
@@ -56,14 +44,8 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 OWN_FOLDER = ".iceberg-ops"
 """Below the warehouse: what this catalog notes beside the tables."""
-CREATE_ATTEMPTS = 4
-_REFUSED_FOR_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR})
-"""Errors with which a store refuses before it creates anything: some pass by themselves, the others do not."""
 
 
 class FileSystemCatalog(FolderNamespaces):
@@ -80,6 +62,7 @@ class FileSystemCatalog(FolderNamespaces):
     ) -> None:
         super().__init__(name, io, warehouse=warehouse, clock=clock)
         self._sleep = sleep
+        self._creation = FileCreation(io, sleep)
 
     # versions
 
@@ -166,7 +149,7 @@ class FileSystemCatalog(FolderNamespaces):
         taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
         data = _encoded(location, metadata)
         try:
-            self._create(location, data)
+            self._creation.create(location, data)
         except CommitFailedError:
             if versions.is_dead(location):
                 return False
@@ -183,11 +166,11 @@ class FileSystemCatalog(FolderNamespaces):
                 discard_refused_metadata(self.io, location)
                 if not placed.is_built_upon():
                     return False
-                self._create(location, data)
+                self._creation.create(location, data)
         except AlreadyExistsError:
             raise
         except Exception as e:  # the version was created
-            raise _unknown(location, e) from e
+            raise unknown_creation(location, e) from e
         return True
 
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
@@ -201,7 +184,7 @@ class FileSystemCatalog(FolderNamespaces):
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
         data = _encoded(location, metadata)
         try:
-            self._create(location, data)
+            self._creation.create(location, data)
         except CommitFailedError:
             self._check_no_leftover(versions, location)
             raise
@@ -209,7 +192,7 @@ class FileSystemCatalog(FolderNamespaces):
         try:
             refusal = placed.refusal()
         except Exception as e:  # the version was created
-            raise _unknown(location, e) from e
+            raise unknown_creation(location, e) from e
         if refusal is not None:
             self._withdraw(placed, data, refusal)
         self._write_hint(versions, version)
@@ -242,49 +225,8 @@ class FileSystemCatalog(FolderNamespaces):
         except FileNotFoundError:
             pass
         except Exception as e:  # the version was created
-            raise _unknown(location, e) from e
-        raise _unknown(location, why) if stays else why
-
-    def _create(self, location: str, data: bytes) -> None:
-        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
-        TerminalError where the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
-        doubt: Exception | None = None
-        for _ in attempts(CREATE_ATTEMPTS, self._sleep):
-            try:
-                self.io.write(location, data, overwrite=False)
-                return
-            except FileExistsError:
-                if doubt is None or not self._holds(location, data, doubt):
-                    raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
-                return
-            except Exception as e:  # whatever it is, the file may be there
-                if doubt is None and (refusal := self._refusal(location, e)) is not None:
-                    raise refusal from e
-                doubt = e
-        assert doubt is not None
-        raise _unknown(location, doubt)
-
-    def _refusal(self, location: str, e: Exception) -> Exception | None:
-        """The error to raise where the store refused to create the file, and there is none; None where it may be there."""
-        error: type[IcebergOpsError]
-        if isinstance(e, TerminalError | BadInputError):
-            error = type(e)
-        elif (code := _errno_of(e)) in _REFUSED | _REFUSED_FOR_NOW:
-            error = TerminalError if code in _REFUSED else CatalogUnavailableError
-        else:
-            return None
-        try:
-            there = self.io.exists(location)
-        except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
-            log.warning("whether %s is there cannot be told: %s", location, look)
-            return None
-        return None if there else error(f"{location} could not be created: {e}; nothing was committed")
-
-    def _holds(self, location: str, data: bytes, doubt: Exception) -> bool:
-        try:
-            return self.io.read(location) == data
-        except Exception as e:
-            raise _unknown(location, doubt) from e
+            raise unknown_creation(location, e) from e
+        raise unknown_creation(location, why) if stays else why
 
     def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
         """Best effort: the commit is done, and readers of this package list the versions. A hint that a dropped table left is
@@ -346,77 +288,7 @@ class FileSystemCatalog(FolderNamespaces):
             )
 
     def _forget(self, identifier: Identifier, location: str) -> None:
-        """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
-        files, the current one last, and the hint, for readers that do not know of marks."""
-        versions, name = self._versions(identifier), ".".join(identifier)
-        if (newest := versions.newest()) != location:
-            raise moved_while_dropped(identifier) if newest else _no_table(self.name, identifier)
-        before = _names(versions)
-        uuid, current = versions.uuid_of(location.rpartition("/")[2]), _version_of(location)
-        if uuid:
-            self._mark(identifier, versions, uuid, current)
-        try:
-            mine = self._asked(lambda: self._list_in_mark(versions, uuid, current)) if uuid else before
-            owners = self._asked(versions.owners)
-            dropped = self._asked(versions.dropped)
-        except Exception as e:
-            if uuid:
-                raise _half_dropped(versions, name, uuid, e) from e
-            raise
-        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
-        if late := sorted(set(own) - before):
-            log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
-        gone = [f"{versions.folder}/{found}" for found in own]
-        if set(owners.values()) <= {uuid, None, *dropped}:
-            gone.append(f"{versions.folder}/{HINT}")
-        try:
-            failures = delete_pointers(self.io, gone)
-        except Exception as e:
-            if not uuid:
-                raise CommitStateUnknownError(f"table {name} may be half dropped: {e}") from e
-            failures = [DeleteFailure(f"{versions.folder}/{HINT}", str(e))]
-        for failure in failures:
-            if not uuid:
-                raise CommitStateUnknownError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
-            log.warning("table %s is dropped, but %s stays: %s", name, failure.location, failure.reason)
-
-    def _mark(self, identifier: Identifier, versions: TableVersions, uuid: str, current: int) -> None:
-        """Mark the table as dropped. A store that does not answer is asked again, and a mark that is there then is this one: the
-        table was not dropped right before. Raises NoSuchTableError (somebody else dropped it), CommitStateUnknownError."""
-        mark = DropMark(max(versions.listed(), default=current) + 1)
-        doubt: Exception | None = None
-        for _ in attempts(CREATE_ATTEMPTS, self._sleep):
-            try:
-                if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.mark_of(uuid) == mark):
-                    return
-                raise _no_table(self.name, identifier)
-            except NoSuchTableError:
-                raise
-            except Exception as e:  # whatever it is, the mark may be there
-                if doubt is None and (refusal := self._refusal(versions.mark_place(uuid), e)) is not None:
-                    raise refusal from e
-                doubt = doubt or e
-        raise _half_dropped(versions, ".".join(identifier), uuid, doubt) from doubt
-
-    @staticmethod
-    def _list_in_mark(versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
-        """Mark the table once more, with the version files that are there when it no longer counts; their names. Writers that find
-        their own among them leave it to the drop."""
-        names = _names(versions)
-        highest = max((version_of(name) or 0 for name in names), default=current)
-        versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
-        return names
-
-    def _asked(self, question: Callable[[], T]) -> T:
-        """The answer of a store that may have to be asked again, to a question whose repetition changes nothing."""
-        for attempt in attempts(CREATE_ATTEMPTS, self._sleep):
-            try:
-                return question()
-            except (CatalogUnavailableError, OSError) as e:
-                if attempt + 1 == CREATE_ATTEMPTS:
-                    raise
-                log.warning("%s; it is tried again", e)
-        raise AssertionError
+        TableDrop(self.name, identifier, self._versions(identifier), self._creation).forget(location)
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         raise UnsupportedError(
@@ -461,10 +333,6 @@ class FileSystemCatalog(FolderNamespaces):
         return self._table_folder(identifier)
 
 
-def _names(versions: TableVersions) -> frozenset[str]:
-    return frozenset(name for names in versions.listed().values() for name in names)
-
-
 def _encoded(location: str, metadata: TableMetadata) -> bytes:
     return metadata_to_json(metadata, compress=location.endswith(".gz.metadata.json"))
 
@@ -473,26 +341,3 @@ def _version_of(location: str) -> int:
     if (version := version_of(location)) is None:
         raise CommitFailedError(f"{location} is no versioned metadata file")
     return version
-
-
-def _no_table(catalog: str, identifier: Identifier) -> NoSuchTableError:
-    return NoSuchTableError(f"catalog {catalog} has no table {'.'.join(identifier)}")
-
-
-def _half_dropped(versions: TableVersions, name: str, uuid: str, why: Exception | None) -> CommitStateUnknownError:
-    return CommitStateUnknownError(
-        f"the drop of table {name} got no answer: {why}; the table is dropped if there is a mark {versions.mark_place(uuid)}. No "
-        f"file of it was deleted: to drop it with its files then, delete the mark before anybody makes a new table of the name, "
-        f"and drop the table again"
-    )
-
-
-def _errno_of(e: Exception) -> int | None:
-    cause = e if isinstance(e, OSError) else e.__cause__
-    return cause.errno if isinstance(cause, OSError) else None
-
-
-def _unknown(location: str, why: Exception) -> CommitStateUnknownError:
-    return CommitStateUnknownError(
-        f"the outcome of creating {location} is unknown: {why}; it was committed if the table was built on it"
-    )
