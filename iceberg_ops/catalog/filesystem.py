@@ -27,10 +27,11 @@ from iceberg_ops.catalog.base import attempts, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
-from iceberg_ops.catalog.names import are_folders
+from iceberg_ops.catalog.names import are_folders, shown
 from iceberg_ops.catalog.placed_version import PlacedVersion
 from iceberg_ops.catalog.table_drop import TableDrop
 from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
+from iceberg_ops.catalog.warehouse_walk import folders_with_metadata
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import AlreadyExistsError, CommitFailedError, CorruptTableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
@@ -322,12 +323,18 @@ class FileSystemCatalog(FolderNamespaces):
         """See ``KeepsTablesInFolders``."""
         self._forbid_copy(table.identifier[1:], table.location)
 
-    def tables_within(self, identifier: Identifier) -> list[Identifier]:
-        """See ``KeepsTablesInFolders``. Lists all files of the table."""
-        start = len(self._table_folder(identifier)) + 1
-        holders = {info.location[start:].rpartition("/")[0] for info in self.io.list_prefix(self._table_folder(identifier))}
-        inside = {holder.removesuffix("/metadata") for holder in holders if holder.endswith("/metadata")}
-        return sorted(name for found in inside if self.table_exists(name := (*identifier, *found.split("/"))))
+    def all_tables(self) -> list[Identifier]:
+        """See ``KeepsTablesInFolders``. Lists every folder of the warehouse."""
+        return [name for name in folders_with_metadata(self.io, self._root) if self._is_table(name)]
+
+    def _is_table(self, names: Identifier) -> bool:
+        if not are_folders(names) and self._versions(names).listed():
+            raise UnsupportedError(
+                f"not supported: a job that must know every table of the warehouse, because the name of folder "
+                f"{shown((self._table_folder(names),))} is no UTF-8, and a table lies in it. Rename the folder, or move it out of "
+                f"the warehouse"
+            )
+        return self.table_exists(names)
 
     def _default_location(self, identifier: Identifier) -> str:
         return self._table_folder(identifier)

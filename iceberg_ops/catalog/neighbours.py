@@ -9,8 +9,8 @@ a folder of another table is refused, because that table may be deleting there. 
 folders that are known of it, another engine moved it, and every file that it refers to counts.
 
 Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
-metadata. In a filesystem catalog that includes tables in the table's own folder, which no namespace lists. A table that cannot be
-read is an error, because its files cannot be identified.
+metadata. In a filesystem catalog every folder of the warehouse is looked into, because namespaces do not list all tables there
+(``warehouse_walk``). A table that cannot be read is an error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -224,9 +224,10 @@ def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
 
 
 def _names_of_others(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
-    """Names of the other tables: those in the table's own folder, which is no namespace, then those of each namespace."""
+    """Names of the other tables, where namespaces list them all those of its own namespace first."""
     if isinstance(catalog, KeepsTablesInFolders):
-        yield catalog.tables_within(own)
+        yield [name for name in catalog.all_tables() if name != own]
+        return
     for namespace in _namespaces(catalog, own[:-1]):
         yield [name for name in _tables_in(catalog, namespace) if name != own]
 

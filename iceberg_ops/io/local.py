@@ -170,6 +170,17 @@ def folder_links(io: FileIO, location: str) -> Iterator[str]:
         yield from (path for name in names if os.path.islink(path := os.path.join(folder, name)))
 
 
+def subfolders(path: str) -> list[tuple[str, bool]]:
+    """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none where it is no folder. A link
+    in a circle is none. Raises CatalogUnavailableError, and OSError where the folder, or what a link leads to, cannot be read."""
+    found: list[tuple[str, bool]] = []
+    with suppress(FileNotFoundError, NotADirectoryError), _failures_of(path), os.scandir(path) as entries:
+        for entry in entries:
+            if not _leads_in_a_circle(entry) and entry.is_dir():
+                found.append((entry.name, entry.is_symlink()))
+    return found
+
+
 def remove_empty_folders(io: FileIO, location: str) -> None:
     """Remove folders without files at and below ``location``, bottom up; one that someone just wrote to stays. Without effect where
     the store has no folders."""
