@@ -53,7 +53,9 @@ def add_files(run: Run) -> None:
         _plan(run, options)
         return
     head = base_of(run.table.metadata, run.job.branch)
-    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
+    # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped meanwhile.
+    own = () if run.table.metadata_location else (run.table.location,)
+    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *own)):
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
         if not (imported := _plan(run, options)):

@@ -23,17 +23,26 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from iceberg_ops.catalog.base import attempts, now_ms
+from iceberg_ops.catalog.base import attempts, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
 from iceberg_ops.catalog.names import are_folders, shown
 from iceberg_ops.catalog.placed_version import PlacedVersion
+from iceberg_ops.catalog.staged_content import lost_content, running_drop
 from iceberg_ops.catalog.table_drop import TableDrop
 from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
 from iceberg_ops.catalog.warehouse_walk import folders_with_metadata
+from iceberg_ops.deletion.leases import without_files_of_running_jobs
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
-from iceberg_ops.errors import AlreadyExistsError, CommitFailedError, CorruptTableError, UnsupportedError
+from iceberg_ops.errors import (
+    AlreadyExistsError,
+    CatalogUnavailableError,
+    CommitFailedError,
+    CorruptTableError,
+    UnsupportedError,
+    ValidationError,
+)
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under
@@ -134,13 +143,43 @@ class FileSystemCatalog(FolderNamespaces):
                 f"{self._table_folder(identifier)}"
             )
         versions = self._versions(identifier)
+        self._check_content(self._table(identifier, metadata, ""))
         for _ in range(CREATE_ATTEMPTS):
             first = versions.first_of_new_table()
             location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
             if self._is_first(identifier, versions, location, first, metadata):
+                self._withdraw_without_content(PlacedVersion(versions, location, first, metadata, metadata, location), identifier)
                 self._write_hint(versions, first, of_new_table=True)
                 return location
         raise CommitFailedError(f"tables of the name {'.'.join(identifier)} were dropped again and again while this one was made")
+
+    @staticmethod
+    def _check_content(created: Table) -> None:
+        """Prevents a table whose content a drop of another one of its name has deleted, or is deleting. Raises ValidationError, and
+        CatalogUnavailableError, while that lasts."""
+        if not created.metadata.snapshots:
+            return
+        with nothing_published(f"table {created.name}: whether its content is there cannot be told"):
+            if (why := running_drop(created)) is not None:
+                raise CatalogUnavailableError(f"table {created.name} was not created: {why}: try again when that has ended")
+            if (why := lost_content(created)) is not None:
+                raise ValidationError(
+                    f"table {created.name} was not created: {why}, by the drop of another table of that name, or by hand. "
+                    f"Write its content again"
+                )
+
+    def _withdraw_without_content(self, placed: PlacedVersion, identifier: Identifier) -> None:
+        """The same once the first version is there (see ``staged_content``): take it away again. Raises CommitFailedError,
+        CommitStateUnknownError."""
+        created = self._table(identifier, placed.metadata, placed.location)
+        if not created.metadata.snapshots:
+            return
+        try:
+            why = running_drop(created) or lost_content(created)
+        except Exception as e:  # the version was created
+            raise unknown_creation(placed.location, e) from e
+        if why is not None:
+            self._withdraw(placed, _encoded(placed.location, placed.metadata), f"table {created.name} was not created: {why}")
 
     def _is_first(
         self, identifier: Identifier, versions: TableVersions, location: str, first: int, metadata: TableMetadata
@@ -255,14 +294,15 @@ class FileSystemCatalog(FolderNamespaces):
         remove_empty_folders(self.io, self._table_folder(identifier))
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
-        """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, and for folders
-        that hold another table. Another one may lie in the metadata folder as well: then only what lies directly there is the
+        """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running
+        jobs have written and not committed (a table of this name may be in the making), and for folders that hold another table.
+        Another one may lie in the metadata folder as well: then only what lies directly there is the
         table's."""
         folder = self._table_folder(table.identifier[1:])
         if is_copy := self._is_copy(table.identifier[1:], table.location):
             log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
         recorded = () if is_copy else super()._files_of(table)
-        listed = [info.location for info in self.io.list_prefix(folder)]
+        listed = without_files_of_running_jobs(table, recorded, [info.location for info in self.io.list_prefix(folder)])
         own = f"{folder}/metadata"
         holders = {p.rpartition("/")[0] for p in listed if is_metadata_file(p)} - {folder, own}
         others = {holder.removesuffix("/metadata") for holder in holders}

@@ -123,6 +123,11 @@ def forbid_running_purge(io: FileIO, source: str) -> None:
         folder, place = place, place.rpartition("/")[0]
 
 
+def running_deletion_at(io: FileIO, folder: str) -> FileInfo | None:
+    """A note in force of a deletion of files of the table at ``folder``, or of one that was there and is dropped."""
+    return next((info for info in io.list_prefix(f"{folder.rstrip('/')}/metadata/{DELETIONS}") if _is_in_force(io, info)), None)
+
+
 def _is_in_force(io: FileIO, note: FileInfo) -> bool:
     now = time.time_ns() // 1_000_000
     until = _until(io, note.location, (note.modified_ms or now) + DELETION_NOTE_MS)
