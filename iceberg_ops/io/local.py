@@ -84,7 +84,19 @@ class LocalFileIO:
         return cast(BinaryIO, _AtomicOutput(location, overwrite=False))
 
     def exists(self, location: str) -> bool:
-        return os.path.isfile(path_of(location))
+        """A name that no file can have (too long, below a file, links in a circle) is not there. Raises OSError where that cannot
+        be told, such as for a folder that may not be read."""
+        try:
+            with _failures_of(location):
+                return stat.S_ISREG(os.stat(path_of(location)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as e:
+            if e.errno == errno.ENAMETOOLONG:
+                return False
+            raise
+        except ValueError:
+            return False  # a NUL, which no name has
 
     def length(self, location: str) -> int:
         with _failures_of(location):
