@@ -45,7 +45,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
-from iceberg_ops.io.locations import folder_identity, identity_under
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
@@ -290,31 +290,55 @@ class FileSystemCatalog(FolderNamespaces):
                 f"not supported: dropping table {'.'.join(identifier)} without purge, because in a filesystem catalog a table "
                 f"is its folder"
             )
+        self._forbid_second_name(identifier)
         super().drop_table(identifier, purge=True)
         remove_empty_folders(self.io, self._table_folder(identifier))
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running
         jobs have written and not committed (a table of this name may be in the making), and for folders that hold another table.
-        Another one may lie in the metadata folder as well: then only what lies directly there is the
-        table's."""
+        Another one may lie in the metadata folder as well: then only what lies directly there is the table's. However a file is
+        spelled, it is compared by its identity, and comes once."""
         folder = self._table_folder(table.identifier[1:])
         if is_copy := self._is_copy(table.identifier[1:], table.location):
             log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
         recorded = () if is_copy else super()._files_of(table)
         listed = without_files_of_running_jobs(table, recorded, [info.location for info in self.io.list_prefix(folder)])
-        own = f"{folder}/metadata"
-        holders = {p.rpartition("/")[0] for p in listed if is_metadata_file(p)} - {folder, own}
+        identity = identity_under(self.io)
+        own = folder_identity(identity, f"{folder}/metadata")
+        holders = {_folder_of(identity(p)) for p in listed if is_metadata_file(p)} - {folder_identity(identity, folder), own}
         others = {holder.removesuffix("/metadata") for holder in holders}
-        found = dict.fromkeys((*recorded, *listed))
-        directly = [p for p in found if p.rpartition("/")[0] == own and not is_pointer(p)]
-        elsewhere = [p for p in found if p.rpartition("/")[0] != own and not any(p.startswith(f"{other}/") for other in others)]
+        found: dict[str, str] = {}
+        for p in (*recorded, *listed):
+            found.setdefault(identity(p), p)
+        directly = [p for name, p in found.items() if _folder_of(name) == own and not is_pointer(name)]
+        elsewhere = [
+            p for name, p in found.items() if _folder_of(name) != own and not any(is_within(name, other) for other in others)
+        ]
         return (*elsewhere, *directly)
 
     def _own_folders(self, table: Table) -> list[str]:
         """Where the table's location is not its folder, the folder is a copy: what the metadata names is the original's."""
         identifier = table.identifier[1:]
         return [self._table_folder(identifier)] if self._is_copy(identifier, table.location) else folders_of(table)
+
+    def _forbid_second_name(self, identifier: Identifier) -> None:
+        """Prevents that the drop of a name that leads to a table by a symbolic link deletes the table, which has a name of its own:
+        that of its folder; outside of the warehouse, that by which its location is recorded."""
+        identity = identity_under(self.io)
+        folder, root = (folder_identity(identity, f) for f in (self._table_folder(identifier), self._root))
+        own = f"{root}/{'/'.join(identifier)}"
+        if folder == own:
+            return
+        if not is_within(folder, root):
+            location = location_identity(self.load_table(identifier).location)
+            above, _, name = location.rpartition(f"/{'/'.join(identifier)}")
+            if not name and folder_identity(identity, above) == root:
+                return
+        raise UnsupportedError(
+            f"not supported: dropping table {'.'.join(identifier)}, because the name is a link: the table lies in {folder}, where "
+            f"it has another name. Drop the table by its own name, or remove the symbolic link"
+        )
 
     def _is_copy(self, identifier: Identifier, location: str) -> bool:
         identity = identity_under(self.io)
@@ -378,6 +402,10 @@ class FileSystemCatalog(FolderNamespaces):
 
     def _default_location(self, identifier: Identifier) -> str:
         return self._table_folder(identifier)
+
+
+def _folder_of(location: str) -> str:
+    return location.rpartition("/")[0]
 
 
 def _encoded(location: str, metadata: TableMetadata) -> bytes:
