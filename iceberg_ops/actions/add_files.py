@@ -61,8 +61,10 @@ def add_files(run: Run) -> None:
     # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped meanwhile.
     own = () if run.table.metadata_location else (run.table.location,)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *own)):
-        _forbid_others(run, options)
+        # With the lease in hand: a table that is made around the folder from now on finds it (``catalog.neighbours``).
+        forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
+        forbid_running_purge(run.table.io, options.source_path)
         if not (imported := _plan(run, options)):
             return
         with run.step("commit"):
@@ -75,9 +77,9 @@ def add_files(run: Run) -> None:
 
 
 def _forbid_others(run: Run, options: AddFilesOptions) -> None:
-    """With the lease in hand: a table that is made around the folder from now on finds the lease (``catalog.neighbours``)."""
     forbid_import_from_another_table(run.catalog, run.table, options.source_path)
-    forbid_running_purge(run.table.io, options.source_path)
+    if not run.table.metadata_location:  # Nobody finds the lease of a table that is in no catalog, so a purge may have begun.
+        forbid_running_purge(run.table.io, options.source_path)
 
 
 def _look_again(run: Run, options: AddFilesOptions, found: Sequence[str]) -> None:
