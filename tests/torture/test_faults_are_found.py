@@ -70,7 +70,7 @@ FAULTS: dict[str, Fault] = {
         SWAPPED, "names_swapped_during_an_expiry_cost_no_table_its_files", lambda s: s.tables > 1, says="expire"
     ),
     "4a an error after the version's file": Fault(
-        {**BELIEVED, "catalog.filesystem:FileSystemCatalog._create": was.created_or_refused},
+        {**BELIEVED, "catalog.file_creation:FileCreation.create": was.created_or_refused},
         "an_error_after_the_versions_file_is_no_refusal",
         lambda s: s.raises and s.catalog == "filesystem",
     ),
