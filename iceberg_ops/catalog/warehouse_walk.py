@@ -54,7 +54,7 @@ class _Folder:
 
 
 def _walked(warehouse: str) -> Iterator[Identifier]:
-    root = os.path.realpath(warehouse)
+    root = os.path.realpath(warehouse or "/")
     level, links, visited = [_Folder((), root, (root,))], list[_Folder](), {root}
     with ThreadPoolExecutor(_LISTED_AT_ONCE, thread_name_prefix="warehouse") as threads:
         while level:

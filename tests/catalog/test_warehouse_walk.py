@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.catalog import warehouse_walk
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
@@ -114,6 +115,15 @@ def test_links_are_followed_and_no_folder_is_visited_twice(tmp_path: Path) -> No
         (tmp_path / "wh" / link).symlink_to(target)
     (tmp_path / "disk" / "deep" / "back").symlink_to("..")
     assert sorted(catalog.all_tables()) == [("b", "far"), ("ns", "t")]
+
+
+def test_a_warehouse_may_be_the_root_of_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    monkeypatch.setattr(warehouse_walk, "subfolders", lambda path: listed.append(path) or [])
+    monkeypatch.chdir(tmp_path)
+    for warehouse in ("/", "file:/", "file:///"):
+        assert FileSystemCatalog("test", LocalFileIO(), warehouse=warehouse).all_tables() == []
+    assert listed == ["/"] * 3
 
 
 def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
