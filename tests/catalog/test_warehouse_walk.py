@@ -15,7 +15,6 @@ from iceberg_ops.catalog import warehouse_walk
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
-from iceberg_ops.io import local
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.memory import MemoryFileIO
@@ -58,7 +57,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystemCatalog
     return catalog
 
 
-@pytest.fixture(params=UNLISTED.values(), ids=UNLISTED)
+@pytest.fixture(params=UNLISTED.values(), ids=list(UNLISTED))
 def unlisted(request: pytest.FixtureRequest, catalog: FileSystemCatalog) -> Lake:
     """Writes its data below ``ns.t``."""
     place = f"{catalog._table_folder(('ns', 't'))}/data/lent"
@@ -119,7 +118,12 @@ def test_links_are_followed_and_no_folder_is_visited_twice(tmp_path: Path) -> No
 
 def test_a_warehouse_may_be_the_root_of_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
-    monkeypatch.setattr(warehouse_walk, "subfolders", lambda path: listed.append(path) or [])
+
+    def nothing(path: str) -> list[tuple[str, bool]]:
+        listed.append(path)
+        return []
+
+    monkeypatch.setattr(warehouse_walk, "subfolders", nothing)
     monkeypatch.chdir(tmp_path)
     for warehouse in ("/", "file:/", "file:///"):
         assert FileSystemCatalog("test", LocalFileIO(), warehouse=warehouse).all_tables() == []
@@ -129,14 +133,14 @@ def test_a_warehouse_may_be_the_root_of_the_file_system(tmp_path: Path, monkeypa
 def test_a_folder_that_cannot_be_listed_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = on_disk(tmp_path, ("ns", "t"))
     (tmp_path / "wh" / "lost+found").mkdir()
-    scandir, error = os.scandir, PermissionError(13, "Permission denied")
+    scandir, error = os.scandir, OSError(13, "Permission denied")
 
     def refused(path: Any) -> Any:
         if str(path).endswith("lost+found"):
             raise error
         return scandir(path)
 
-    monkeypatch.setattr(local.os, "scandir", refused)
+    monkeypatch.setattr(os, "scandir", refused)
     with pytest.raises(UnsupportedError, match=r"lost\+found cannot be listed \(Permission denied\), and a table may lie in it"):
         catalog.all_tables()
     error = OSError(116, "Stale file handle")

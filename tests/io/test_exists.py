@@ -16,7 +16,6 @@ from iceberg_ops.deletion.bulk import recorded
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import Lease
 from iceberg_ops.errors import CatalogUnavailableError
-from iceberg_ops.io import local
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.integrity import IntegrityCheck
 from tests.builders import make_table
@@ -28,7 +27,7 @@ class Fails:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.code = 0
         self.stat = os.stat
-        monkeypatch.setattr(local.os, "stat", self)
+        monkeypatch.setattr(os, "stat", self)
 
     def __call__(self, path: Any, *rest: Any, **named: Any) -> os.stat_result:
         if self.code:

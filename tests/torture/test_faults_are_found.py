@@ -108,7 +108,11 @@ FAULTS: dict[str, Fault] = {
     "6a a data path of another spelling": Fault(
         SPELLED, "files_under_another_spelling_are_no_orphans", lambda s: s.spelled not in ("plain", "link")
     ),
-    "6b a warehouse of another spelling": Fault(SPELLED, "a_warehouse_of_another_spelling_is_the_same", lambda s: bool(s.aliases)),
+    "6b a warehouse of another spelling": Fault(
+        {**SPELLED, "catalog.filesystem:FileSystemCatalog._is_copy": was.nothing},
+        "a_warehouse_of_another_spelling_is_the_same",
+        lambda s: bool(s.aliases),
+    ),
     "7 the schema of a dropped key": Fault(
         {"commit.expire_snapshots:_needed_fields": was.only_what_snapshots_name},
         "a_dropped_key_column_keeps_its_schema",
