@@ -8,10 +8,13 @@ From then on the files are the table's: expiry deletes them once no snapshot nee
 folder keeps them while they are taken in. While the table deletes files, or a running job has written some of those in the folder,
 an import is refused with an error that may be retried (``iceberg_ops.deletion.notes``, ``iceberg_ops.deletion.leases``). A folder
 of another table of the catalog is refused, and one outside the table's own is recorded in the table's properties, so that jobs on
-other tables keep its files (``catalog.neighbours``)."""
+other tables keep its files (``catalog.neighbours``). Before that those jobs find the lease; tables around the folder, and the files
+themselves, are looked for again right before the swap, and after it."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -28,7 +31,7 @@ from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_purge
-from iceberg_ops.errors import DataError, OptionError, UnsupportedError
+from iceberg_ops.errors import CatalogUnavailableError, DataError, IncompleteError, OptionError, UnsupportedError, ValidationError
 from iceberg_ops.io.local import folder_links
 from iceberg_ops.io.locations import identity_under, is_absolute_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
@@ -40,6 +43,8 @@ from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 
+log = logging.getLogger(__name__)
+
 
 def add_files(run: Run) -> None:
     """Fill ``run.outcome``. Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
@@ -48,12 +53,16 @@ def add_files(run: Run) -> None:
         raise OptionError(
             f"add_files: source-path = {options.source_path!r}: must be absolute, because metadata records where files lie"
         )
-    forbid_import_from_another_table(run.catalog, run.table, options.source_path)
     if run.job.dry_run:
+        forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         _plan(run, options)
         return
     head = base_of(run.table.metadata, run.job.branch)
-    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path,)):
+    # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped meanwhile.
+    own = () if run.table.metadata_location else (run.table.location,)
+    with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *own)):
+        # With the lease in hand: a table that is made around the folder from now on finds it (``catalog.neighbours``).
+        forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
         if not (imported := _plan(run, options)):
@@ -61,8 +70,60 @@ def add_files(run: Run) -> None:
         with run.step("commit"):
             found = [each.file.file_path for each in imported]
             operation = _operation(run, imported, head, options)
-            committed = commit(run.catalog, run.table, operation, before_swap=partial(run.check_files, found))
+            committed = commit(run.catalog, run.table, operation, before_swap=partial(_look_again, run, options, found))
         run.outcome.record(committed)
+        if not committed.already_committed:
+            _look_afterwards(run, options, found)
+
+
+def _forbid_others(run: Run, options: AddFilesOptions) -> None:
+    forbid_import_from_another_table(run.catalog, run.table, options.source_path)
+    if not run.table.metadata_location:  # Nobody finds the lease of a table that is in no catalog, so a purge may have begun.
+        forbid_running_purge(run.table.io, options.source_path)
+
+
+def _look_again(run: Run, options: AddFilesOptions, found: Sequence[str]) -> None:
+    """Right before the swap: a table may have been made around the folder while footers were read, by another engine, or while the
+    table to be created is in no catalog, where nobody finds its lease. Raises UnsupportedError, ValidationError,
+    CatalogUnavailableError."""
+    run.check_files(found)
+    _forbid_others(run, options)
+    if gone := _gone(run, options, found):
+        raise ValidationError(
+            f"add_files: {gone[0]}{_and_more(gone)} was deleted below {options.source_path} while it was imported: nothing was "
+            f"committed; run it again",
+            file_path=gone[0],
+            file_paths=tuple(gone),
+        )
+
+
+def _look_afterwards(run: Run, options: AddFilesOptions, found: Sequence[str]) -> None:
+    """Once the files are recorded, whoever looks from now on keeps them. Raises IncompleteError where somebody did not see them."""
+    done = f"{len(found)} files are in table {run.table.name}, but"
+    try:
+        if gone := _gone(run, options, found):
+            raise IncompleteError(
+                f"{done} {gone[0]}{_and_more(gone)} was deleted at the same moment, by a job that did not see the import: restore "
+                f"it, or delete its rows from the table"
+            )
+        if not run.table.metadata_location:
+            _forbid_others(run, options)
+    except UnsupportedError as e:
+        raise IncompleteError(
+            f"{done} another table was made around them at the same moment ({e}), and its jobs did not see the import if they were "
+            f"running: look whether the files are all there when they have ended"
+        ) from e
+    except (CatalogUnavailableError, OSError) as e:
+        log.warning("%s whether other jobs have deleted some at the same moment is not known: %s", done, e)
+
+
+def _gone(run: Run, options: AddFilesOptions, found: Sequence[str]) -> list[str]:
+    listed = {info.location for info in run.table.io.list_prefix(options.source_path)}
+    return [location for location in found if location not in listed]
+
+
+def _and_more(gone: Sequence[str]) -> str:
+    return f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
 
 
 def _plan(run: Run, options: AddFilesOptions) -> list[ImportedFile]:

@@ -157,7 +157,7 @@ def _not_others(run: Run, table: Table, location: str, candidates: SortedLines) 
     """Candidates that no other table of the catalog claims; the rest is kept. Without candidates no table is read."""
     if not candidates.count:
         return
-    claims = list(claims_of_others(run.catalog, table, location))
+    claims = list(claims_of_others(run.catalog, table, location, run.now_ms()))
     identity, links = identity_under(table.io), links_under(table.io)
     for claim in claims:
         for recorded in recorded_locations(claim.table) if claim.around else ():

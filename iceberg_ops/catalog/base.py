@@ -26,8 +26,12 @@ from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
     CommitFailedError,
+    CommitInterruptedError,
+    CommitStateUnknownError,
     CorruptTableError,
     IcebergOpsError,
+    IncompleteError,
+    IncompleteInterruptedError,
     MachineLimitError,
     NoSuchNamespaceError,
     NoSuchTableError,
@@ -69,6 +73,28 @@ def nothing_published(what: str) -> Iterator[None]:
         raise
     except Exception as e:
         raise TerminalError(f"{what}: {e}; nothing was committed") from e
+
+
+def unknown_outcome(message: str, why: BaseException | None) -> CommitStateUnknownError:
+    """The error for a change that may have happened; for one that an interrupt ended, it is an interrupt, too."""
+    return CommitInterruptedError(message) if isinstance(why, KeyboardInterrupt) else CommitStateUnknownError(message)
+
+
+def reason(why: BaseException | None) -> str:
+    """What is said of an error; an interrupt has no words of its own."""
+    return str(why) if isinstance(why, Exception) else f"it was interrupted by {type(why).__name__}"
+
+
+@contextmanager
+def incomplete_if_interrupted(done: str) -> Iterator[None]:
+    """Within, what remains to be done after ``done`` happened: an interrupt says so. Errors pass."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as e:
+        message = f"{done}: {reason(e)}"
+        raise (IncompleteInterruptedError if isinstance(e, KeyboardInterrupt) else IncompleteError)(message) from e
 
 
 def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
@@ -244,12 +270,13 @@ class BaseCatalog(ABC):
         if not files:
             self._forget(identifier, location)
             return
-        with purge_noted(table, folders[0]) as note:
+        with purge_noted(table, folders) as note:
             self._forget(identifier, location)
-            try:
-                purge_files(table, files, folders, claimed, note)
-            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
-                log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
+            with incomplete_if_interrupted(f"table {table.name} is dropped, but not all of its files are deleted"):
+                try:
+                    purge_files(table, files, folders, claimed, note)
+                except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
+                    log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
     # for subclasses
 

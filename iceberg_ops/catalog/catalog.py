@@ -125,8 +125,10 @@ class KeepsTablesInFolders(Protocol):
         """Uuids of the tables of that name that were dropped: their metadata files may still come, or be left."""
         ...
 
-    def tables_within(self, identifier: Identifier) -> list[Identifier]:
-        """Tables that lie in the folder of a table, sorted. Another engine may have made them; this package refuses to."""
+    def all_tables(self) -> list[Identifier]:
+        """Every table that lies in the catalog's folders, also those that no namespace lists: right below the warehouse (also the
+        warehouse itself, whose name is empty), in the folder of another table, under a name that begins with a dot. Another engine
+        may have made them; this package refuses to. Raises UnsupportedError where a folder cannot be looked into."""
         ...
 
     def forbid_copy(self, table: Table) -> None:

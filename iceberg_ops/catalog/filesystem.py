@@ -10,9 +10,7 @@ Having created its version, a writer looks whether it is in its place (``placed_
 table was dropped meanwhile, or its name had been freed by the cleaning of old versions. A drop marks the table's uuid before it
 deletes anything, so that no late version brings the table back. ``versions`` says who may delete a dropped table's versions.
 
-Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise. Because a version's
-name can be taken only once, writing the same bytes again after a failure without an answer is safe, and what is then found under
-the name is the truth.
+Once the version's file may exist, a failure is an unknown outcome unless the file's content proves otherwise (``file_creation``).
 
 The version's file name ends as the *current* version's codec says (Java: as the next one's), so that two writers who disagree
 on the codec still meet at one name. Renaming and registering are not offered: here a table is its folder.
@@ -20,34 +18,34 @@ on the codec still meet at one name. Renaming and registering are not offered: h
 
 from __future__ import annotations
 
-import errno
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
-from iceberg_ops.catalog.base import attempts, moved_while_dropped, now_ms
+from iceberg_ops.catalog.base import attempts, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
-from iceberg_ops.catalog.names import are_folders
+from iceberg_ops.catalog.names import are_folders, shown
 from iceberg_ops.catalog.placed_version import PlacedVersion
-from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, is_pointer, version_of
-from iceberg_ops.deletion.metadata_files import delete_pointers, discard_refused_metadata
+from iceberg_ops.catalog.staged_content import lost_content, running_drop
+from iceberg_ops.catalog.table_drop import TableDrop
+from iceberg_ops.catalog.versions import HINT, TableVersions, is_pointer, version_of
+from iceberg_ops.catalog.warehouse_walk import folders_with_metadata
+from iceberg_ops.deletion.leases import without_files_of_running_jobs
+from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
     AlreadyExistsError,
-    BadInputError,
     CatalogUnavailableError,
     CommitFailedError,
-    CommitStateUnknownError,
     CorruptTableError,
-    IcebergOpsError,
-    NoSuchTableError,
-    TerminalError,
     UnsupportedError,
+    ValidationError,
 )
-from iceberg_ops.io.file_io import DeleteFailure, FileIO
+from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
-from iceberg_ops.io.locations import folder_identity, identity_under
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
@@ -56,14 +54,8 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 OWN_FOLDER = ".iceberg-ops"
 """Below the warehouse: what this catalog notes beside the tables."""
-CREATE_ATTEMPTS = 4
-_REFUSED_FOR_NOW = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
-_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR})
-"""Errors with which a store refuses before it creates anything: some pass by themselves, the others do not."""
 
 
 class FileSystemCatalog(FolderNamespaces):
@@ -80,6 +72,7 @@ class FileSystemCatalog(FolderNamespaces):
     ) -> None:
         super().__init__(name, io, warehouse=warehouse, clock=clock)
         self._sleep = sleep
+        self._creation = FileCreation(io, sleep)
 
     # versions
 
@@ -150,13 +143,43 @@ class FileSystemCatalog(FolderNamespaces):
                 f"{self._table_folder(identifier)}"
             )
         versions = self._versions(identifier)
+        self._check_content(self._table(identifier, metadata, ""))
         for _ in range(CREATE_ATTEMPTS):
             first = versions.first_of_new_table()
             location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
             if self._is_first(identifier, versions, location, first, metadata):
+                self._withdraw_without_content(PlacedVersion(versions, location, first, metadata, metadata, location), identifier)
                 self._write_hint(versions, first, of_new_table=True)
                 return location
         raise CommitFailedError(f"tables of the name {'.'.join(identifier)} were dropped again and again while this one was made")
+
+    @staticmethod
+    def _check_content(created: Table) -> None:
+        """Prevents a table whose content a drop of another one of its name has deleted, or is deleting. Raises ValidationError, and
+        CatalogUnavailableError, while that lasts."""
+        if not created.metadata.snapshots:
+            return
+        with nothing_published(f"table {created.name}: whether its content is there cannot be told"):
+            if (why := running_drop(created)) is not None:
+                raise CatalogUnavailableError(f"table {created.name} was not created: {why}: try again when that has ended")
+            if (why := lost_content(created)) is not None:
+                raise ValidationError(
+                    f"table {created.name} was not created: {why}, by the drop of another table of that name, or by hand. "
+                    f"Write its content again"
+                )
+
+    def _withdraw_without_content(self, placed: PlacedVersion, identifier: Identifier) -> None:
+        """The same once the first version is there (see ``staged_content``): take it away again. Raises CommitFailedError,
+        CommitStateUnknownError."""
+        created = self._table(identifier, placed.metadata, placed.location)
+        if not created.metadata.snapshots:
+            return
+        try:
+            why = running_drop(created) or lost_content(created)
+        except Exception as e:  # the version was created
+            raise unknown_creation(placed.location, e) from e
+        if why is not None:
+            self._withdraw(placed, _encoded(placed.location, placed.metadata), f"table {created.name} was not created: {why}")
 
     def _is_first(
         self, identifier: Identifier, versions: TableVersions, location: str, first: int, metadata: TableMetadata
@@ -166,7 +189,7 @@ class FileSystemCatalog(FolderNamespaces):
         taken = AlreadyExistsError(f"table {'.'.join(identifier)} already exists in catalog {self.name}")
         data = _encoded(location, metadata)
         try:
-            self._create(location, data)
+            self._creation.create(location, data)
         except CommitFailedError:
             if versions.is_dead(location):
                 return False
@@ -183,11 +206,11 @@ class FileSystemCatalog(FolderNamespaces):
                 discard_refused_metadata(self.io, location)
                 if not placed.is_built_upon():
                     return False
-                self._create(location, data)
+                self._creation.create(location, data)
         except AlreadyExistsError:
             raise
         except Exception as e:  # the version was created
-            raise _unknown(location, e) from e
+            raise unknown_creation(location, e) from e
         return True
 
     def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
@@ -201,7 +224,7 @@ class FileSystemCatalog(FolderNamespaces):
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
         data = _encoded(location, metadata)
         try:
-            self._create(location, data)
+            self._creation.create(location, data)
         except CommitFailedError:
             self._check_no_leftover(versions, location)
             raise
@@ -209,7 +232,7 @@ class FileSystemCatalog(FolderNamespaces):
         try:
             refusal = placed.refusal()
         except Exception as e:  # the version was created
-            raise _unknown(location, e) from e
+            raise unknown_creation(location, e) from e
         if refusal is not None:
             self._withdraw(placed, data, refusal)
         self._write_hint(versions, version)
@@ -242,49 +265,8 @@ class FileSystemCatalog(FolderNamespaces):
         except FileNotFoundError:
             pass
         except Exception as e:  # the version was created
-            raise _unknown(location, e) from e
-        raise _unknown(location, why) if stays else why
-
-    def _create(self, location: str, data: bytes) -> None:
-        """Create the version's file once. Raises CommitFailedError where another writer has the name, CatalogUnavailableError and
-        TerminalError where the store refused and there is no file, CommitStateUnknownError where that cannot be told."""
-        doubt: Exception | None = None
-        for _ in attempts(CREATE_ATTEMPTS, self._sleep):
-            try:
-                self.io.write(location, data, overwrite=False)
-                return
-            except FileExistsError:
-                if doubt is None or not self._holds(location, data, doubt):
-                    raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
-                return
-            except Exception as e:  # whatever it is, the file may be there
-                if doubt is None and (refusal := self._refusal(location, e)) is not None:
-                    raise refusal from e
-                doubt = e
-        assert doubt is not None
-        raise _unknown(location, doubt)
-
-    def _refusal(self, location: str, e: Exception) -> Exception | None:
-        """The error to raise where the store refused to create the file, and there is none; None where it may be there."""
-        error: type[IcebergOpsError]
-        if isinstance(e, TerminalError | BadInputError):
-            error = type(e)
-        elif (code := _errno_of(e)) in _REFUSED | _REFUSED_FOR_NOW:
-            error = TerminalError if code in _REFUSED else CatalogUnavailableError
-        else:
-            return None
-        try:
-            there = self.io.exists(location)
-        except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
-            log.warning("whether %s is there cannot be told: %s", location, look)
-            return None
-        return None if there else error(f"{location} could not be created: {e}; nothing was committed")
-
-    def _holds(self, location: str, data: bytes, doubt: Exception) -> bool:
-        try:
-            return self.io.read(location) == data
-        except Exception as e:
-            raise _unknown(location, doubt) from e
+            raise unknown_creation(location, e) from e
+        raise unknown_creation(location, why) if stays else why
 
     def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
         """Best effort: the commit is done, and readers of this package list the versions. A hint that a dropped table left is
@@ -308,30 +290,55 @@ class FileSystemCatalog(FolderNamespaces):
                 f"not supported: dropping table {'.'.join(identifier)} without purge, because in a filesystem catalog a table "
                 f"is its folder"
             )
+        self._forbid_second_name(identifier)
         super().drop_table(identifier, purge=True)
         remove_empty_folders(self.io, self._table_folder(identifier))
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
-        """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, and for folders
-        that hold another table. Another one may lie in the metadata folder as well: then only what lies directly there is the
-        table's."""
+        """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running
+        jobs have written and not committed (a table of this name may be in the making), and for folders that hold another table.
+        Another one may lie in the metadata folder as well: then only what lies directly there is the table's. However a file is
+        spelled, it is compared by its identity, and comes once."""
         folder = self._table_folder(table.identifier[1:])
         if is_copy := self._is_copy(table.identifier[1:], table.location):
             log.warning("table %s is a copy of the one at %s: only %s is purged", table.name, table.location, folder)
         recorded = () if is_copy else super()._files_of(table)
-        listed = [info.location for info in self.io.list_prefix(folder)]
-        own = f"{folder}/metadata"
-        holders = {p.rpartition("/")[0] for p in listed if is_metadata_file(p)} - {folder, own}
+        listed = without_files_of_running_jobs(table, recorded, [info.location for info in self.io.list_prefix(folder)])
+        identity = identity_under(self.io)
+        own = folder_identity(identity, f"{folder}/metadata")
+        holders = {_folder_of(identity(p)) for p in listed if is_metadata_file(p)} - {folder_identity(identity, folder), own}
         others = {holder.removesuffix("/metadata") for holder in holders}
-        found = dict.fromkeys((*recorded, *listed))
-        directly = [p for p in found if p.rpartition("/")[0] == own and not is_pointer(p)]
-        elsewhere = [p for p in found if p.rpartition("/")[0] != own and not any(p.startswith(f"{other}/") for other in others)]
+        found: dict[str, str] = {}
+        for p in (*recorded, *listed):
+            found.setdefault(identity(p), p)
+        directly = [p for name, p in found.items() if _folder_of(name) == own and not is_pointer(name)]
+        elsewhere = [
+            p for name, p in found.items() if _folder_of(name) != own and not any(is_within(name, other) for other in others)
+        ]
         return (*elsewhere, *directly)
 
     def _own_folders(self, table: Table) -> list[str]:
         """Where the table's location is not its folder, the folder is a copy: what the metadata names is the original's."""
         identifier = table.identifier[1:]
         return [self._table_folder(identifier)] if self._is_copy(identifier, table.location) else folders_of(table)
+
+    def _forbid_second_name(self, identifier: Identifier) -> None:
+        """Prevents that the drop of a name that leads to a table by a symbolic link deletes the table, which has a name of its own:
+        that of its folder; outside of the warehouse, that by which its location is recorded."""
+        identity = identity_under(self.io)
+        folder, root = (folder_identity(identity, f) for f in (self._table_folder(identifier), self._root))
+        own = f"{root}/{'/'.join(identifier)}"
+        if folder == own:
+            return
+        if not is_within(folder, root):
+            location = location_identity(self.load_table(identifier).location)
+            above, _, name = location.rpartition(f"/{'/'.join(identifier)}")
+            if not name and folder_identity(identity, above) == root:
+                return
+        raise UnsupportedError(
+            f"not supported: dropping table {'.'.join(identifier)}, because the name is a link: the table lies in {folder}, where "
+            f"it has another name. Drop the table by its own name, or remove the symbolic link"
+        )
 
     def _is_copy(self, identifier: Identifier, location: str) -> bool:
         identity = identity_under(self.io)
@@ -346,77 +353,7 @@ class FileSystemCatalog(FolderNamespaces):
             )
 
     def _forget(self, identifier: Identifier, location: str) -> None:
-        """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
-        files, the current one last, and the hint, for readers that do not know of marks."""
-        versions, name = self._versions(identifier), ".".join(identifier)
-        if (newest := versions.newest()) != location:
-            raise moved_while_dropped(identifier) if newest else _no_table(self.name, identifier)
-        before = _names(versions)
-        uuid, current = versions.uuid_of(location.rpartition("/")[2]), _version_of(location)
-        if uuid:
-            self._mark(identifier, versions, uuid, current)
-        try:
-            mine = self._asked(lambda: self._list_in_mark(versions, uuid, current)) if uuid else before
-            owners = self._asked(versions.owners)
-            dropped = self._asked(versions.dropped)
-        except Exception as e:
-            if uuid:
-                raise _half_dropped(versions, name, uuid, e) from e
-            raise
-        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
-        if late := sorted(set(own) - before):
-            log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
-        gone = [f"{versions.folder}/{found}" for found in own]
-        if set(owners.values()) <= {uuid, None, *dropped}:
-            gone.append(f"{versions.folder}/{HINT}")
-        try:
-            failures = delete_pointers(self.io, gone)
-        except Exception as e:
-            if not uuid:
-                raise CommitStateUnknownError(f"table {name} may be half dropped: {e}") from e
-            failures = [DeleteFailure(f"{versions.folder}/{HINT}", str(e))]
-        for failure in failures:
-            if not uuid:
-                raise CommitStateUnknownError(f"table {name} is half dropped: {failure.location}: {failure.reason}")
-            log.warning("table %s is dropped, but %s stays: %s", name, failure.location, failure.reason)
-
-    def _mark(self, identifier: Identifier, versions: TableVersions, uuid: str, current: int) -> None:
-        """Mark the table as dropped. A store that does not answer is asked again, and a mark that is there then is this one: the
-        table was not dropped right before. Raises NoSuchTableError (somebody else dropped it), CommitStateUnknownError."""
-        mark = DropMark(max(versions.listed(), default=current) + 1)
-        doubt: Exception | None = None
-        for _ in attempts(CREATE_ATTEMPTS, self._sleep):
-            try:
-                if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.mark_of(uuid) == mark):
-                    return
-                raise _no_table(self.name, identifier)
-            except NoSuchTableError:
-                raise
-            except Exception as e:  # whatever it is, the mark may be there
-                if doubt is None and (refusal := self._refusal(versions.mark_place(uuid), e)) is not None:
-                    raise refusal from e
-                doubt = doubt or e
-        raise _half_dropped(versions, ".".join(identifier), uuid, doubt) from doubt
-
-    @staticmethod
-    def _list_in_mark(versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
-        """Mark the table once more, with the version files that are there when it no longer counts; their names. Writers that find
-        their own among them leave it to the drop."""
-        names = _names(versions)
-        highest = max((version_of(name) or 0 for name in names), default=current)
-        versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
-        return names
-
-    def _asked(self, question: Callable[[], T]) -> T:
-        """The answer of a store that may have to be asked again, to a question whose repetition changes nothing."""
-        for attempt in attempts(CREATE_ATTEMPTS, self._sleep):
-            try:
-                return question()
-            except (CatalogUnavailableError, OSError) as e:
-                if attempt + 1 == CREATE_ATTEMPTS:
-                    raise
-                log.warning("%s; it is tried again", e)
-        raise AssertionError
+        TableDrop(self.name, identifier, self._versions(identifier), self._creation).forget(location)
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         raise UnsupportedError(
@@ -450,19 +387,25 @@ class FileSystemCatalog(FolderNamespaces):
         """See ``KeepsTablesInFolders``."""
         self._forbid_copy(table.identifier[1:], table.location)
 
-    def tables_within(self, identifier: Identifier) -> list[Identifier]:
-        """See ``KeepsTablesInFolders``. Lists all files of the table."""
-        start = len(self._table_folder(identifier)) + 1
-        holders = {info.location[start:].rpartition("/")[0] for info in self.io.list_prefix(self._table_folder(identifier))}
-        inside = {holder.removesuffix("/metadata") for holder in holders if holder.endswith("/metadata")}
-        return sorted(name for found in inside if self.table_exists(name := (*identifier, *found.split("/"))))
+    def all_tables(self) -> list[Identifier]:
+        """See ``KeepsTablesInFolders``. Lists every folder of the warehouse."""
+        return [name for name in folders_with_metadata(self.io, self._root) if self._is_table(name)]
+
+    def _is_table(self, names: Identifier) -> bool:
+        if not are_folders(names) and self._versions(names).listed():
+            raise UnsupportedError(
+                f"not supported: a job that must know every table of the warehouse, because the name of folder "
+                f"{shown((self._table_folder(names),))} is no UTF-8, and a table lies in it. Rename the folder, or move it out of "
+                f"the warehouse"
+            )
+        return self.table_exists(names)
 
     def _default_location(self, identifier: Identifier) -> str:
         return self._table_folder(identifier)
 
 
-def _names(versions: TableVersions) -> frozenset[str]:
-    return frozenset(name for names in versions.listed().values() for name in names)
+def _folder_of(location: str) -> str:
+    return location.rpartition("/")[0]
 
 
 def _encoded(location: str, metadata: TableMetadata) -> bytes:
@@ -473,26 +416,3 @@ def _version_of(location: str) -> int:
     if (version := version_of(location)) is None:
         raise CommitFailedError(f"{location} is no versioned metadata file")
     return version
-
-
-def _no_table(catalog: str, identifier: Identifier) -> NoSuchTableError:
-    return NoSuchTableError(f"catalog {catalog} has no table {'.'.join(identifier)}")
-
-
-def _half_dropped(versions: TableVersions, name: str, uuid: str, why: Exception | None) -> CommitStateUnknownError:
-    return CommitStateUnknownError(
-        f"the drop of table {name} got no answer: {why}; the table is dropped if there is a mark {versions.mark_place(uuid)}. No "
-        f"file of it was deleted: to drop it with its files then, delete the mark before anybody makes a new table of the name, "
-        f"and drop the table again"
-    )
-
-
-def _errno_of(e: Exception) -> int | None:
-    cause = e if isinstance(e, OSError) else e.__cause__
-    return cause.errno if isinstance(cause, OSError) else None
-
-
-def _unknown(location: str, why: Exception) -> CommitStateUnknownError:
-    return CommitStateUnknownError(
-        f"the outcome of creating {location} is unknown: {why}; it was committed if the table was built on it"
-    )

@@ -8,9 +8,12 @@ import from outside the table's own folders is recorded in the table's propertie
 a folder of another table is refused, because that table may be deleting there. Where another table's metadata lies outside all
 folders that are known of it, another engine moved it, and every file that it refers to counts.
 
-Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs one read of its
-metadata. In a filesystem catalog that includes tables in the table's own folder, which no namespace lists. A table that cannot be
-read is an error, because its files cannot be identified.
+An import that is under way is not recorded yet. Its lease names the folder, so leases of the other tables count as well; and it
+looks for tables around the folder with its lease in hand. So a table that is made around the folder later finds the lease.
+
+Every table of the catalog is read, its own namespace first, and only when something would be deleted: each costs two reads of its
+metadata and a look at its leases. In a filesystem catalog every folder of the warehouse is looked into, because namespaces do not
+list all tables there (``warehouse_walk``). A table that cannot be read is an error, because its files cannot be identified.
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
+from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
@@ -35,12 +40,15 @@ from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
 from iceberg_ops.table.table import Table
 
+T = TypeVar("T")
+
 _READ_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What another table has in the searched folder: all below ``folders`` (identities), and if it lies, or once lay,
+    """What another table has in the searched folder: all below ``folders`` (identities), among them folders from which it is
+    importing right now, and if it lies, or once lay,
     ``around`` the searched folder, imported files from there, or may have files anywhere, every file it refers to."""
 
     table: Table
@@ -48,21 +56,22 @@ class Claim:
     around: bool
 
 
-def claims_of_others(catalog: Catalog, table: Table, location: str) -> Iterator[Claim]:
-    """Claims of the catalog's other tables on what lies below ``location``.
+def claims_of_others(catalog: Catalog, table: Table, location: str, now_ms: int | None = None) -> Iterator[Claim]:
+    """Claims of the catalog's other tables on what lies below ``location``; ``now_ms`` (None: now) is when leases are in force.
 
     Raises CatalogUnavailableError, CorruptTableError and UnsupportedError (another table that cannot be read).
     """
     identity = identity_under(table.io)
     searched = folder_identity(identity, location)
     own = folder_identity(identity, table.location)
-    for other in other_tables(catalog, table):
-        if (claim := _claim(other, identity, searched, own)) is not None:
+    for other, leased in _with_leased_folders(catalog, table, now_ms):
+        if (claim := _claim(other, leased, identity, searched, own)) is not None:
             yield claim
 
 
-def _claim(other: Table, identity: Identity, searched: str, own: str) -> Claim | None:
-    """``own``: the table's own location. Another table in it that lies, or lay, around the searched folder owns all of that."""
+def _claim(other: Table, leased: Sequence[str], identity: Identity, searched: str, own: str) -> Claim | None:
+    """``own``: the table's own location. Another table in it that lies, or lay, around the searched folder owns all of that, and so
+    does one that is importing from around it: which of the files is known to its job only."""
     for folder in (*folders_of(other), *former_folders(other), *imported_folders(other)):
         forbid_relative_record(other.io, folder, other.name)
     folders = [folder_identity(identity, folder) for folder in (*folders_of(other), *former_folders(other))]
@@ -70,13 +79,19 @@ def _claim(other: Table, identity: Identity, searched: str, own: str) -> Claim |
     inside = tuple(folder for folder in folders if is_within(folder, searched) and folder != searched)
     if any(is_within(found, own) and found != own and is_within(searched, found) for found in locations):
         inside = (*inside, searched)
+    importing = [folder_identity(identity, folder) for folder in leased]
+    inside = (*inside, *(searched if is_within(searched, found) else found for found in importing if _overlap(found, searched)))
     imported = [folder_identity(identity, folder) for folder in imported_folders(other)]
     around = (
         any(is_within(searched, folder) for folder in folders)
-        or any(is_within(searched, folder) or is_within(folder, searched) for folder in imported)
+        or any(_overlap(folder, searched) for folder in imported)
         or _was_elsewhere(other, identity, [*folders, *imported])
     )
     return Claim(other, inside, around) if inside or around else None
+
+
+def _overlap(one: str, other: str) -> bool:
+    return is_within(one, other) or is_within(other, one)
 
 
 def _was_elsewhere(other: Table, identity: Identity, known: Sequence[str]) -> bool:
@@ -97,10 +112,10 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
     own = [folder_identity(identity, folder) for folder in own_folders]
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
-    for other in other_tables(catalog, table):
+    for other, leased in _with_leased_folders(catalog, table):
         if other.metadata.table_uuid == table.metadata.table_uuid:
             raise ValidationError(f"table {other.name} is the same table as {table.name}: its uuid is {other.metadata.table_uuid}")
-        claims = [claim for searched in own if (claim := _claim(other, identity, searched, own[0])) is not None]
+        claims = [claim for searched in own if (claim := _claim(other, leased, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):
             for location in recorded_locations(other):
@@ -210,23 +225,43 @@ def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
 
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
     """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out."""
-    own = table.identifier[1:]
+    return _of_others(catalog, table, lambda name: _loaded(catalog, name))
 
-    def load(name: Identifier) -> Table | None:
-        try:
-            return catalog.load_table(name)
-        except NoSuchTableError:
+
+def _with_leased_folders(catalog: Catalog, table: Table, now_ms: int | None = None) -> Iterator[tuple[Table, tuple[str, ...]]]:
+    """The same, with the folders whose files jobs on each table are about to commit. An import takes its lease before it looks for
+    other tables, and gives it back after its commit: so leases are looked at first, and then the table is read."""
+
+    def load(name: Identifier) -> tuple[Table, tuple[str, ...]] | None:
+        if (before := _loaded(catalog, name)) is None:
             return None
+        try:
+            leased = tuple(folder for lease in active_leases(before, now_ms) for folder in lease.folders)
+        except UnsupportedError:
+            leased = ()  # Its location is in a store that this catalog's jobs do not reach.
+        return None if (now := _loaded(catalog, name)) is None else (now, leased)
 
+    return _of_others(catalog, table, load)
+
+
+def _loaded(catalog: Catalog, name: Identifier) -> Table | None:
+    try:
+        return catalog.load_table(name)
+    except NoSuchTableError:
+        return None
+
+
+def _of_others(catalog: Catalog, table: Table, load: Callable[[Identifier], T | None]) -> Iterator[T]:
     with ThreadPoolExecutor(_READ_AT_ONCE, thread_name_prefix="neighbours") as threads:
-        for names in _names_of_others(catalog, own):
+        for names in _names_of_others(catalog, table.identifier[1:]):
             yield from (found for found in threads.map(load, names) if found is not None)
 
 
 def _names_of_others(catalog: Catalog, own: Identifier) -> Iterator[list[Identifier]]:
-    """Names of the other tables: those in the table's own folder, which is no namespace, then those of each namespace."""
+    """Names of the other tables, where namespaces list them all those of its own namespace first."""
     if isinstance(catalog, KeepsTablesInFolders):
-        yield catalog.tables_within(own)
+        yield [name for name in catalog.all_tables() if name != own]
+        return
     for namespace in _namespaces(catalog, own[:-1]):
         yield [name for name in _tables_in(catalog, namespace) if name != own]
 

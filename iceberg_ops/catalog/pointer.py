@@ -13,8 +13,18 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 
-from iceberg_ops.catalog.base import BaseCatalog, attempts, metadata_version, moved_while_dropped, nothing_published, now_ms
+from iceberg_ops.catalog.base import (
+    BaseCatalog,
+    attempts,
+    metadata_version,
+    moved_while_dropped,
+    nothing_published,
+    now_ms,
+    reason,
+    unknown_outcome,
+)
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
@@ -26,7 +36,7 @@ from iceberg_ops.errors import (
     NoSuchTableError,
 )
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.io.locations import absolute_under, forbid_relative
+from iceberg_ops.io.locations import absolute_under, forbid_relative, identity_under
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import new_metadata_location, read_metadata, write_metadata
 from iceberg_ops.table.table import Table
@@ -91,7 +101,9 @@ class PointerCatalog(BaseCatalog):
     def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
         """False where a commit came in between. Raises AlreadyExistsError, CommitStateUnknownError."""
         try:
-            done, doubt = self._asked(lambda: self._rename_pointer(old, new, location))
+            done, doubt = self._asked(
+                lambda: self._rename_pointer(old, new, location), partial(_unknown_rename, old, new, location)
+            )
         except AlreadyExistsError:
             if self._current_location(old) == location or not self._has_passed(new, location):
                 raise
@@ -100,43 +112,46 @@ class PointerCatalog(BaseCatalog):
             return done
         if self._has_passed(new, location):
             return True
-        raise CommitStateUnknownError(
-            f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer: {doubt}; it happened if the table of metadata "
-            f"{location} is at the new name"
-        ) from doubt
+        raise _unknown_rename(old, new, location, doubt) from doubt
 
     def _forget(self, identifier: Identifier, location: str) -> None:
         name = ".".join(identifier)
-        done, doubt = self._asked(lambda: self._remove_pointer(identifier, location))
+        unknown = partial(_unknown_drop, self.name, identifier, location)
+        done, doubt = self._asked(lambda: self._remove_pointer(identifier, location), unknown)
         if done:
             return
         if doubt is None and self._current_location(identifier) is None:
             raise NoSuchTableError(f"catalog {self.name} has no table {name}")
         if doubt is None or (self._has_passed(identifier, location) and self._pointer_or_none(identifier) != location):
             raise moved_while_dropped(identifier)
-        raise CommitStateUnknownError(
-            f"the drop of table {name} got no answer: {doubt}; it happened if catalog {self.name} has no such table now. No file "
-            f"was deleted: to drop the table with its files then, register {location} under the name again and drop it"
-        ) from doubt
+        raise unknown(doubt) from doubt
 
-    def _asked(self, change: Callable[[], bool]) -> tuple[bool, CatalogUnavailableError | None]:
+    def _asked(
+        self, change: Callable[[], bool], unknown: Callable[[BaseException], CommitStateUnknownError]
+    ) -> tuple[bool, CatalogUnavailableError | None]:
         """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer,
-        and the first doubt. With a doubt, no means that it had happened before, or cannot."""
+        and the first doubt. With a doubt, no means that it had happened before, or cannot. ``unknown``: what to raise for an
+        interrupt."""
         doubt: CatalogUnavailableError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
             try:
                 return change(), doubt
             except CatalogUnavailableError as e:
                 doubt = doubt or e
+            except Exception:
+                raise
+            except BaseException as e:
+                raise unknown(e) from e
         return False, doubt
 
     def _has_passed(self, identifier: Identifier, location: str) -> bool:
         """Whether the name has the table that was at ``location``; False where that cannot be told."""
         try:
             found = self._current_location(identifier)
-            return found is not None and (
-                found == location or any(e.metadata_file == location for e in read_metadata(self.io, found).metadata_log)
-            )
+            if found is None or found == location:
+                return found is not None
+            identity = identity_under(self.io)
+            return any(identity(e.metadata_file) == identity(location) for e in read_metadata(self.io, found).metadata_log)
         except (IcebergOpsError, OSError) as e:
             log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), location, e)
             return False
@@ -217,16 +232,34 @@ class PointerCatalog(BaseCatalog):
             found = self._current_location(identifier)
             if found is None or found == new:
                 return None if found is None else True
-            passed = [*(entry.metadata_file for entry in read_metadata(self.io, found).metadata_log), found]
+            identity = identity_under(self.io)
+            passed = {identity(place) for place in (*(e.metadata_file for e in read_metadata(self.io, found).metadata_log), found)}
         except (IcebergOpsError, OSError) as e:
             log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), new, e)
             return None
-        if new in passed:
+        if identity(new) in passed:
             return True
-        return False if expected in passed else None
+        return False if identity(expected) in passed else None
 
     def _pointer_or_none(self, identifier: Identifier) -> str | None:
         try:
             return self._current_location(identifier)
         except CatalogUnavailableError:
             return None
+
+
+def _unknown_rename(old: Identifier, new: Identifier, location: str, why: BaseException) -> CommitStateUnknownError:
+    return unknown_outcome(
+        f"renaming table {'.'.join(old)} to {'.'.join(new)} got no answer: {reason(why)}; it happened if the table of metadata "
+        f"{location} is at the new name",
+        why,
+    )
+
+
+def _unknown_drop(catalog: str, identifier: Identifier, location: str, why: BaseException) -> CommitStateUnknownError:
+    return unknown_outcome(
+        f"the drop of table {'.'.join(identifier)} got no answer: {reason(why)}; it happened if catalog {catalog} has no such "
+        f"table now. No file was deleted: to drop the table with its files then, register {location} under the name again and "
+        f"drop it",
+        why,
+    )

@@ -17,7 +17,7 @@ does not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
@@ -26,7 +26,7 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.serde.metadata_json import table_uuid_from_json
-from iceberg_ops.table.metadata_files import hinted_version
+from iceberg_ops.table.metadata_files import hinted_version, read_metadata
 from iceberg_ops.table.stored_files import failure_of
 
 HINT = "version-hint.text"
@@ -158,60 +158,68 @@ class TableVersions:
     def has_other_than(self, uuid: str) -> bool:
         """Whether the folder holds a version of another table that was not dropped."""
         mine = {uuid, *self.dropped()}
-        names = [name for names in self.listed().values() for name in names]
-        try:
-            return len(names) > 1 and any(not self._belongs_to(name, mine) for name in names)
-        except FileNotFoundError:
-            return self.has_other_than(uuid)
+        return len(owners := self.owners()) > 1 and any(owner not in mine for owner in owners.values())
 
     def dead(self) -> list[str]:
         """Locations of the version files of dropped tables."""
         if not (dropped := self.dropped()):
             return []
-        names = [name for names in self.listed().values() for name in names]
-        return [f"{self.folder}/{name}" for name in names if self._is_dead(name, dropped)]
+        return [f"{self.folder}/{name}" for name, owner in self.owners().items() if owner in dropped]
 
     def owners(self) -> dict[str, str | None]:
-        """Version file -> uuid of its table, lowest version first; None for a file that cannot be read. A vanished one is left
-        out."""
+        """Version file -> uuid of its table, lowest version first; None for a file that cannot be read, empty for a table without a
+        uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""
         found: dict[str, str | None] = {}
-        for _, names in sorted(self.listed().items()):
+        above: list[str] = []
+        for _, names in sorted(self.listed().items(), reverse=True):
             for name in names:
                 try:
-                    found[name] = self.uuid_of(name)
+                    found[name] = self.uuid_of(name) or self._uuid_of_later(name, above, found)
                 except CorruptTableError:
                     found[name] = None
                 except FileNotFoundError:
                     continue
-        return found
+            above = names
+        return dict(reversed(found.items()))
 
     def is_dead(self, location: str) -> bool:
         """Whether the version file belongs to a dropped table."""
-        return self._is_dead(location.rpartition("/")[2], self.dropped())
+        if not (dropped := self.dropped()):
+            return False
+        name = location.rpartition("/")[2]
+        try:
+            return (self.uuid_of(name) or self.owners().get(name)) in dropped
+        except (FileNotFoundError, CorruptTableError):
+            return False
+
+    def _uuid_of_later(self, name: str, above: Sequence[str], owners: Mapping[str, str | None]) -> str:
+        """The uuid that the table of a version without one got later; empty where none of the files ``above`` was built on it."""
+        return next((owner for later in above if (owner := owners.get(later)) and self._was_built_on(later, name)), "")
+
+    def _was_built_on(self, later: str, name: str) -> bool:
+        """Whether the metadata log of a later version has the version, as it was last updated."""
+        updated = read_metadata(self.io, f"{self.folder}/{name}").last_updated_ms
+        log = read_metadata(self.io, f"{self.folder}/{later}").metadata_log
+        return any(e.metadata_file.rpartition("/")[2] == name and e.timestamp_ms == updated for e in log)
 
     def mark_place(self, uuid: str) -> str:
         """Where the drop of the table is marked."""
         return f"{self.marks}/{quote(uuid, safe='')}"
 
-    def _is_dead(self, name: str, dropped: frozenset[str]) -> bool:
-        try:
-            return self.uuid_of(name) in dropped
-        except (FileNotFoundError, CorruptTableError):
-            return False
-
     def _without(self, found: Listed, dropped: frozenset[str]) -> Listed:
         left = dict(found)
+        above: list[str] = []
         for version in sorted(found, reverse=True):
-            if alive := [name for name in found[version] if not self._belongs_to(name, dropped)]:
+            if alive := [name for name in found[version] if not self._is_dead(name, above, dropped)]:
                 left[version] = alive
                 return left
-            del left[version]
+            above = left.pop(version)
         return left
 
-    def _belongs_to(self, name: str, uuids: Set[str]) -> bool:
-        """A file that cannot be read belongs to none: whoever loads it gets the error."""
+    def _is_dead(self, name: str, above: Sequence[str], dropped: frozenset[str]) -> bool:
+        """``above``: dead files of the next version. A file that cannot be read is not dead: whoever loads it gets the error."""
         try:
-            return self.uuid_of(name) in uuids
+            return (self.uuid_of(name) or self._uuid_of_later(name, above, dict.fromkeys(above, "dead"))) in {*dropped, "dead"}
         except CorruptTableError:
             return False
 

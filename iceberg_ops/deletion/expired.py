@@ -140,13 +140,20 @@ def _content_of(
         try:
             live = list(live_paths(table, manifest))
         except CorruptTableError as e:
-            if table.io.exists(manifest.manifest_path):
+            if not _is_gone(table.io, manifest.manifest_path):
                 damaged[name] = str(e)
             continue
         for path, content in live:
             if identity[path] not in used:
                 found[identity[path]] = path, content
     return found, damaged
+
+
+def _is_gone(io: FileIO, location: str) -> bool:
+    try:
+        return not io.exists(location)
+    except OSError:
+        return False  # a folder that may not be read
 
 
 def _take_out_live(

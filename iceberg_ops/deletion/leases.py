@@ -114,6 +114,25 @@ def forbid_files_of_running_jobs(table: Table, locations: Iterable[str]) -> None
             )
 
 
+def without_files_of_running_jobs(table: Table, recorded: Iterable[str], listed: Iterable[str]) -> list[str]:
+    """The files at ``listed`` but for those that are not ``recorded`` in the table and that a running job holds a lease on, and for
+    the leases themselves. A job takes its lease before it writes: list the files first."""
+    found, identity = list(listed), identity_under(table.io)
+    now = time.time_ns() // 1_000_000
+    if not (leases := active_leases(table, now)):
+        return found
+    known = {identity(location) for location in recorded}
+    left: list[str] = []
+    for location in found:
+        is_lease = f"/{FOLDER}/" in location and not has_run_out(table, location, now)
+        holder = None if identity(location) in known else next((x.holder for x in leases if x.covers(location, table.io)), None)
+        if is_lease or holder is not None:
+            log.warning("table %s is dropped, but %s stays: run %s holds a lease", table.name, location, holder or "of that name")
+        else:
+            left.append(location)
+    return left
+
+
 def has_run_out(table: Table, location: str, now_ms: int) -> bool:
     """Whether the file is a lease whose time is over: its holder died, or it would have been given back. One that cannot be read
     has not."""

@@ -11,14 +11,16 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
-from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
+from iceberg_ops.io.local import remove_empty_folders
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.serde.json_objects import JsonObject, as_long, parse_json
 from iceberg_ops.table.table import Table
 
@@ -44,50 +46,77 @@ class DeletionNote:
 
     table: Table
     location: str
+    copies: tuple[str, ...] = ()
+    """The same note in other folders of the table, for whoever looks only there."""
     until_ms: int = 0
 
     def write(self) -> None:
         """Write it, or write it again for another ``DELETION_NOTE_MS``."""
         self.until_ms = time.time_ns() // 1_000_000 + DELETION_NOTE_MS
-        self.table.io.write(self.location, json.dumps({"expires-at-ms": self.until_ms}).encode(), overwrite=True)
+        data = json.dumps({"expires-at-ms": self.until_ms}).encode()
+        for location in (self.location, *self.copies):
+            self.table.io.write(location, data, overwrite=True)
 
     def renew(self) -> bool:
         """To be called before each batch of files: whether the note has been there all the time. If not, an import may have taken
         in files meanwhile, and what was proven before no longer holds. The note is in force afterwards."""
         now = time.time_ns() // 1_000_000
-        held = now < self.until_ms and self.table.io.exists(self.location)
+        held = now < self.until_ms and all(self.table.io.exists(location) for location in (self.location, *self.copies))
         if not held or self.until_ms - now < DELETION_NOTE_MS - _RENEWED_AFTER_MS:
             self.write()
         return held
+
+    def take_away(self) -> None:
+        """What cannot be deleted runs out by itself."""
+        for location in (self.location, *self.copies):
+            try:
+                delete_note(self.table.io, location)
+                if location in self.copies:
+                    remove_empty_folders(self.table.io, location.rpartition(f"/{DELETIONS}/")[0])
+            except (IcebergOpsError, OSError) as e:
+                log.warning("deletion note %s stays until it runs out, imports wait for it: %s", location, e)
 
 
 @contextmanager
 def deletion_noted(table: Table) -> Iterator[DeletionNote]:
     """Within, files may be deleted that an import might want to commit. A note that cannot be taken away is no error: what was
     deleted is to be reported, and the note runs out by itself."""
-    with _noted_in(table, notes_folder(table, DELETIONS)) as note:
+    with _in_force(DeletionNote(table, f"{notes_folder(table, DELETIONS)}/{uuid.uuid4()}.json")) as note:
         yield note
 
 
 @contextmanager
-def purge_noted(table: Table, folder: str) -> Iterator[DeletionNote]:
-    """Within, a table that lies in ``folder`` is dropped with its files. The note is there before the table is forgotten, so an
-    import that no longer finds the table as the folder's owner finds the note (``forbid_running_purge``)."""
-    with _noted_in(table, f"{folder.rstrip('/')}/metadata/{DELETIONS}") as note:
+def purge_noted(table: Table, folders: Sequence[str]) -> Iterator[DeletionNote]:
+    """Within, a table is dropped with its files in ``folders``, the first of which is where it lies. The note is there before the
+    table is forgotten, in each folder that does not lie in another one, so an import that no longer finds the table as the folder's
+    owner finds the note (``forbid_running_purge``)."""
+    identity = identity_under(table.io)
+    outer: dict[str, str] = {}
+    for folder in folders:
+        name = folder_identity(identity, folder)
+        if not any(is_within(name, other) for other in outer) and (not outer or _is_served(table.io, folder)):
+            outer[name] = folder
+    at = [f"{folder.rstrip('/')}/metadata/{DELETIONS}/{uuid.uuid4()}.json" for folder in outer.values()]
+    with _in_force(DeletionNote(table, at[0], tuple(at[1:]))) as note:
         yield note
 
 
-@contextmanager
-def _noted_in(table: Table, folder: str) -> Iterator[DeletionNote]:
-    note = DeletionNote(table, f"{folder}/{uuid.uuid4()}.json")
-    note.write()
+def _is_served(io: FileIO, folder: str) -> bool:
+    """Whether the store can look into the folder. It deletes nothing in one that it does not serve."""
     try:
+        next(iter(io.list_prefix(f"{folder.rstrip('/')}/metadata/{DELETIONS}")), None)
+    except UnsupportedError:
+        return False
+    return True
+
+
+@contextmanager
+def _in_force(note: DeletionNote) -> Iterator[DeletionNote]:
+    try:
+        note.write()
         yield note
     finally:
-        try:
-            delete_note(table.io, note.location)
-        except (IcebergOpsError, OSError) as e:
-            log.warning("deletion note %s stays until it runs out, imports wait for it: %s", note.location, e)
+        note.take_away()
 
 
 def note_has_run_out(table: Table, location: str, now_ms: int) -> bool:
@@ -111,16 +140,36 @@ def forbid_running_deletion(table: Table) -> None:
 
 def forbid_running_purge(io: FileIO, source: str) -> None:
     """Raise CatalogUnavailableError while a dropped table's files are being deleted that lie in the folder ``source``, or around
-    it. To be called when it is known that the folder is no table's: the drop writes its note first."""
-    folder, place = "", source.rstrip("/")
-    while place and place != folder and not place.endswith(":/"):
-        for info in io.list_prefix(f"{place}/metadata/{DELETIONS}"):
-            if _is_in_force(io, info):
-                raise CatalogUnavailableError(
-                    f"a job is deleting files at {place} right now, of a table that may be dropped (note {info.location}), and "
-                    f"files to be imported from {source} could be among them: try again when it has ended"
-                )
-        folder, place = place, place.rpartition("/")[0]
+    it, also where a symbolic link leads there. To be called when it is known that the folder is no table's: the drop writes its
+    note first."""
+    around = _folders_around(source)
+    if io.local_path(source) is not None:
+        around |= _folders_around(folder_identity(identity_under(io), source))
+    note = next((note for folder in around if (note := running_deletion_at(io, folder)) is not None), None)
+    if note is None:
+        below = (info for info in io.list_prefix(source) if f"/metadata/{DELETIONS}/" in info.location)
+        note = next((info for info in below if _is_in_force(io, info)), None)
+    if note is not None:
+        place = note.location.rpartition(f"/metadata/{DELETIONS}/")[0]
+        raise CatalogUnavailableError(
+            f"a job is deleting files at {place} right now, of a table that may be dropped (note {note.location}), and files to be "
+            f"imported from {source} could be among them: try again when it has ended"
+        )
+
+
+def _folders_around(folder: str) -> dict[str, None]:
+    """The folder, and every one that it lies in."""
+    found: dict[str, None] = {}
+    below, place = "", folder.rstrip("/")
+    while place and place != below and not place.endswith(":/"):
+        found[place] = None
+        below, place = place, place.rpartition("/")[0]
+    return found
+
+
+def running_deletion_at(io: FileIO, folder: str) -> FileInfo | None:
+    """A note in force of a deletion of files of the table at ``folder``, or of one that was there and is dropped."""
+    return next((info for info in io.list_prefix(f"{folder.rstrip('/')}/metadata/{DELETIONS}") if _is_in_force(io, info)), None)
 
 
 def _is_in_force(io: FileIO, note: FileInfo) -> bool:

@@ -57,7 +57,9 @@ class FileIO(Protocol):
         """A writer of a new file, complete only after ``close()``. Parent folders are made where the store has any."""
         ...
 
-    def exists(self, location: str) -> bool: ...
+    def exists(self, location: str) -> bool:
+        """Whether there is a file. An error of the store is raised: it is no answer."""
+        ...
 
     def length(self, location: str) -> int:
         """Size in bytes. Raises FileNotFoundError."""

@@ -84,7 +84,19 @@ class LocalFileIO:
         return cast(BinaryIO, _AtomicOutput(location, overwrite=False))
 
     def exists(self, location: str) -> bool:
-        return os.path.isfile(path_of(location))
+        """A name that no file can have (too long, below a file, links in a circle) is not there. Raises OSError where that cannot
+        be told, such as for a folder that may not be read."""
+        try:
+            with _failures_of(location):
+                return stat.S_ISREG(os.stat(path_of(location)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as e:
+            if e.errno == errno.ENAMETOOLONG:
+                return False
+            raise
+        except ValueError:
+            return False  # a NUL, which no name has
 
     def length(self, location: str) -> int:
         with _failures_of(location):
@@ -168,6 +180,17 @@ def folder_links(io: FileIO, location: str) -> Iterator[str]:
     local = io.local_path(location)
     for folder, names, _ in os.walk(local) if local is not None else ():
         yield from (path for name in names if os.path.islink(path := os.path.join(folder, name)))
+
+
+def subfolders(path: str) -> list[tuple[str, bool]]:
+    """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none where it is no folder. A link
+    in a circle is none. Raises CatalogUnavailableError, and OSError where the folder, or what a link leads to, cannot be read."""
+    found: list[tuple[str, bool]] = []
+    with suppress(FileNotFoundError, NotADirectoryError), _failures_of(path), os.scandir(path) as entries:
+        for entry in entries:
+            if not _leads_in_a_circle(entry) and entry.is_dir():
+                found.append((entry.name, entry.is_symlink()))
+    return found
 
 
 def remove_empty_folders(io: FileIO, location: str) -> None:

@@ -18,7 +18,7 @@ from iceberg_ops.io.locations import below
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.stored_files import read_stored
+from iceberg_ops.table.stored_files import named_failures, read_stored
 from iceberg_ops.table.table import Table
 
 VERSION_HINT = "version-hint.text"
@@ -95,7 +95,9 @@ def table_from_path(path: str, io: FileIO) -> Table:
     read_only = io if isinstance(io, ReadOnlyFileIO) else ReadOnlyFileIO(io)
     is_file = is_metadata_file(path) or (path.endswith((".json", ".json.gz")) and _is_file(path, io))
     location = path if is_file else _newest(path, io)
-    if not io.exists(location):
+    with named_failures(location, "metadata file"):
+        there = io.exists(location)
+    if not there:
         raise NoSuchTableError(f"there is no metadata file {location}")
     folder = path.rsplit("/", 1)[0] if is_file else path
     name = folder.removesuffix("/metadata").rsplit("/", 1)[-1]

@@ -332,17 +332,18 @@ def test_a_pick_without_a_run_key_whose_refusal_did_happen_is_done_and_keeps_its
 def test_two_commits_between_creating_a_version_and_looking_do_not_make_it_look_refused(tmp_path: Path) -> None:
     """The log holds one version: what came two commits later no longer names ours."""
 
-    class Overtaken(FileSystemCatalog):
-        others: list[Callable[[], object]]
+    class Overtaken(LocalFileIO):
+        others: tuple[Callable[[], object], ...] = ()
 
-        def _create(self, *a: Any) -> None:
-            super()._create(*a)
-            others, self.others = self.others, []
-            for other in others:
-                other()
+        def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+            super().write(location, data, overwrite=overwrite)
+            if location.endswith(".metadata.json"):
+                others, self.others = self.others, ()
+                for other in others:
+                    other()
 
-    catalog = Overtaken("c", LocalFileIO(), warehouse=str(tmp_path), sleep=lambda _: None)
-    catalog.others = []
+    io = Overtaken()
+    catalog = FileSystemCatalog("c", io, warehouse=str(tmp_path), sleep=lambda _: None)
     catalog.create_namespace(("ns",))
     properties = {
         "write.metadata.previous-versions-max": "1",
@@ -357,7 +358,7 @@ def test_two_commits_between_creating_a_version_and_looking_do_not_make_it_look_
         def another(name: str) -> Callable[[], object]:
             return lambda: commit(plain, plain.load_table(IDENTIFIER), AppendFiles(added=(data_file(name),)))
 
-        catalog.others = [another(f"other-{commits}-{i}") for i in range(commits)]
+        io.others = tuple(another(f"other-{commits}-{i}") for i in range(commits))
         done = commit(catalog, table, AppendFiles(added=(data_file(f"mine-{commits}"),)))
         now = plain.load_table(IDENTIFIER)
         assert done.attempts == 1

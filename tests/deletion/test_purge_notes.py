@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.errors import CatalogUnavailableError
-from tests.actions.lake import make_lake
-from tests.builders import data_file
+from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
+from iceberg_ops.io.local import LocalFileIO
+from tests.actions.lake import Lake, make_lake
+from tests.builders import data_file, make_table
 from tests.catalog.test_imported_folders import lake_of, place
 
 
@@ -35,3 +41,51 @@ def test_an_import_waits_while_the_files_of_a_dropped_table_are_deleted(below: s
     catalog.drop_table(("ns", "old"), purge=True)
     assert refused
     assert list(catalog.io.list_prefix(old.location)) == []
+
+
+PLACES = {
+    "a link to the data": ("", "/data", True),
+    "a link to a folder in the data": ("", "/data/day=1", True),
+    "the folder of write.data.path": ("/lent/data", "", False),
+    "a folder in that of write.data.path": ("/lent/data", "/day=1", False),
+    "a link to that of write.data.path": ("/lent/data", "", True),
+    "a folder around that of write.data.path": ("/lent/data", "/..", False),
+}
+
+
+@pytest.mark.parametrize(("data", "below", "linked"), PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("kind", ["sql", "filesystem"])
+def test_an_import_waits_for_a_purge_however_it_reaches_the_folder(
+    tmp_path: Path, kind: str, data: str, below: str, linked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io, warehouse = LocalFileIO(), f"{tmp_path}/wh"
+    catalog: Catalog = FileSystemCatalog("test", io, warehouse=warehouse)
+    if kind == "sql":
+        catalog = SqlCatalog("test", f"sqlite:///{tmp_path}/c.db", io, warehouse=warehouse)
+    catalog.create_namespace(("ns",))
+    lake = Lake(catalog)
+    make_table(catalog)
+    old = lake_of(catalog, "old", **({"write.data.path": f"{tmp_path}{data}"} if data else {})).table
+    source = os.path.normpath(f"{tmp_path}{data}{below}" if data else f"{old.location}{below}")
+    folder = place(lake, source if below != "/.." else f"{tmp_path}{data}")
+    commit(catalog, old, AppendFiles(added=(data_file(f"{folder}/x.parquet", rows=2),)))
+    if linked:
+        (tmp_path / "landing").symlink_to(source)
+        source = str(tmp_path / "landing")
+    with pytest.raises(UnsupportedError, match="whose jobs may"):
+        lake.run("add_files", source_path=source)
+    refused, delete_many = [], io.delete_many
+
+    def imports(locations: Any) -> Any:
+        files = list(locations)
+        if any(f.endswith("x.parquet") for f in files):
+            with pytest.raises(CatalogUnavailableError, match="of a table that may be dropped") as e:
+                lake.run("add_files", source_path=source)
+            refused.append(e)
+        return delete_many(files)
+
+    monkeypatch.setattr(io, "delete_many", imports)
+    catalog.drop_table(("ns", "old"), purge=True)
+    assert refused
+    assert not list(io.list_prefix(folder))
+    assert not list((tmp_path / "lent").rglob("iceberg-ops"))

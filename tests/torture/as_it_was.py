@@ -111,10 +111,10 @@ def refused_where_unknown(original: Any, *args: Any) -> bool:
     return bool(original(*args))
 
 
-def created_or_refused(_: Any, catalog: Any, location: str, data: bytes) -> None:
+def created_or_refused(_: Any, creation: Any, location: str, data: bytes) -> None:
     """An error of the store was a refusal, whether the version's file was there or not."""
     try:
-        catalog.io.write(location, data, overwrite=False)
+        creation.io.write(location, data, overwrite=False)
     except FileExistsError:
         raise CommitFailedError(f"{location} already exists") from None
     except OSError as e:

@@ -70,7 +70,7 @@ FAULTS: dict[str, Fault] = {
         SWAPPED, "names_swapped_during_an_expiry_cost_no_table_its_files", lambda s: s.tables > 1, says="expire"
     ),
     "4a an error after the version's file": Fault(
-        {**BELIEVED, "catalog.filesystem:FileSystemCatalog._create": was.created_or_refused},
+        {**BELIEVED, "catalog.file_creation:FileCreation.create": was.created_or_refused},
         "an_error_after_the_versions_file_is_no_refusal",
         lambda s: s.raises and s.catalog == "filesystem",
     ),
@@ -108,7 +108,11 @@ FAULTS: dict[str, Fault] = {
     "6a a data path of another spelling": Fault(
         SPELLED, "files_under_another_spelling_are_no_orphans", lambda s: s.spelled not in ("plain", "link")
     ),
-    "6b a warehouse of another spelling": Fault(SPELLED, "a_warehouse_of_another_spelling_is_the_same", lambda s: bool(s.aliases)),
+    "6b a warehouse of another spelling": Fault(
+        {**SPELLED, "catalog.filesystem:FileSystemCatalog._is_copy": was.nothing},
+        "a_warehouse_of_another_spelling_is_the_same",
+        lambda s: bool(s.aliases),
+    ),
     "7 the schema of a dropped key": Fault(
         {"commit.expire_snapshots:_needed_fields": was.only_what_snapshots_name},
         "a_dropped_key_column_keeps_its_schema",
@@ -149,6 +153,7 @@ FAULTS: dict[str, Fault] = {
             "deletion.leases:Lease.covers": was.no_folders,
             "deletion.notes:forbid_running_deletion": was.nothing,
             "deletion.notes:forbid_running_purge": was.nothing,
+            "actions.add_files:_gone": was.nothing,
         },
         "an_import_keeps_its_files_from_an_orphan_job",
         lambda s: s.imports,

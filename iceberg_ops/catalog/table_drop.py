@@ -1,0 +1,153 @@
+"""Forgetting a table of a filesystem catalog: the mark, then its version files.
+
+The mark is the drop: from that moment no reader finds the table, and no writer can bring it back (``versions``). So once it was
+tried, the drop is done or its outcome is unknown. Steps that a store does not answer are asked again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from iceberg_ops.catalog.base import attempts, incomplete_if_interrupted, moved_while_dropped, reason, unknown_outcome
+from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation
+from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, version_of
+from iceberg_ops.deletion.metadata_files import delete_pointers
+from iceberg_ops.errors import (
+    CatalogUnavailableError,
+    CommitStateUnknownError,
+    CorruptTableError,
+    IcebergOpsError,
+    NoSuchTableError,
+)
+from iceberg_ops.io.file_io import DeleteFailure
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TableDrop:
+    """The drop of the table ``identifier`` of the catalog named ``catalog``."""
+
+    catalog: str
+    identifier: Identifier
+    versions: TableVersions
+    creation: FileCreation
+
+    def forget(self, location: str) -> None:
+        """Mark the table as dropped: from that moment no reader finds it, and no writer can bring it back. Then delete its version
+        files, the current one last, and the hint, for readers that do not know of marks.
+
+        Raises NoSuchTableError, CommitFailedError (nothing was changed), and CommitStateUnknownError, also for an interrupt."""
+        versions, name = self.versions, ".".join(self.identifier)
+        if (newest := versions.newest()) != location:
+            raise moved_while_dropped(self.identifier) if newest else self._no_table()
+        before = _names(versions)
+        uuid, current = versions.uuid_of(location.rpartition("/")[2]), version_of(location) or 0
+        if uuid:
+            self._mark(uuid, current)
+        try:
+            mine = self._asked(lambda: self._list_in_mark(versions, uuid, current)) if uuid else before
+            owners = self._asked(versions.owners)
+            dropped = self._asked(versions.dropped)
+        except BaseException as e:
+            if uuid:
+                raise self._half_dropped(uuid, e) from e
+            raise
+        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
+        if late := sorted(set(own) - before):
+            log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
+        hint = [HINT] if set(owners.values()) <= {uuid, None, *dropped} else []
+        with incomplete_if_interrupted(f"table {name} is dropped, but not all of its files are deleted"):
+            self._delete(uuid, [*own, *hint])
+
+    def _delete(self, uuid: str, names: Sequence[str]) -> None:
+        """Delete what is the table's in the folder of versions. Versions from before it had its uuid go first, and alone: they
+        count as dropped only as long as the next one is there."""
+        versions, table = self.versions, ".".join(self.identifier)
+        try:
+            early = [n for n in names if uuid and version_of(n) is not None and not self._has_uuid(n)]
+            failures = self._deleted(early)
+            if not failures:
+                failures = self._deleted([n for n in names if n not in early])
+        except Exception as e:
+            if not uuid:
+                raise CommitStateUnknownError(f"table {table} may be half dropped: {e}") from e
+            failures = [DeleteFailure(f"{versions.folder}/{HINT}", str(e))]
+        for failure in failures:
+            if not uuid:
+                raise CommitStateUnknownError(f"table {table} is half dropped: {failure.location}: {failure.reason}")
+            log.warning("table %s is dropped, but %s stays: %s", table, failure.location, failure.reason)
+
+    def _deleted(self, names: Sequence[str]) -> list[DeleteFailure]:
+        return delete_pointers(self.versions.io, [f"{self.versions.folder}/{name}" for name in names]) if names else []
+
+    def _has_uuid(self, name: str) -> bool:
+        try:
+            return self.versions.uuid_of(name) != ""
+        except (CorruptTableError, FileNotFoundError):
+            return True
+
+    def _mark(self, uuid: str, current: int) -> None:
+        """Mark the table as dropped. A store that does not answer is asked again, and a mark that is there then is this one: the
+        table was not dropped right before. Raises NoSuchTableError (somebody else dropped it), CommitStateUnknownError."""
+        versions = self.versions
+        mark = DropMark(max(versions.listed(), default=current) + 1)
+        doubt: Exception | None = None
+        try:
+            for _ in attempts(CREATE_ATTEMPTS, self.creation.sleep):
+                try:
+                    if versions.mark_dropped(uuid, mark) or (doubt is not None and versions.mark_of(uuid) == mark):
+                        return
+                    raise self._no_table()
+                except NoSuchTableError:
+                    raise
+                except Exception as e:  # whatever it is, the mark may be there
+                    if doubt is None and (refusal := self.creation.refusal(versions.mark_place(uuid), e)) is not None:
+                        raise refusal from e
+                    doubt = doubt or e
+        except IcebergOpsError:
+            raise
+        except BaseException as e:
+            raise self._half_dropped(uuid, e) from e
+        raise self._half_dropped(uuid, doubt) from doubt
+
+    @staticmethod
+    def _list_in_mark(versions: TableVersions, uuid: str, current: int) -> frozenset[str]:
+        """Mark the table once more, with the version files that are there when it no longer counts; their names. Writers that find
+        their own among them leave it to the drop."""
+        names = _names(versions)
+        highest = max((version_of(name) or 0 for name in names), default=current)
+        versions.mark_dropped(uuid, DropMark(highest + 1, names), again=True)
+        return names
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        """The answer of a store that may have to be asked again, to a question whose repetition changes nothing."""
+        for attempt in attempts(CREATE_ATTEMPTS, self.creation.sleep):
+            try:
+                return question()
+            except (CatalogUnavailableError, OSError) as e:
+                if attempt + 1 == CREATE_ATTEMPTS:
+                    raise
+                log.warning("%s; it is tried again", e)
+        raise AssertionError
+
+    def _no_table(self) -> NoSuchTableError:
+        return NoSuchTableError(f"catalog {self.catalog} has no table {'.'.join(self.identifier)}")
+
+    def _half_dropped(self, uuid: str, why: BaseException | None) -> CommitStateUnknownError:
+        """The error for a mark that was tried, and a drop that ended for the reason ``why``."""
+        return unknown_outcome(
+            f"the drop of table {'.'.join(self.identifier)} got no answer: {reason(why)}; the table is dropped if there is a mark "
+            f"{self.versions.mark_place(uuid)}. No file of it was deleted: to drop it with its files then, delete the mark before "
+            f"anybody makes a new table of the name, and drop the table again",
+            why,
+        )
+
+
+def _names(versions: TableVersions) -> frozenset[str]:
+    return frozenset(name for names in versions.listed().values() for name in names)

@@ -1,0 +1,117 @@
+"""An interrupt of a drop or a rename says what may have happened: nothing before the first change, and after it that the outcome
+is unknown, or that a part is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteError, IncompleteInterruptedError
+from iceberg_ops.io.local import LocalFileIO
+from tests.builders import IDENTIFIER, data_file, live_paths, make_table
+
+
+class Interrupted(LocalFileIO):
+    """Ends at the ``at``-th call (from 0) that changes something, before or after the change."""
+
+    at, calls, after, error = -1, 0, False, KeyboardInterrupt
+
+    def _step(self, change: Callable[[], Any]) -> Any:
+        self.calls += 1
+        if self.calls - 1 != self.at:
+            return change()
+        if self.after:
+            change()
+        raise self.error
+
+    def write(self, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        self._step(lambda: super(Interrupted, self).write(location, data, overwrite=overwrite))
+
+    def delete_many(self, locations: Any) -> Any:
+        return self._step(lambda: super(Interrupted, self).delete_many(locations))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(7))
+def test_a_filesystem_drop_is_done_unknown_or_has_changed_nothing(tmp_path: Path, at: int, after: bool, error: Any) -> None:
+    io = Interrupted()
+    catalog = FileSystemCatalog("fs", io, warehouse=f"{tmp_path}/wh", sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
+    io.at, io.calls, io.after, io.error = at, 0, after, error
+    ended = ending_of(lambda: catalog.drop_table(IDENTIFIER, purge=True))
+    if isinstance(ended, CommitStateUnknownError):
+        mark = f"{tmp_path}/wh/.iceberg-ops/ns/t/.dropped/{table.metadata.table_uuid}"
+        assert isinstance(ended, CommitInterruptedError) is (error is KeyboardInterrupt)
+        assert f"the table is dropped if there is a mark {mark}" in str(ended)
+        assert catalog.table_exists(IDENTIFIER) is not Path(mark).exists()
+        Path(mark).unlink(missing_ok=True)
+        assert live_paths(catalog.load_table(IDENTIFIER)) == {"a"}
+    elif isinstance(ended, IncompleteError):
+        assert isinstance(ended, IncompleteInterruptedError) is (error is KeyboardInterrupt)
+        assert "ns.t is dropped, but not all of its files are deleted: it was interrupted" in str(ended)
+        assert not catalog.table_exists(IDENTIFIER)
+    elif ended is not None:
+        assert type(ended) is error
+        before_the_mark, after_the_purge = at == 0, io.calls > 5
+        assert before_the_mark or after_the_purge
+        assert catalog.table_exists(IDENTIFIER) is before_the_mark
+
+
+def ending_of(call: Callable[[], object]) -> BaseException | None:
+    try:
+        call()
+    except BaseException as e:  # noqa: BLE001 - whatever it ends with is looked at
+        return e
+    return None
+
+
+@pytest.mark.parametrize("happens", [False, True])
+@pytest.mark.parametrize("change", ["drop", "rename"])
+def test_a_pointer_that_an_interrupt_may_have_changed_is_an_unknown_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, happens: bool
+) -> None:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+    method = "_remove_pointer" if change == "drop" else "_rename_pointer"
+    real = getattr(catalog, method)
+
+    def interrupted(*arguments: Any) -> bool:
+        if happens:
+            real(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(catalog, method, interrupted)
+    changes: dict[str, Callable[[], object]] = {
+        "drop": lambda: catalog.drop_table(IDENTIFIER),
+        "rename": lambda: catalog.rename_table(IDENTIFIER, ("ns", "new")),
+    }
+    with pytest.raises(CommitInterruptedError, match="it was interrupted by KeyboardInterrupt; it happened if"):
+        changes[change]()
+    assert catalog.table_exists(IDENTIFIER) is not happens
+
+
+def test_an_interrupt_while_the_files_of_a_dropped_table_are_deleted_says_that_it_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io = LocalFileIO()
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    make_table(catalog)
+
+    def interrupted(_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(io, "delete_many", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        catalog.drop_table(IDENTIFIER, purge=True)
+    assert not catalog.table_exists(IDENTIFIER)

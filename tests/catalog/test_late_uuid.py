@@ -1,0 +1,93 @@
+"""A v1 table that got its uuid by a later commit is one table: its drop takes the versions from before as well."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.versions import HINT
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.table.table import Table
+from tests.builders import IDENTIFIER, data_file, make_table
+
+
+class Undeletable(LocalFileIO):
+    """Files of ``names`` are not deleted."""
+
+    names: frozenset[str] = frozenset()
+
+    def delete_many(self, locations: Any) -> Any:
+        found = list(locations)
+        stuck = [location for location in found if location.rpartition("/")[2] in self.names]
+        failures = super().delete_many(location for location in found if location not in stuck)
+        return [*failures, *(DeleteFailure(location, "Injected") for location in stuck)]
+
+
+@pytest.fixture
+def io() -> Undeletable:
+    return Undeletable()
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, io: Undeletable) -> FileSystemCatalog:
+    catalog = FileSystemCatalog("fs", io, warehouse=str(tmp_path / "wh"), sleep=lambda _: None)
+    catalog.create_namespace(("ns",))
+    return catalog
+
+
+def without_uuid(path: str) -> None:
+    metadata = json.loads(Path(path).read_text())
+    del metadata["table-uuid"]
+    Path(path).write_text(json.dumps(metadata))
+
+
+def late(catalog: FileSystemCatalog, early: int = 1) -> Table:
+    """A table whose first ``early`` versions have no uuid; two that have one follow."""
+    table = make_table(catalog, version=1)
+    for n in range(early + 1):
+        if n < early:
+            without_uuid(table.metadata_location)
+        table = commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file(f"a{n}"),))).table
+    return table
+
+
+@pytest.mark.parametrize("early", [1, 3])
+@pytest.mark.parametrize("hint", [True, False])
+def test_a_drop_leaves_nothing_of_it(catalog: FileSystemCatalog, early: int, hint: bool) -> None:
+    table = late(catalog, early)
+    if not hint:
+        os.unlink(f"{table.location}/metadata/{HINT}")
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert list(catalog.io.list_prefix(table.location)) == []
+    assert not catalog.table_exists(IDENTIFIER)
+    make_table(catalog)
+
+
+@pytest.mark.parametrize("stuck", ["v1.metadata.json", "v2.metadata.json", "v3.metadata.json"])
+def test_a_version_that_a_drop_cannot_delete_brings_nothing_back(catalog: FileSystemCatalog, io: Undeletable, stuck: str) -> None:
+    late(catalog, 2)
+    io.names = frozenset({stuck})
+    catalog.drop_table(IDENTIFIER, purge=True)
+    assert not catalog.table_exists(IDENTIFIER)
+    assert make_table(catalog).metadata == catalog.load_table(IDENTIFIER).metadata
+
+
+def test_a_table_without_a_uuid_below_a_leftover_of_a_dropped_one_is_alive(catalog: FileSystemCatalog) -> None:
+    """Another engine made it after the drop; a late writer of the dropped one left a version above."""
+    dropped = make_table(catalog, version=1)
+    leftover = Path(dropped.metadata_location).read_bytes()
+    catalog.drop_table(IDENTIFIER, purge=True)
+    folder = Path(dropped.location) / "metadata"
+    folder.mkdir(parents=True)
+    (folder / "v1.metadata.json").write_bytes(leftover)
+    without_uuid(str(folder / "v1.metadata.json"))
+    (folder / "v2.metadata.json").write_bytes(leftover)
+    assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v1.metadata.json")
