@@ -132,7 +132,7 @@ def commit_carrying_over(
                 return CarriedOver(committed=done, rounds=turn)
             return CarriedOver(committed=done, rounds=turn, rows=rows, deletes=operation.carried_deletes)
         now = catalog.load_table(table.identifier[1:])
-        deletes.hit.update(_hit_until(now, operation))
+        deletes.hit.update(_hit_until(now, operation, table))
         try:
             operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
         except UnsupportedError as e:
@@ -220,12 +220,12 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
         yield file.file_path, known.positions(found, file.file_path)
 
 
-def _hit_until(now: Table, operation: RewriteFiles) -> tuple[str, ...]:
+def _hit_until(now: Table, operation: RewriteFiles, callers: Table) -> tuple[str, ...]:
     """Old files that deletes came for until ``now``, which is later than the state that the committer refused: whatever came in
     between is not looked at again, because from here on the operation starts at ``now``. Raises every other conflict."""
     try:
         operation = replace(operation, carried_deletes=())
-        operation.validate(now, History(now, operation.branch, operation.starting_snapshot_id))
+        operation.validate(now, History(now, operation.branch, operation.starting_snapshot_id, callers=callers.metadata))
     except ValidationError as e:
         if not _is_carriable(e, operation):
             raise

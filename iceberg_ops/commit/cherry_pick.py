@@ -139,7 +139,8 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
 def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents a picked partition overwrite from losing rows that came to its partitions since its parent."""
     partitions = {partition_key(f.spec_id, f.partition) for f in _data_of(table, picked, EntryStatus.ADDED)}
-    for snapshot, entry in History(table, branch, picked.parent_snapshot_id).added_data(ADDS_DATA, lambda m: True):
+    history = History(table, branch, picked.parent_snapshot_id, callers=table.metadata)
+    for snapshot, entry in history.added_data(ADDS_DATA, lambda m: True):
         f = entry.data_file
         if partition_key(f.spec_id, f.partition) in partitions:
             raise ValidationError(

@@ -144,8 +144,7 @@ class _Loop:
                 table = now
             staged = self.operation.stage(self.prepared, table)
         except ValidationError as e:
-            history = History(table, self.operation.branch, self.operation.starting_snapshot_id)
-            raise naming_the_remover(e, history) from e.__cause__
+            raise naming_the_remover(e, self._history(table)) from e.__cause__
         if not staged.updates:
             self._clean(keep=())
             return self._committed(table, staged)
@@ -167,9 +166,12 @@ class _Loop:
             return True  # The next attempt looks again.
 
     def _validate(self, table: Table) -> None:
-        operation = self.operation
-        operation.validate(table, History(table, operation.branch, operation.starting_snapshot_id, self.validated_id))
+        self.operation.validate(table, self._history(table, self.validated_id))
         self.validated_id = self._head_id(table)
+
+    def _history(self, table: Table, validated_id: int | None = None) -> History:
+        operation, callers = self.operation, self.callers_table.metadata
+        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers)
 
     def _head_id(self, table: Table) -> int | None:
         head = base_of(table.metadata, self.operation.branch)

@@ -39,9 +39,19 @@ def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
 
 class History:
     """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` where that head was
-    validated by an earlier attempt and is still an ancestor."""
+    validated by an earlier attempt and is still an ancestor. ``callers`` is the table as the operation's caller saw it: the files
+    of the operation were written by its schema and in its format version."""
 
-    def __init__(self, table: Table, branch: str, starting_snapshot_id: int | None, validated_id: int | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        branch: str,
+        starting_snapshot_id: int | None,
+        validated_id: int | None = None,
+        *,
+        callers: TableMetadata,
+    ) -> None:
+        self.callers = callers
         self._table = table
         self._identity = identity_under(table.io)
         self._branch = branch

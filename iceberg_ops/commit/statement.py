@@ -64,10 +64,12 @@ def evaluate_until_committed(
 
 
 def _may_help(before: Table, now: Table, branch: str) -> bool:
-    """Whether it is still the same table, and others committed to the branch: without that the conflict is the statement's own."""
+    """Whether it is still the same table, and others committed to the branch or changed the columns: without that the conflict is
+    the statement's own."""
     was, is_ = base_of(before.metadata, branch), base_of(now.metadata, branch)
     moved = (None if was is None else was.snapshot_id) != (None if is_ is None else is_.snapshot_id)
-    return before.metadata.table_uuid == now.metadata.table_uuid and moved
+    changed = before.metadata.current_schema_id != now.metadata.current_schema_id
+    return before.metadata.table_uuid == now.metadata.table_uuid and (moved or changed)
 
 
 def _upgraded(before: Table, now: Table) -> bool:

@@ -8,7 +8,7 @@ retry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ from iceberg_ops.table.table import Table
 
 NewDelete = tuple[Snapshot, DataFile]
 """A delete file and the snapshot that added it."""
+DeleteTest = Callable[[DataFile], bool]
 
 
 def no_unseen_rows(history: History, rows: RowFilter) -> None:
@@ -155,8 +156,8 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
     Memory is proportional to the deletes that may concern the replaced files, not to the window.
     """
-    only = FileContent.POSITION_DELETES if ignore_equality_deletes else None
-    found = new_deletes_for(table, history, replaced, only=only)
+    counts = _is_by_position if ignore_equality_deletes else _any_delete
+    found = new_deletes_for(table, history, replaced, counts)
     if found:
         file, (snapshot, delete) = found[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
@@ -180,12 +181,11 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
 def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataFile]) -> None:
     """Prevents bringing back rows that an equality delete removed meanwhile: it reaches rows of its own partition spec only, and
     ``moved`` files are replaced by files of another one (Java has no such check). Global equality deletes reach every spec."""
-    found = new_deletes_for(table, history, moved, only=FileContent.EQUALITY_DELETES)
-    lost = [(file, delete) for file, delete in found if not _is_global(table, delete[1])]
-    if lost:
-        file, (snapshot, delete) = lost[0]
+    found = new_deletes_for(table, history, moved, lambda f: is_by_equality(f) and not _is_global(table, f))
+    if found:
+        file, (snapshot, delete) = found[0]
         message = "Cannot commit, found new equality delete that does not reach the new partition spec of replaced data file"
-        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in lost))
+        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
 def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile], added: Sequence[DataFile]) -> None:
@@ -193,10 +193,11 @@ def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile],
     ones: it did not reach the rows where they were (Java has no such check)."""
     old = {f.spec_id for f in moved}
     new = [f for f in added if old - {f.spec_id}]
-    for file, (snapshot, delete) in new_deletes_for(table, history, new, only=FileContent.EQUALITY_DELETES):
-        if not _is_global(table, delete):
-            message = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
-            raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f in moved))
+    found = new_deletes_for(table, history, new, lambda f: is_by_equality(f) and not _is_global(table, f))
+    if found:
+        file, (snapshot, delete) = found[0]
+        message = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
+        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f in moved))
 
 
 def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[DataFile]) -> None:
@@ -237,13 +238,25 @@ def no_deletes_that_count_again(table: Table, history: History, builds_on: Seque
         raise conflict(message, table.metadata.snapshots_by_id.get(lost), removed[0], tuple(f.file_path for f in removed))
 
 
+def is_by_equality(delete: DataFile) -> bool:
+    return delete.content is FileContent.EQUALITY_DELETES
+
+
+def _is_by_position(delete: DataFile) -> bool:
+    return delete.content is FileContent.POSITION_DELETES
+
+
+def _any_delete(delete: DataFile) -> bool:
+    return True
+
+
 def new_deletes_for(
-    table: Table, history: History, replaced: Sequence[DataFile], *, only: FileContent | None = None
+    table: Table, history: History, replaced: Sequence[DataFile], counts: DeleteTest = _any_delete
 ) -> list[tuple[DataFile, NewDelete]]:
-    """Each replaced file with one delete of the window that applies to it; ``only`` deletes of one kind count."""
+    """Each replaced file with one delete of the window that ``counts`` and applies to it."""
     if not replaced or table.metadata.format_version < 2:
         return []
-    vectors, others = _relevant_deletes(table, history, replaced, only)
+    vectors, others = _relevant_deletes(table, history, replaced, counts)
     if not vectors and not others:
         return []
     identity = identity_under(table.io)
@@ -267,7 +280,7 @@ def new_deletes_for(
 
 
 def _relevant_deletes(
-    table: Table, history: History, replaced: Sequence[DataFile], only: FileContent | None
+    table: Table, history: History, replaced: Sequence[DataFile], counts: DeleteTest
 ) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
     """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
     is no error: the last one stands."""
@@ -282,7 +295,7 @@ def _relevant_deletes(
         f = entry.data_file
         if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
             continue
-        if only is not None and f.content is not only:
+        if not counts(f):
             continue
         if f.is_deletion_vector:
             names = names or {identity(r.file_path) for r in replaced}
