@@ -31,6 +31,7 @@ from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import ledger_files
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
 RUN_KEY = "iceberg-ops.run-key"
@@ -139,7 +140,7 @@ def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | Non
             return find_run(table, run)
         except CorruptTableError:
             now = load()
-            if now.metadata_location == table.metadata_location or now.metadata.table_uuid != table.metadata.table_uuid:
+            if now.metadata_location == table.metadata_location or not same_table(table, now):
                 raise
             table = now
 
