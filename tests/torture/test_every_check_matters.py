@@ -47,6 +47,7 @@ HELD = {
     "manifest_writing:ManifestFolder.encoder:0": "commit/test_checks.py::test_a_file_of_an_unknown_spec_is_refused",
     "metadata_updates:UpdateStatistics.stage:0": "commit/test_checks.py::test_statistics_of_a_snapshot_that_is_gone_are_refused",
     "metadata_updates:_unchanged:0": "commit/test_checks.py::test_a_change_worked_out_on_another_state_is_refused",
+    "metadata_updates:no_moved_partition_values:0": "commit/test_promotions_meanwhile.py",
     "refs:FastForward.stage:0": f"{JAVA_REFS}::test_it_is_refused",
     "refs:RollBack.stage:0": f"{OPERATIONS}::test_branches_and_tags_are_made_moved_and_removed",
     "removals:RowFilter.forbid_partial:0": SCENARIOS,
