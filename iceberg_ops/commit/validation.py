@@ -23,6 +23,7 @@ from iceberg_ops.commit.history import (
     ManifestTest,
     base_of,
     conflict,
+    operation_of,
 )
 from iceberg_ops.commit.promoted_keys import unreached_keys, why_unreached
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
@@ -293,7 +294,7 @@ def _relevant_deletes(
     others: list[tuple[Snapshot, DataFile, int]] = []
     for snapshot, entry in history.added_deletes(ANY_OPERATION, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
         f = entry.data_file
-        if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
+        if operation_of(snapshot) not in ADDS_DELETES and not _may_convert(snapshot):
             continue
         if not counts(f):
             continue

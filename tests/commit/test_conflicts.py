@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from iceberg_ops.commit import cherry_pick, manifest_filter, schema_conflicts, snapshot_draft, validation
 from iceberg_ops.commit.removals import RowFilter
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
+from iceberg_ops.spec.updates import AddSnapshot
 from tests.builders import IDENTIFIER
 from tests.commit.scenarios import (
     ADDED_AGAIN,
@@ -85,6 +87,31 @@ def test_a_conflict_names_the_other_commit(scenario: Scenario, version: int) -> 
     assert found.partition in {str(EU), str(US)}
     for text in (str(found.snapshot_id), other.operation, found.file_path, found.partition):
         assert text in str(found)
+
+
+@pytest.mark.parametrize("operation", [None, "upsert", "OVERWRITE", "Delete"])
+@pytest.mark.parametrize(
+    ("scenario", "version"),
+    [(s, v) for s, v in CASES if s.refused in CONFLICTS and s.others],
+    ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
+)
+def test_a_conflict_is_found_whatever_the_other_commit_calls_itself(
+    scenario: Scenario, version: int, operation: str | None
+) -> None:
+    def renamed(update: Any) -> Any:
+        if not isinstance(update, AddSnapshot):
+            return update
+        summary = {**update.snapshot.summary, "operation": operation}
+        known = {key: value for key, value in summary.items() if value is not None}
+        return replace(update, snapshot=replace(update.snapshot, summary=known))
+
+    def renames(catalog: Any) -> None:
+        commit_table = catalog.commit_table
+        catalog.commit_table = lambda table, needed, updates: commit_table(table, needed, [renamed(u) for u in updates])
+
+    with pytest.raises(ValidationError) as refused:
+        run(scenario, version, renames)
+    assert str(refused.value).startswith(scenario.refused or "")
 
 
 VALIDATIONS = {
