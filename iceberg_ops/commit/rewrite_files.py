@@ -47,7 +47,7 @@ class RewriteFiles(SnapshotOperationFields):
         validation.no_file_twice((*self.added_data, *self.added_deletes, *self.carried_deletes))
 
     def validate(self, table: Table, history: History) -> None:
-        validation.no_wrong_delete_format(table.metadata.format_version, (*self.added_deletes, *self.carried_deletes))
+        validation.no_wrong_delete_format(table, history, (*self.added_deletes, *self.carried_deletes))
         if self.removed_data and self.added_data:
             validation.no_other_row_ids(table, history, self.removed_data)
             schema_conflicts.no_columns_that_came_back(table, history, [f.file_path for f in self.removed_data])

@@ -68,7 +68,7 @@ class RowDelta(SnapshotOperationFields):
         rows = RowFilter(
             table, ALWAYS_TRUE if self.conflict_filter is None else self.conflict_filter, case_sensitive=self.case_sensitive
         )
-        validation.no_wrong_delete_format(table.metadata.format_version, self.added_deletes)
+        validation.no_wrong_delete_format(table, history, self.added_deletes)
         validation.no_unknown_columns(table, self.added_deletes)
         validation.no_deletes_for_own_removals(table, self.removed_data, self.added_deletes)
         if self.removed_deletes:

@@ -380,19 +380,31 @@ def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
             )
 
 
-def no_wrong_delete_format(format_version: int, added: Iterable[DataFile]) -> None:
-    """Prevents deletes that the table's readers do not apply; checked again on every attempt, because the table may be upgraded."""
+def no_wrong_delete_format(table: Table, history: History, added: Iterable[DataFile]) -> None:
+    """Prevents deletes that the table's readers do not apply; checked again on every attempt. Where they are right for the table as
+    the caller saw it, an upgrade came meanwhile: that is a conflict."""
+    now, then = table.metadata.format_version, history.callers.format_version
     for f in added:
-        if format_version < 2:
-            raise BadInputError(f"Deletes are not supported in V{format_version}: {f.file_path}")
-        if f.is_deletion_vector and format_version < 3:
-            raise BadInputError(f"Must not use DVs for position deletes in V{format_version}: {f.file_path}")
-        if f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector and format_version >= 3:
-            raise BadInputError(f"Must use DVs for position deletes in V{format_version}: {f.file_path}")
-        if f.is_deletion_vector and (f.referenced_data_file is None or f.content_offset is None or f.content_size_in_bytes is None):
-            raise BadInputError(f"A deletion vector needs its data file, offset and size: {f.file_path}")
-        if (f.content is FileContent.EQUALITY_DELETES) != bool(f.equality_ids):
-            raise BadInputError(f"An equality delete file, and no other, needs equality field ids: {f.file_path}")
+        if wrong := _wrong_for(now, f):
+            if now != then and not _wrong_for(then, f):
+                message = f"Cannot commit, the table was upgraded from v{then} to v{now} meanwhile: {wrong}: {f.file_path}"
+                raise ValidationError(message, file_path=f.file_path, file_paths=(f.file_path,))
+            raise BadInputError(f"{wrong}: {f.file_path}")
+
+
+def _wrong_for(format_version: int, f: DataFile) -> str | None:
+    """What keeps a delete file out of a table of the format version; None where nothing does."""
+    if format_version < 2:
+        return f"Deletes are not supported in V{format_version}"
+    if f.is_deletion_vector and format_version < 3:
+        return f"Must not use DVs for position deletes in V{format_version}"
+    if f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector and format_version >= 3:
+        return f"Must use DVs for position deletes in V{format_version}"
+    if f.is_deletion_vector and (f.referenced_data_file is None or f.content_offset is None or f.content_size_in_bytes is None):
+        return "A deletion vector needs its data file, offset and size"
+    if (f.content is FileContent.EQUALITY_DELETES) != bool(f.equality_ids):
+        return "An equality delete file, and no other, needs equality field ids"
+    return None
 
 
 def no_unknown_columns(table: Table, added: Iterable[DataFile]) -> None:
