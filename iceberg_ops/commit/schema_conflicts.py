@@ -23,15 +23,15 @@ from iceberg_ops.table.table import Table
 
 
 def no_deletes_by_columns_not_copied(table: Table, history: History, replaced: Sequence[DataFile]) -> None:
-    """Prevents bringing back rows that an equality delete removed meanwhile: it compares a column that is in ``replaced`` files and
-    not in their copies, so it does not reach the copies, whatever their data sequence number. Its writer may have begun before the
-    column was dropped."""
+    """Prevents that an equality delete which came meanwhile reaches other rows of the copies than of the ``replaced`` files: it
+    compares a column that these may hold and the copies do not, where it reads as null. Rows that it removed would come back, and
+    others that have no null go. Its writer may have begun before the column was dropped."""
     copied = history.callers.schema.fields_by_id
 
-    def misses_copies(delete: DataFile) -> bool:
+    def compares_more(delete: DataFile) -> bool:
         return is_by_equality(delete) and not (delete.equality_ids and all(i in copied for i in delete.equality_ids))
 
-    found = new_deletes_for(table, history, replaced, misses_copies)
+    found = new_deletes_for(table, history, replaced, compares_more, bounds_of=copied)
     if found:
         file, (snapshot, delete) = found[0]
         lacking = [i for i in delete.equality_ids or () if i not in copied]

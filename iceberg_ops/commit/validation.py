@@ -8,7 +8,7 @@ retry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -252,19 +252,26 @@ def _any_delete(delete: DataFile) -> bool:
 
 
 def new_deletes_for(
-    table: Table, history: History, replaced: Sequence[DataFile], counts: DeleteTest = _any_delete
+    table: Table,
+    history: History,
+    replaced: Sequence[DataFile],
+    counts: DeleteTest = _any_delete,
+    *,
+    bounds_of: Collection[int] | None = None,
 ) -> list[tuple[DataFile, NewDelete]]:
-    """Each replaced file with one delete of the window that ``counts`` and applies to it."""
+    """Each replaced file with one delete of the window that ``counts`` and applies to it. ``bounds_of``: the columns, by field id,
+    whose bounds may rule an equality delete out; None: every column's."""
     if not replaced or table.metadata.format_version < 2:
         return []
     vectors, others = _relevant_deletes(table, history, replaced, counts)
     if not vectors and not others:
         return []
     identity = identity_under(table.io)
+    fields = table.metadata.all_fields_by_id
     index = DeleteIndex(
         (DeleteFile(f, number) for _, f, number in others),
         specs_by_id=table.metadata.specs_by_id,
-        fields_by_id=table.metadata.all_fields_by_id,
+        fields_by_id=fields if bounds_of is None else {i: f for i, f in fields.items() if i in bounds_of},
         identity=identity,
     )
     snapshots = {(f.file_path, f.content_offset): s for s, f, _ in others}

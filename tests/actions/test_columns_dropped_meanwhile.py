@@ -39,14 +39,14 @@ def without_data(version: int) -> Lake:
     return lake
 
 
-def delete_by_data(lake: Lake, value: str) -> None:
+def delete_by_data(lake: Lake, value: str | None) -> None:
     """What a writer commits that was opened before the column was dropped."""
     table = lake.table
     path = f"{table.location}/data/by-data.parquet"
     size = lake._write(table, path, pa.table({"data": [value]}, BY_DATA))
     file = DataFile(
         content=FileContent.EQUALITY_DELETES, file_path=path, file_format=FileFormat.PARQUET, partition=(), record_count=1,
-        file_size_in_bytes=size, equality_ids=(2,),
+        file_size_in_bytes=size, equality_ids=(2,), value_counts={2: 1}, null_value_counts={2: int(value is None)},
     )  # fmt: skip
     commit(lake.catalog, table, Foreign(added_deletes=(file,), isolation=None))
 
@@ -61,6 +61,14 @@ def test_a_compaction_brings_back_no_row_that_was_deleted_by_a_column_its_files_
     report = lake.run("rewrite_data_files", catalog=others, rewrite_all="true", **options)
     assert lake.rows() == [(2, "a")]
     assert {g.status for g in report.groups} == {"re-planned", "committed"}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_compaction_loses_no_row_to_a_delete_of_nulls_in_a_column_its_files_lack(version: int) -> None:
+    """The files that it read have values there, so that the delete does not reach them."""
+    lake = without_data(version)
+    lake.run("rewrite_data_files", catalog=Meddles(lake.catalog, lambda: delete_by_data(lake, None)), rewrite_all="true")
+    assert lake.rows() == [(1, "a"), (2, "a"), (3, "a")]
 
 
 def without_c(folder: Path) -> RowsPlace:
