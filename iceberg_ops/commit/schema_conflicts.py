@@ -70,7 +70,7 @@ def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
 
 
 def _reads(written: NestedField, now: NestedField, format_version: int) -> bool:
-    """Whether values that were written for ``written`` are values of ``now``. Fields inside of nested ones are compared as such."""
+    """Whether values that were written for ``written`` are values of ``now``. Fields of nested types have ids of their own."""
     if written.type.is_nested or now.type.is_nested:
         return written.type.is_nested and now.type.is_nested
     return can_promote(written.type, now.type, format_version)
