@@ -44,6 +44,7 @@ from iceberg_ops.io.locations import look_at_folders_again
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.state import state_if_readable, table_state
 from iceberg_ops.table.table import Table
 
@@ -202,11 +203,11 @@ def _has_lost_snapshots(reload: Callable[[], Table], table: Table) -> bool:
     """Whether a snapshot of ``table`` has expired since it was loaded: then a missing file is no damage. An error in looking does
     not take the place of the one that is being handled."""
     try:
-        now = reload().metadata
+        now = reload()
     except (IcebergOpsError, OSError) as e:
         log.warning("whether %s has changed meanwhile cannot be told: %s", table.name, e)
         return False
-    return now.table_uuid == table.metadata.table_uuid and not table.metadata.snapshots_by_id.keys() <= now.snapshots_by_id.keys()
+    return same_table(table, now) and not table.metadata.snapshots_by_id.keys() <= now.metadata.snapshots_by_id.keys()
 
 
 def _remember(run: Run) -> None:

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import WAP_ID
-from iceberg_ops.commit import snapshot_operation
+from iceberg_ops.commit import run_keys
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.errors import UnsupportedError
@@ -32,7 +32,7 @@ class RowFields(TypedDict):
 def row_fields(run: Run) -> RowFields:
     """Branch, run key and summary; with a wap id the snapshot is staged under it."""
     wap_id = run.job.options.get(WAP_ID)
-    summary = run.summary | ({} if wap_id is None else {snapshot_operation.WAP_ID: wap_id})
+    summary = run.summary | ({} if wap_id is None else {run_keys.WAP_ID: wap_id})
     return RowFields(branch=run.job.branch, run_key=run.run_key, summary=summary, staged=wap_id is not None)
 
 

@@ -50,6 +50,7 @@ from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import all_files
+from iceberg_ops.table.same_table import same_uuid
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ def moved_while_dropped(identifier: Identifier) -> CommitFailedError:
 
 def _check_same_table(table: Table, current: TableMetadata) -> None:
     """Prevents a commit to another table that took the name meanwhile, whatever the commit itself requires."""
-    if table.metadata.table_uuid and current.table_uuid != table.metadata.table_uuid:
+    if table.metadata.table_uuid and not same_uuid(current.table_uuid, table.metadata.table_uuid):
         raise CommitFailedError(
             f"table {'.'.join(table.identifier[1:])} is another one now: its uuid is {current.table_uuid}, was "
             f"{table.metadata.table_uuid}"

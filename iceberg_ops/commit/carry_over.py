@@ -11,7 +11,7 @@ The rule upheld: a row is in the table afterwards exactly if it is live in the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -125,14 +125,14 @@ def commit_carrying_over(
             discard(catalog, table, [f.file_path for f in operation.carried_deletes], mark=mark, after=e)
             if not isinstance(e, ValidationError) or turn == MOST_ROUNDS - 1 or not _is_carriable(e, operation):
                 raise
-            deletes.hit.update(e.file_paths)
+            deletes.hit.update(deletes.replaced(e.file_paths))
         else:
             if done.already_committed:
                 discard(catalog, table, [f.file_path for f in operation.carried_deletes], mark=mark)
                 return CarriedOver(committed=done, rounds=turn)
             return CarriedOver(committed=done, rounds=turn, rows=rows, deletes=operation.carried_deletes)
         now = catalog.load_table(table.identifier[1:])
-        deletes.hit.update(_hit_until(now, operation))
+        deletes.hit.update(_hit_until(now, operation, table))
         try:
             operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
         except UnsupportedError as e:
@@ -152,6 +152,10 @@ class _Deletes:
         self._io, self._identity = table.io, identity_under(table.io)
         self._replaced = {self._identity(f.file_path) for f in replaced}
         self._read: dict[tuple[str, int | None], dict[str, Positions]] = {}
+
+    def replaced(self, file_paths: Iterable[str]) -> set[str]:
+        """Those that are files of ours."""
+        return {path for path in file_paths if self._identity(path) in self._replaced}
 
     def positions(self, deletes: Sequence[DeleteFile], file_path: str) -> Positions:
         """As ``deleted_positions``."""
@@ -220,12 +224,12 @@ def _deleted_now(now: Table, branch: str, files: Sequence[DataFile], known: _Del
         yield file.file_path, known.positions(found, file.file_path)
 
 
-def _hit_until(now: Table, operation: RewriteFiles) -> tuple[str, ...]:
+def _hit_until(now: Table, operation: RewriteFiles, callers: Table) -> tuple[str, ...]:
     """Old files that deletes came for until ``now``, which is later than the state that the committer refused: whatever came in
     between is not looked at again, because from here on the operation starts at ``now``. Raises every other conflict."""
     try:
         operation = replace(operation, carried_deletes=())
-        operation.validate(now, History(now, operation.branch, operation.starting_snapshot_id))
+        operation.validate(now, History(now, operation.branch, operation.starting_snapshot_id, callers=callers.metadata))
     except ValidationError as e:
         if not _is_carriable(e, operation):
             raise
@@ -234,9 +238,12 @@ def _hit_until(now: Table, operation: RewriteFiles) -> tuple[str, ...]:
 
 
 def _is_carriable(conflict: ValidationError, operation: RewriteFiles) -> bool:
-    """Whether the conflict is one of new position deletes for replaced files."""
-    is_new_delete = bool(conflict.file_paths) and "found new position delete for replaced data file" in str(conflict)
-    return is_new_delete and operation.data_sequence_number is not None
+    """Whether the conflict is one of new position deletes for replaced files, or of deletes that were carried over in the format of
+    a table that was upgraded since."""
+    if not conflict.file_paths or operation.data_sequence_number is None:
+        return False
+    carried = {f.file_path for f in operation.carried_deletes}
+    return carried.issuperset(conflict.file_paths) or "found new position delete for replaced data file" in str(conflict)
 
 
 def _not_taken_along(operation: RewriteFiles, table: Table) -> tuple[DataFile, ...]:

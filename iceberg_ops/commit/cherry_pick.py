@@ -18,9 +18,9 @@ from iceberg_ops.commit.ledger import ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, entries_of_made, publication_names
+from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, WAP_ID, entries_of_made, publication_names
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
-from iceberg_ops.commit.snapshot_operation import WAP_ID, SnapshotOperationFields
+from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
@@ -131,7 +131,7 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
         if (entry := ledger_entry(table, name)) is not None:
             raise ValidationError(
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on {branch} already, by snapshot "
-                f"{entry.partition('@')[0]}, which has expired",
+                f"{entry.partition('@')[0]}, which has expired or lies before a snapshot that has",
                 snapshot_id=picked.snapshot_id,
             )
 
@@ -139,7 +139,8 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
 def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents a picked partition overwrite from losing rows that came to its partitions since its parent."""
     partitions = {partition_key(f.spec_id, f.partition) for f in _data_of(table, picked, EntryStatus.ADDED)}
-    for snapshot, entry in History(table, branch, picked.parent_snapshot_id).added_data(ADDS_DATA, lambda m: True):
+    history = History(table, branch, picked.parent_snapshot_id, callers=table.metadata)
+    for snapshot, entry in history.added_data(ADDS_DATA, lambda m: True):
         f = entry.data_file
         if partition_key(f.spec_id, f.partition) in partitions:
             raise ValidationError(

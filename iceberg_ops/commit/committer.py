@@ -41,6 +41,7 @@ from iceberg_ops.errors import (
     ValidationError,
 )
 from iceberg_ops.spec.updates import AddSnapshot
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -144,8 +145,7 @@ class _Loop:
                 table = now
             staged = self.operation.stage(self.prepared, table)
         except ValidationError as e:
-            history = History(table, self.operation.branch, self.operation.starting_snapshot_id)
-            raise naming_the_remover(e, history) from e.__cause__
+            raise naming_the_remover(e, self._history(table)) from e.__cause__
         if not staged.updates:
             self._clean(keep=())
             return self._committed(table, staged)
@@ -167,9 +167,12 @@ class _Loop:
             return True  # The next attempt looks again.
 
     def _validate(self, table: Table) -> None:
-        operation = self.operation
-        operation.validate(table, History(table, operation.branch, operation.starting_snapshot_id, self.validated_id))
+        self.operation.validate(table, self._history(table, self.validated_id))
         self.validated_id = self._head_id(table)
+
+    def _history(self, table: Table, validated_id: int | None = None) -> History:
+        operation, callers = self.operation, self.callers_table.metadata
+        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers)
 
     def _head_id(self, table: Table) -> int | None:
         head = base_of(table.metadata, self.operation.branch)
@@ -254,7 +257,7 @@ class _Loop:
         staged, found = self.swapped[-1], "it was committed if {} is in the table"
         try:
             table = self._load()
-            if table.metadata.table_uuid == self.callers_table.metadata.table_uuid and self._is_in(table, staged):
+            if same_table(self.callers_table, table) and self._is_in(table, staged):
                 found = "it was committed: {} is in the table"
         except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
             log.warning("status check of %s: %s", self._name, look)
@@ -294,7 +297,7 @@ def _what(staged: StagedCommit) -> str:
 
 def _check_same_table(callers: Table, current: Table) -> None:
     """Prevents a commit to another table that took the name meanwhile."""
-    if callers.metadata.table_uuid != current.metadata.table_uuid:
+    if not same_table(callers, current):
         raise ValidationError(
             f"table {'.'.join(current.identifier)} is not the one this work was planned on: "
             f"its uuid is {current.metadata.table_uuid}, was {callers.metadata.table_uuid}"

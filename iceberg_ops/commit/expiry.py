@@ -127,6 +127,7 @@ def write_intent(table: Table, operation: ExpireSnapshots) -> str | None:
     note = ExpiryNote(
         created_at_ms=time.time_ns() // 1_000_000,
         table_uuid=metadata.table_uuid,
+        metadata_location=table.metadata_location,
         last_updated_ms=metadata.last_updated_ms,
         last_sequence_number=metadata.last_sequence_number,
         snapshots=tuple(s for s in metadata.snapshots if s.snapshot_id in ids),
@@ -145,7 +146,7 @@ def resume_expiry(
     Nothing is deleted on account of a damaged note, which stays as well.
 
     A note whose snapshots are all still there belongs to a run that has not swapped yet; after a day it is thrown away. One that
-    is later than the catalog's answer waits for the next run."""
+    is later than the catalog's answer waits for the next run. One of another table in the same place is that table's to finish."""
     finished, kept = 0, list[KeptFile]()
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     notes = [info.location for info in noted(table, FOLDER)]
@@ -153,7 +154,7 @@ def resume_expiry(
         after = _reloaded(catalog, table)
         try:
             note = read_expiry_note(table.io, location)
-            if note is None or _is_later(note, after):
+            if note is None or not note.is_of(after) or _is_later(note, after):
                 continue
             gone, statistics = _gone(after, note)
             files = unreached_files(after, gone, statistics) if gone else None
@@ -186,15 +187,11 @@ def _delete(after: Table, reload: Reload, files: UnreachedFiles, clean: Cleanup,
 def _is_later(note: ExpiryNote, table: Table) -> bool:
     """Prevents taking snapshots for expired that ``table`` has not got yet: it is older than what the note's writer saw."""
     known = table.metadata
-    if note.table_uuid != known.table_uuid:
-        return False
     return note.last_updated_ms > known.last_updated_ms or note.last_sequence_number > known.last_sequence_number
 
 
 def _gone(after: Table, note: ExpiryNote) -> tuple[list[Snapshot], list[str]]:
-    """The note's snapshots that are no longer in the table, and their statistics files; none where it is another table's note."""
-    if note.table_uuid != after.metadata.table_uuid:
-        return [], []
+    """The note's snapshots that are no longer in the table, and their statistics files."""
     known = after.metadata.snapshots_by_id
     gone = [s for s in note.snapshots if s.snapshot_id not in known]
     return gone, [path for snapshot_id, path in note.statistics if snapshot_id not in known]

@@ -15,22 +15,31 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.json_objects import JsonObject, as_list, as_long, as_text, parse_json
 from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.same_table import logged, same_uuid
 from iceberg_ops.table.stored_files import named_failures
+from iceberg_ops.table.table import Table
 
 _WHAT = "expiry note"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryNote:
-    """``last_updated_ms`` and ``last_sequence_number`` are those of the table that the note's writer saw. ``statistics`` are pairs
-    of a snapshot id and a location. Of a snapshot only what leads to its files is known."""
+    """``metadata_location``, ``last_updated_ms`` and ``last_sequence_number`` are those of the table that the note's writer saw.
+    ``statistics`` are pairs of a snapshot id and a location. Of a snapshot only what leads to its files is known."""
 
     created_at_ms: int
     table_uuid: str
+    metadata_location: str
     last_updated_ms: int
     last_sequence_number: int
     snapshots: tuple[Snapshot, ...]
     statistics: tuple[tuple[int, str], ...]
+
+    def is_of(self, table: Table) -> bool:
+        """Whether it is the table's own. Another table may share the location: a rename keeps it."""
+        if self.table_uuid and table.metadata.table_uuid:
+            return same_uuid(self.table_uuid, table.metadata.table_uuid)
+        return logged(table, self.metadata_location, self.last_updated_ms)
 
     def to_json(self) -> bytes:
         snapshots = [
@@ -45,6 +54,7 @@ class ExpiryNote:
         found: Mapping[str, Any] = {
             "created-at-ms": self.created_at_ms,
             "table-uuid": self.table_uuid,
+            "metadata-location": self.metadata_location,
             "last-updated-ms": self.last_updated_ms,
             "last-sequence-number": self.last_sequence_number,
             "snapshots": snapshots,
@@ -66,6 +76,7 @@ def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
             created_at_ms=note.get("created-at-ms", as_long),
             table_uuid=note.get("table-uuid", as_text),
             # Notes of earlier releases say only when their snapshots were made.
+            metadata_location=note.maybe("metadata-location", as_text) or "",
             last_updated_ms=_or(note.maybe("last-updated-ms", as_long), max((s.timestamp_ms for s in snapshots), default=0)),
             last_sequence_number=_or(note.maybe("last-sequence-number", as_long), 0),
             snapshots=snapshots,

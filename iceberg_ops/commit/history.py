@@ -32,6 +32,13 @@ ManifestTest = Callable[[ManifestFile], bool]
 Change = tuple[Snapshot, ManifestEntry]
 
 
+def operation_of(snapshot: Snapshot) -> str:
+    """What the snapshot says that it did, as far as the spec knows it. One that says nothing, or anything else, may have added and
+    removed whatever an overwrite may."""
+    operation = snapshot.operation
+    return operation if operation in ANY_OPERATION else SnapshotOperation.OVERWRITE.value
+
+
 def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
     """The snapshot that a commit to ``branch`` builds on: its head, or main's where the branch is yet to be made (as Java does)."""
     return metadata.current_snapshot if metadata.ref(branch) is None else metadata.branch_head(branch)
@@ -39,9 +46,19 @@ def base_of(metadata: TableMetadata, branch: str) -> Snapshot | None:
 
 class History:
     """The snapshots of ``branch`` after ``starting_snapshot_id`` (None: all of them), or after ``validated_id`` where that head was
-    validated by an earlier attempt and is still an ancestor."""
+    validated by an earlier attempt and is still an ancestor. ``callers`` is the table as the operation's caller saw it: the files
+    of the operation were written by its schema and in its format version."""
 
-    def __init__(self, table: Table, branch: str, starting_snapshot_id: int | None, validated_id: int | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        branch: str,
+        starting_snapshot_id: int | None,
+        validated_id: int | None = None,
+        *,
+        callers: TableMetadata,
+    ) -> None:
+        self.callers = callers
         self._table = table
         self._identity = identity_under(table.io)
         self._branch = branch
@@ -126,7 +143,7 @@ class History:
         self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
     ) -> Iterator[Change]:
         for snapshot in self.snapshots:
-            if (snapshot.operation or SnapshotOperation.OVERWRITE.value) not in operations:
+            if operation_of(snapshot) not in operations:
                 continue
             for manifest in manifests_of(self._table, snapshot):
                 if manifest.content is not content or manifest.added_snapshot_id != snapshot.snapshot_id:

@@ -2,13 +2,14 @@
 ReplaceSortOrder, UpdateLocation, UpdateStatistics).
 
 Each asks for what it needs: properties, location and statistics are re-applied to whatever the table is now; a schema, partition
-spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04). With a run key
-the change is entered in the ledger, because no snapshot can carry it.
+spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04); a promotion
+also when partition fields came meanwhile whose values it would change. With a run key the change is entered in the ledger, because
+no snapshot can carry it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
@@ -17,17 +18,20 @@ from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.promotion import changed_partition_field
 from iceberg_ops.spec.requirements import (
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
     AssertDefaultSpecId,
     AssertLastAssignedFieldId,
     AssertLastAssignedPartitionId,
+    TableRequirement,
 )
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import NestedField
 from iceberg_ops.spec.updates import (
     LAST_ADDED,
     AddPartitionSpec,
@@ -47,6 +51,9 @@ from iceberg_ops.spec.updates import (
 )
 from iceberg_ops.spec.updates import UpgradeFormatVersion as UpgradeFormatVersionUpdate
 from iceberg_ops.table.table import Table
+
+Promotion = tuple[NestedField, NestedField]
+"""A column as it is, and as it is to be, with another type."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +118,13 @@ class UpdateSchema(MetadataOperation):
             return StagedCommit()
         _unchanged(table, "schema", base.current_schema_id, metadata.current_schema_id)
         _unchanged(table, "last column id", base.last_column_id, metadata.last_column_id)
-        requirements = (AssertLastAssignedFieldId(base.last_column_id), AssertCurrentSchemaId(base.current_schema_id))
+        requirements: tuple[TableRequirement, ...] = (
+            AssertLastAssignedFieldId(base.last_column_id),
+            AssertCurrentSchemaId(base.current_schema_id),
+        )
+        if promoted := _promoted(metadata.schema, self.schema):
+            no_moved_partition_values(table, promoted)
+            requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)
         updates = (*schema_followers(metadata, self.schema), AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
         return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
@@ -177,6 +190,25 @@ class UpdateStatistics(MetadataOperation):
         found += [RemoveStatistics(i) for i in self.removed if i in with_statistics]
         found += [RemovePartitionStatistics(i) for i in self.removed_partition if i in with_partition]
         return found
+
+
+def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> None:
+    """Prevents rows of one value in two partitions: a promotion that was worked out before another commit made a partition field
+    of the column, whose values it would change (``spec.promotion``)."""
+    for old, new in promoted:
+        field = changed_partition_field(new.field_id, old.type, new.type, table.metadata.partition_specs)
+        if field is not None:
+            raise ValidationError(
+                f"table {table.name}: column {new.name!r} can not be changed from {old.type} to {new.type}: the values of "
+                f"partition field {field.name!r} ({field.transform}), made since this was worked out, would change"
+            )
+
+
+def _promoted(before: Schema, after: Schema) -> list[Promotion]:
+    """Columns whose type changes, before and after."""
+    held = before.fields_by_id
+    changed = ((held[f.field_id], f) for f in after.fields_by_id.values() if f.field_id in held)
+    return [(old, new) for old, new in changed if old.type.is_primitive and new.type.is_primitive and old.type != new.type]
 
 
 def _unchanged(table: Table, what: str, expected: object, found: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_ops.commit import validation
+from iceberg_ops.commit import schema_conflicts, validation
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import Isolation, StagedCommit
 from iceberg_ops.commit.removals import Removals, RowFilter
@@ -55,6 +55,7 @@ class OverwriteFiles(SnapshotOperationFields):
             validation.no_vanished_rows(history, rows)
         if self.added:
             validation.no_other_row_ids(table, history, self.removed)
+            schema_conflicts.no_columns_that_came_back(table, history, [f.file_path for f in self.removed])
         validation.no_resurrected_rows(table, history, self.removed, ignore_equality_deletes=False)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
@@ -65,7 +66,8 @@ class OverwriteFiles(SnapshotOperationFields):
             must_exist=self.isolation is not None,
             every_entry=True,
         )
-        return prepared.stage(table, self.target, Changes(data=tuple(NewFile(f) for f in self.added), removals=removals))
+        staged = prepared.stage(table, self.target, Changes(data=tuple(NewFile(f) for f in self.added), removals=removals))
+        return schema_conflicts.on_this_schema(staged, table) if self.added and self.removed and self.isolation else staged
 
     def _data_conflict_filter(self) -> Expression:
         if self.conflict_filter is not None:

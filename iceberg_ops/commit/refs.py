@@ -96,7 +96,7 @@ class RenameBranch(MetadataOperation):
     @property
     def run(self) -> RunIdentity | None:
         run = super().run
-        return None if run is None else replace(run, branch=f"{self.old} to {self.new}")
+        return None if run is None else replace(run, branch=f"{_coded(self.old)} to {_coded(self.new)}")
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         metadata = table.metadata
@@ -188,6 +188,11 @@ class RollBack(MetadataOperation):
                 raise NoSuchSnapshotError(f"Cannot roll back, no valid snapshot older than {self.timestamp_ms} on {self.branch}")
             target = found.snapshot_id
         return _move(table, self.branch, target, self.run)
+
+
+def _coded(name: str) -> str:
+    """The name of a branch as one word: names may hold blanks, and two renames must not read alike."""
+    return name.replace("%", "%25").replace(" ", "%20")
 
 
 def _move(table: Table, branch: str, snapshot_id: int, run: RunIdentity | None, follows: str | None = None) -> StagedCommit:

@@ -2,13 +2,13 @@
 
 Every replaced file must still be live. Deletes that came meanwhile for a replaced data file would be lost with it, so they are
 conflicts; equality deletes are not, where the new files keep the data sequence number of the snapshot that was read and the
-partition spec of the files they replace: to these files the deletes still apply."""
+partition spec of the files they replace, and hold every column that the deletes compare: to these files the deletes still apply."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_ops.commit import validation
+from iceberg_ops.commit import schema_conflicts, validation
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.removals import Removals
@@ -47,9 +47,12 @@ class RewriteFiles(SnapshotOperationFields):
         validation.no_file_twice((*self.added_data, *self.added_deletes, *self.carried_deletes))
 
     def validate(self, table: Table, history: History) -> None:
-        validation.no_wrong_delete_format(table.metadata.format_version, (*self.added_deletes, *self.carried_deletes))
+        validation.no_wrong_delete_format(table, history, (*self.added_deletes, *self.carried_deletes))
         if self.removed_data and self.added_data:
             validation.no_other_row_ids(table, history, self.removed_data)
+            schema_conflicts.no_columns_that_came_back(table, history, [f.file_path for f in self.removed_data])
+            if self.data_sequence_number is not None:
+                schema_conflicts.no_deletes_by_columns_not_copied(table, history, self.removed_data)
         if self.removed_deletes:
             history.no_other_line()
             validation.no_deletes_that_count_again(table, history, self.builds_on, self.removed_deletes)
@@ -78,4 +81,5 @@ class RewriteFiles(SnapshotOperationFields):
             ),
             removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=True, every_entry=True),
         )
-        return prepared.stage(table, self.target, changes)
+        staged = prepared.stage(table, self.target, changes)
+        return schema_conflicts.on_this_schema(staged, table) if self.removed_data and self.added_data else staged

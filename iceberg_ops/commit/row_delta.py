@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from iceberg_ops.commit import validation
+from iceberg_ops.commit import schema_conflicts, validation
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import Isolation, StagedCommit
 from iceberg_ops.commit.removals import Removals, RowFilter
@@ -59,11 +59,16 @@ class RowDelta(SnapshotOperationFields):
         """Whether rows that were deleted meanwhile could come back by this commit."""
         return bool(self.added_data and (self.added_deletes or self.removed_data))
 
+    @property
+    def _writes_rows_again(self) -> bool:
+        """Whether new rows may be old ones of the referenced files, changed."""
+        return bool(self.added_data and self.referenced_data_files)
+
     def validate(self, table: Table, history: History) -> None:
         rows = RowFilter(
             table, ALWAYS_TRUE if self.conflict_filter is None else self.conflict_filter, case_sensitive=self.case_sensitive
         )
-        validation.no_wrong_delete_format(table.metadata.format_version, self.added_deletes)
+        validation.no_wrong_delete_format(table, history, self.added_deletes)
         validation.no_unknown_columns(table, self.added_deletes)
         validation.no_deletes_for_own_removals(table, self.removed_data, self.added_deletes)
         if self.removed_deletes:
@@ -78,8 +83,9 @@ class RowDelta(SnapshotOperationFields):
         if self.isolation is None:
             return
         history.no_other_line()
-        if self.added_data and self.referenced_data_files:
+        if self._writes_rows_again:
             validation.no_other_row_ids(table, history, (*self.removed_data, *self.added_deletes), self.referenced_data_files)
+            schema_conflicts.no_columns_that_came_back(table, history, self.referenced_data_files)
         if self.isolation == "serializable":
             validation.no_unseen_rows(history, rows)
         if self.is_update:
@@ -87,6 +93,10 @@ class RowDelta(SnapshotOperationFields):
             validation.no_lost_update(history, rows, except_vectors=self.merges_vectors)
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
+        staged = self._staged(prepared, table)
+        return schema_conflicts.on_this_schema(staged, table) if self._writes_rows_again and self.isolation else staged
+
+    def _staged(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         if not self.merges_vectors:
             return prepared.stage(table, self.target, self._changes(self.added_deletes, self.removed_deletes))
         deletes = unite(table, self.branch, prepared, self.added_deletes, self.removed_deletes, rows_must_differ=self.is_update)

@@ -9,7 +9,8 @@ A run key stands in the summary of the snapshot it made. When that snapshot is e
 in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
 commits carry keys of their own. A key that was made up for a run without one does not enter it: nobody can come back with it. Nor
 does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again. One that
-is published is remembered by what published it: a branch that moves there enters it at once, a picked copy when it expires.
+is published is remembered by what published it: a branch that moves there enters it at once, a picked copy when it expires. So is
+its WAP id, on each branch whose history an expiry cuts short there.
 
 A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
 another key; otherwise a retry that comes late would silently undo the rollback."""
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -30,6 +31,7 @@ from iceberg_ops.spec.requirements import AssertNoRun
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import ledger_files
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
 RUN_KEY = "iceberg-ops.run-key"
@@ -41,6 +43,8 @@ PLAN_ID = "iceberg-ops.plan-id"
 SOURCE = "source-snapshot-id"
 PUBLISHED_WAP_ID = "published-wap-id"
 """Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
+WAP_ID = "wap.id"
+"""Summary key of a staged snapshot (write-audit-publish)."""
 IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK})
 _STAGED = "+staged"
 _PUBLISHED = "published-"
@@ -136,7 +140,7 @@ def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | Non
             return find_run(table, run)
         except CorruptTableError:
             now = load()
-            if now.metadata_location == table.metadata_location or now.metadata.table_uuid != table.metadata.table_uuid:
+            if now.metadata_location == table.metadata_location or not same_table(table, now):
                 raise
             table = now
 
@@ -167,7 +171,7 @@ def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[s
     return {run.ledger_name: entry_text(run, snapshot_id, at_ms) for run, snapshot_id in runs.items() if not run.is_made_up}
 
 
-def entries_of_expiring(metadata: TableMetadata, gone: Iterable[int]) -> dict[str, str]:
+def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[str, str]:
     """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
     are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published."""
     found: dict[str, str] = {}
@@ -182,9 +186,31 @@ def entries_of_expiring(metadata: TableMetadata, gone: Iterable[int]) -> dict[st
             found |= entries_of_made(snapshot)
         if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
             found |= entries_of_made(source)
-        for name in publication_names(snapshot.summary, snapshot.summary.get(BRANCH, "")):
-            found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
+        found |= _entries_of_publication(snapshot, snapshot.summary, snapshot.summary.get(BRANCH, ""))
+    return found | _entries_of_cut_histories(metadata, frozenset(gone))
+
+
+def _entries_of_cut_histories(metadata: TableMetadata, gone: frozenset[int]) -> dict[str, str]:
+    """What a branch's history says of publications and does not say any more once these snapshots are gone: from the first of them
+    on, no ancestor is found. A staged snapshot that was published by a fast-forward, or together with what was built on it, is an
+    ancestor itself."""
+    found: dict[str, str] = {}
+    for branch in {MAIN_BRANCH, *(name for name, ref in metadata.refs.items() if ref.is_branch)}:
+        head, is_cut = metadata.branch_head(branch), False
+        for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
+            is_cut = is_cut or snapshot.snapshot_id in gone
+            if not is_cut:
+                continue
+            found |= _entries_of_publication(snapshot, snapshot.summary, branch)
+            if (wap_id := snapshot.summary.get(WAP_ID)) is not None:
+                found |= _entries_of_publication(snapshot, {PUBLISHED_WAP_ID: wap_id}, branch)
+            if snapshot.snapshot_id not in gone:
+                found |= _entries_of_publication(snapshot, {SOURCE: str(snapshot.snapshot_id)}, branch)
     return found
+
+
+def _entries_of_publication(snapshot: Snapshot, summary: Mapping[str, str], branch: str) -> dict[str, str]:
+    return dict.fromkeys(publication_names(summary, branch), f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}")
 
 
 def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:

@@ -9,8 +9,6 @@ from iceberg_ops.commit.run_keys import ACTION, IDENTITY_KEYS
 from iceberg_ops.commit.snapshot_draft import SnapshotDraft, Target
 from iceberg_ops.table.table import Table
 
-WAP_ID = "wap.id"
-
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotOperationFields(OperationFields):

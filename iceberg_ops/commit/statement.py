@@ -21,6 +21,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.config.properties import COMMIT_TOTAL_RETRY_TIME_MS
 from iceberg_ops.errors import BadInputError, ValidationError
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -64,17 +65,18 @@ def evaluate_until_committed(
 
 
 def _may_help(before: Table, now: Table, branch: str) -> bool:
-    """Whether it is still the same table, and others committed to the branch: without that the conflict is the statement's own."""
+    """Whether it is still the same table, and others committed to the branch or changed the columns: without that the conflict is
+    the statement's own."""
     was, is_ = base_of(before.metadata, branch), base_of(now.metadata, branch)
     moved = (None if was is None else was.snapshot_id) != (None if is_ is None else is_.snapshot_id)
-    return before.metadata.table_uuid == now.metadata.table_uuid and moved
+    changed = before.metadata.current_schema_id != now.metadata.current_schema_id
+    return same_table(before, now) and (moved or changed)
 
 
 def _upgraded(before: Table, now: Table) -> bool:
     """Whether it is the same table in another format version: what was staged for the one may not be put into the other (position
     deletes, from v3 on)."""
-    was, is_ = before.metadata, now.metadata
-    return was.table_uuid == is_.table_uuid and was.format_version != is_.format_version
+    return same_table(before, now) and before.metadata.format_version != now.metadata.format_version
 
 
 def _given_up(e: ValidationError, evaluations: int, seconds: float) -> ValidationError:

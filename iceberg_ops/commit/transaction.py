@@ -51,7 +51,8 @@ class Transaction(OperationFields):
 
     def validate(self, table: Table, history: History) -> None:
         for operation in self.operations:
-            operation.validate(table, History(table, operation.branch, operation.starting_snapshot_id))
+            own = History(table, operation.branch, operation.starting_snapshot_id, callers=history.callers)
+            operation.validate(table, own)
 
     def stage(self, prepared: PreparedParts, table: Table) -> StagedCommit:
         requirements: list[TableRequirement] = []

@@ -8,7 +8,7 @@ retry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from iceberg_ops.commit.history import (
     ManifestTest,
     base_of,
     conflict,
+    operation_of,
 )
 from iceberg_ops.commit.promoted_keys import unreached_keys, why_unreached
 from iceberg_ops.commit.removals import PartitionPruning, RowFilter
@@ -39,6 +40,7 @@ from iceberg_ops.table.table import Table
 
 NewDelete = tuple[Snapshot, DataFile]
 """A delete file and the snapshot that added it."""
+DeleteTest = Callable[[DataFile], bool]
 
 
 def no_unseen_rows(history: History, rows: RowFilter) -> None:
@@ -155,8 +157,8 @@ def no_resurrected_rows(table: Table, history: History, replaced: Sequence[DataF
     Equality deletes may be ignored where the new files keep the old data sequence number, so that those deletes apply to them too.
     Memory is proportional to the deletes that may concern the replaced files, not to the window.
     """
-    only = FileContent.POSITION_DELETES if ignore_equality_deletes else None
-    found = new_deletes_for(table, history, replaced, only=only)
+    counts = _is_by_position if ignore_equality_deletes else _any_delete
+    found = new_deletes_for(table, history, replaced, counts)
     if found:
         file, (snapshot, delete) = found[0]
         kind = "position delete" if ignore_equality_deletes else "delete"
@@ -180,12 +182,11 @@ def no_other_row_ids(table: Table, history: History, removed: Sequence[DataFile]
 def no_deletes_left_behind(table: Table, history: History, moved: Sequence[DataFile]) -> None:
     """Prevents bringing back rows that an equality delete removed meanwhile: it reaches rows of its own partition spec only, and
     ``moved`` files are replaced by files of another one (Java has no such check). Global equality deletes reach every spec."""
-    found = new_deletes_for(table, history, moved, only=FileContent.EQUALITY_DELETES)
-    lost = [(file, delete) for file, delete in found if not _is_global(table, delete[1])]
-    if lost:
-        file, (snapshot, delete) = lost[0]
+    found = new_deletes_for(table, history, moved, lambda f: is_by_equality(f) and not _is_global(table, f))
+    if found:
+        file, (snapshot, delete) = found[0]
         message = "Cannot commit, found new equality delete that does not reach the new partition spec of replaced data file"
-        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in lost))
+        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f, _ in found))
 
 
 def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile], added: Sequence[DataFile]) -> None:
@@ -193,10 +194,11 @@ def no_rows_caught_up(table: Table, history: History, moved: Sequence[DataFile],
     ones: it did not reach the rows where they were (Java has no such check)."""
     old = {f.spec_id for f in moved}
     new = [f for f in added if old - {f.spec_id}]
-    for file, (snapshot, delete) in new_deletes_for(table, history, new, only=FileContent.EQUALITY_DELETES):
-        if not _is_global(table, delete):
-            message = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
-            raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f in moved))
+    found = new_deletes_for(table, history, new, lambda f: is_by_equality(f) and not _is_global(table, f))
+    if found:
+        file, (snapshot, delete) = found[0]
+        message = "Cannot commit, found new equality delete in the partition spec that rows are moved to"
+        raise conflict(f"{message}: {file.file_path}: {delete.file_path}", snapshot, delete, tuple(f.file_path for f in moved))
 
 
 def no_rows_out_of_reach(table: Table, branch: str, added_deletes: Sequence[DataFile]) -> None:
@@ -237,20 +239,39 @@ def no_deletes_that_count_again(table: Table, history: History, builds_on: Seque
         raise conflict(message, table.metadata.snapshots_by_id.get(lost), removed[0], tuple(f.file_path for f in removed))
 
 
+def is_by_equality(delete: DataFile) -> bool:
+    return delete.content is FileContent.EQUALITY_DELETES
+
+
+def _is_by_position(delete: DataFile) -> bool:
+    return delete.content is FileContent.POSITION_DELETES
+
+
+def _any_delete(delete: DataFile) -> bool:
+    return True
+
+
 def new_deletes_for(
-    table: Table, history: History, replaced: Sequence[DataFile], *, only: FileContent | None = None
+    table: Table,
+    history: History,
+    replaced: Sequence[DataFile],
+    counts: DeleteTest = _any_delete,
+    *,
+    bounds_of: Collection[int] | None = None,
 ) -> list[tuple[DataFile, NewDelete]]:
-    """Each replaced file with one delete of the window that applies to it; ``only`` deletes of one kind count."""
+    """Each replaced file with one delete of the window that ``counts`` and applies to it. ``bounds_of``: the columns, by field id,
+    whose bounds may rule an equality delete out; None: every column's."""
     if not replaced or table.metadata.format_version < 2:
         return []
-    vectors, others = _relevant_deletes(table, history, replaced, only)
+    vectors, others = _relevant_deletes(table, history, replaced, counts)
     if not vectors and not others:
         return []
     identity = identity_under(table.io)
+    fields = table.metadata.all_fields_by_id
     index = DeleteIndex(
         (DeleteFile(f, number) for _, f, number in others),
         specs_by_id=table.metadata.specs_by_id,
-        fields_by_id=table.metadata.all_fields_by_id,
+        fields_by_id=fields if bounds_of is None else {i: f for i, f in fields.items() if i in bounds_of},
         identity=identity,
     )
     snapshots = {(f.file_path, f.content_offset): s for s, f, _ in others}
@@ -267,7 +288,7 @@ def new_deletes_for(
 
 
 def _relevant_deletes(
-    table: Table, history: History, replaced: Sequence[DataFile], only: FileContent | None
+    table: Table, history: History, replaced: Sequence[DataFile], counts: DeleteTest
 ) -> tuple[dict[str, NewDelete], list[tuple[Snapshot, DataFile, int]]]:
     """(deletion vectors by data file, other deletes) that may concern the replaced files. A vector replaced twice in the window
     is no error: the last one stands."""
@@ -280,9 +301,9 @@ def _relevant_deletes(
     others: list[tuple[Snapshot, DataFile, int]] = []
     for snapshot, entry in history.added_deletes(ANY_OPERATION, lambda m: pruning.may_hold(m) or _may_be_global(table, m)):
         f = entry.data_file
-        if snapshot.operation not in ADDS_DELETES and not _may_convert(snapshot):
+        if operation_of(snapshot) not in ADDS_DELETES and not _may_convert(snapshot):
             continue
-        if only is not None and f.content is not only:
+        if not counts(f):
             continue
         if f.is_deletion_vector:
             names = names or {identity(r.file_path) for r in replaced}
@@ -366,19 +387,31 @@ def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
             )
 
 
-def no_wrong_delete_format(format_version: int, added: Iterable[DataFile]) -> None:
-    """Prevents deletes that the table's readers do not apply; checked again on every attempt, because the table may be upgraded."""
+def no_wrong_delete_format(table: Table, history: History, added: Iterable[DataFile]) -> None:
+    """Prevents deletes that the table's readers do not apply; checked again on every attempt. Where they are right for the table as
+    the caller saw it, an upgrade came meanwhile: that is a conflict."""
+    now, then = table.metadata.format_version, history.callers.format_version
     for f in added:
-        if format_version < 2:
-            raise BadInputError(f"Deletes are not supported in V{format_version}: {f.file_path}")
-        if f.is_deletion_vector and format_version < 3:
-            raise BadInputError(f"Must not use DVs for position deletes in V{format_version}: {f.file_path}")
-        if f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector and format_version >= 3:
-            raise BadInputError(f"Must use DVs for position deletes in V{format_version}: {f.file_path}")
-        if f.is_deletion_vector and (f.referenced_data_file is None or f.content_offset is None or f.content_size_in_bytes is None):
-            raise BadInputError(f"A deletion vector needs its data file, offset and size: {f.file_path}")
-        if (f.content is FileContent.EQUALITY_DELETES) != bool(f.equality_ids):
-            raise BadInputError(f"An equality delete file, and no other, needs equality field ids: {f.file_path}")
+        if wrong := _wrong_for(now, f):
+            if now != then and not _wrong_for(then, f):
+                message = f"Cannot commit, the table was upgraded from v{then} to v{now} meanwhile: {wrong}: {f.file_path}"
+                raise ValidationError(message, file_path=f.file_path, file_paths=(f.file_path,))
+            raise BadInputError(f"{wrong}: {f.file_path}")
+
+
+def _wrong_for(format_version: int, f: DataFile) -> str | None:
+    """What keeps a delete file out of a table of the format version; None where nothing does."""
+    if format_version < 2:
+        return f"Deletes are not supported in V{format_version}"
+    if f.is_deletion_vector and format_version < 3:
+        return f"Must not use DVs for position deletes in V{format_version}"
+    if f.content is FileContent.POSITION_DELETES and not f.is_deletion_vector and format_version >= 3:
+        return f"Must use DVs for position deletes in V{format_version}"
+    if f.is_deletion_vector and (f.referenced_data_file is None or f.content_offset is None or f.content_size_in_bytes is None):
+        return "A deletion vector needs its data file, offset and size"
+    if (f.content is FileContent.EQUALITY_DELETES) != bool(f.equality_ids):
+        return "An equality delete file, and no other, needs equality field ids"
+    return None
 
 
 def no_unknown_columns(table: Table, added: Iterable[DataFile]) -> None:

@@ -27,6 +27,7 @@ from iceberg_ops.deletion.references import references, without_referenced
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, NoSuchTableError, ValidationError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ def discard_staged(
 def check_same_table(table: Table, now: Table) -> None:
     """Raise ValidationError where ``now``, which was loaded under the name of ``table``, is another table (two tables swapped
     names)."""
-    if now.metadata.table_uuid != table.metadata.table_uuid:
+    if not same_table(table, now):
         raise ValidationError(f"{_another_table(table, now)}; no file was deleted")
 
 
@@ -151,7 +152,7 @@ class _Proof:
             now = self.reload()
         except NoSuchTableError as e:
             return [], _kept(found, f"the table is gone: {e}")
-        if now.metadata.table_uuid != self.table.metadata.table_uuid:
+        if not same_table(self.table, now):
             return [], _kept(found, _another_table(self.table, now))
         if is_older(now, self.table):
             return [], _kept(found, "the catalog answered with an older state of the table")

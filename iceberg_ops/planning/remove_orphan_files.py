@@ -28,6 +28,7 @@ from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
+from iceberg_ops.table.same_table import same_uuid
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _VERSION_HINT = "version-hint.text"
@@ -121,7 +122,7 @@ def foreign_metadata(info: FileInfo, owned: Ownership, io: FileIO) -> Skipped | 
     if found.table_uuid in owned.dropped:
         passed = (version_of(info.location) or 0) < owned.version
         return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
-    if found.table_uuid != owned.table_uuid:
+    if not same_uuid(found.table_uuid, owned.table_uuid):
         raise UnsupportedError(
             f"not supported: removing orphan files below a location that holds another table: {info.location} is metadata of "
             f"table {found.table_uuid}, not of {owned.table_uuid}"

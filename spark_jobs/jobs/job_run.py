@@ -21,7 +21,7 @@ from iceberg_ops.catalog.neighbours import forbid_copy
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run_now
-from iceberg_ops.commit.snapshot_operation import WAP_ID as SUMMARY_WAP_ID
+from iceberg_ops.commit.run_keys import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown

@@ -20,6 +20,7 @@ from iceberg_ops.data.reader import scan_table
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.updates import LAST_ADDED, AddSchema, SetCurrentSchema
 from iceberg_ops.table.table import Table
 from tests.catalog.wrappers import Meddles
 
@@ -68,6 +69,10 @@ class RowsPlace:
         """Live rows, in the order of their text."""
         found = scan_table(self.table(name), Scan(), columns=columns).to_pylist()
         return sorted(found, key=lambda r: [(v is None, str(v)) for v in r.values()])
+
+    def set_schema(self, schema: Schema, name: str = "t") -> None:
+        """As another writer does it, which asks for nothing."""
+        self.catalog.commit_table(self.table(name), (), (AddSchema(schema), SetCurrentSchema(LAST_ADDED)))
 
     def data_on_disk(self, name: str = "t") -> set[str]:
         """Files below the table's data folder."""

@@ -9,21 +9,28 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.commit.expiry import ABANDONED_AFTER_MS, resume_expiry
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, IncompleteError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.table.reachable import reachable_files
 from tests.actions.lake import Lake, make_lake, numbered
+from tests.builders import IDENTIFIER, make_table
 
 ALL = {"older_than": "2100-01-01T00:00:00Z", "retain_last": 1}
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch) -> tuple[Lake, int]:
+def interrupted(monkeypatch: pytest.MonkeyPatch, version: int = 2, *, has_uuid: bool = True) -> tuple[Lake, int]:
     """A table whose expiry died before it deleted a file; and how many files it would have deleted."""
-    lake = make_lake(properties={"commit.retry.num-retries": "0"})
+    lake = make_lake(version=version, properties={"commit.retry.num-retries": "0"})
     for i in range(3):
         lake.append(numbered(10 * i, 3))
     lake.run("rewrite_data_files", rewrite_all="true")
+    if not has_uuid:
+        location, io = lake.table.metadata_location, lake.table.io
+        text = json.loads(io.read(location))
+        text.pop("table-uuid")
+        io.write(location, json.dumps(text).encode(), overwrite=True)
     planned = len(lake.run("expire_snapshots", dry_run=True, **ALL).files)
 
     def died(io: MemoryFileIO, locations: Any) -> Any:
@@ -181,3 +188,24 @@ def test_a_damaged_note_of_a_deletion_keeps_no_job_from_its_work(text: str) -> N
     lake.table.io.write(f"{lake.table.location}/metadata/iceberg-ops/deletions/x.json", text.encode())
     assert lake.run("expire_snapshots", **ALL).status == "committed"
     assert lake.run("remove_orphan_files", older_than="2020-01-01T00:00:00Z").status == "nothing-to-do"
+
+
+def test_an_expiry_that_gave_a_v1_table_its_uuid_is_finished_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its note was written when the table had none."""
+    lake, planned = interrupted(monkeypatch, version=1, has_uuid=False)
+    assert lake.table.metadata.table_uuid
+    report = lake.run("expire_snapshots", **ALL)
+    assert (report.metrics["resumed-expirations-count"], deleted(report)) == (1, planned)
+
+
+@pytest.mark.parametrize("has_uuid", [True, False], ids=["with a uuid", "without"])
+def test_the_note_of_another_table_in_the_same_place_is_left_to_that_table(monkeypatch: pytest.MonkeyPatch, has_uuid: bool) -> None:
+    """A rename keeps a table's location, where the next table of its name is made."""
+    lake, planned = interrupted(monkeypatch, version=1, has_uuid=has_uuid)
+    lake.catalog.rename_table(IDENTIFIER, ("ns", "renamed"))
+    other = make_table(lake.catalog)
+    before = lake.paths()
+    resumed = resume_expiry(lake.catalog, other, now_ms=time.time_ns() // 1_000_000 + 2 * ABANDONED_AFTER_MS)
+    assert (resumed.finished, lake.paths()) == (0, before)
+    finished = Lake(lake.catalog, ("ns", "renamed")).run("expire_snapshots", **ALL)
+    assert (finished.metrics["resumed-expirations-count"], deleted(finished)) == (1, planned)

@@ -10,8 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.config.job_spec import MergeClause
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.errors import UnsupportedError
@@ -64,7 +62,7 @@ def evolve(place: RowsPlace, *, to: IcebergType | None = None, adding: str | Non
         steps = steps.update_type("k", to)
     if adding is not None:
         steps = steps.add_column(adding, INT)
-    commit(place.catalog, table, UpdateSchema(schema=steps.apply()))
+    place.set_schema(steps.apply())
 
 
 def forget_old_schemas(place: RowsPlace) -> None:

@@ -51,7 +51,7 @@ def test_a_column_that_another_writer_promoted_loses_no_row(tmp_path: Path) -> N
     place = place_by(tmp_path, truncate(10))
     table = place.table()
     regardless = SchemaEvolution(table.metadata.schema, table.metadata.last_column_id)
-    commit(place.catalog, table, UpdateSchema(schema=regardless.update_type("k", LONG).apply()))
+    place.set_schema(regardless.update_type("k", LONG).apply())
     for where in (f"k = {LEAST}", "k < 0", f"k IN ({LEAST}, 7)", f"k <= {LEAST}", "k <> 5", "k BETWEEN -3000000000 AND -1"):
         found = scan_table(place.table(), Scan(where=parse_where(where))).to_pylist()
         assert [r["v"] for r in found] == ["least"], where
@@ -67,7 +67,7 @@ def promote(place: RowsPlace) -> None:
     """As another writer does it, regardless of partition values."""
     table = place.table()
     regardless = SchemaEvolution(table.metadata.schema, table.metadata.last_column_id)
-    commit(place.catalog, table, UpdateSchema(schema=regardless.update_type("k", LONG).apply()))
+    place.set_schema(regardless.update_type("k", LONG).apply())
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

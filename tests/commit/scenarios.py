@@ -17,6 +17,7 @@ from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operation import MetadataOperation, StagedCommit, staged_updates
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.rewrite_files import RewriteFiles
@@ -27,6 +28,8 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.spec.types import LONG, NestedField
+from iceberg_ops.spec.updates import SetCurrentSchema
 from iceberg_ops.table.table import Table
 from tests.builders import (
     IDENTIFIER,
@@ -129,7 +132,37 @@ def equality(partition: tuple[str, ...] = EU, ids: tuple[int, int] = (0, 9), nam
     return delta(None, added_deletes=(equality_deletes(name, partition=partition, ids=ids),))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Foreign(RowDelta):
+    """What another engine commits, which validates nothing."""
+
+    def validate(self, table: Table, history: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaSetBack(MetadataOperation):
+    """An older schema is made current again, as REST allows."""
+
+    schema_id: int = 0
+    name: str = "set_current_schema"
+
+    def stage(self, prepared: Any, table: Table) -> StagedCommit:
+        if table.metadata.current_schema_id == self.schema_id:
+            return StagedCommit()
+        return staged_updates(table.metadata, SetCurrentSchema(self.schema_id), run=self.run)
+
+
+def foreign_equality(partition: tuple[str, ...] = EU, ids: tuple[int, int] = (0, 9)) -> Callable[[int], Any]:
+    return lambda start: Foreign(added_deletes=(equality_deletes("e", partition=partition, ids=ids),), isolation=None)
+
+
 V2, V3, ALL = (2,), (3,), (1, 2, 3)
+DROP_ID = (lambda start: UpdateSchema(schema=Schema.of(*SCHEMA.fields[1:])),)
+SET_BACK = (lambda start: SchemaSetBack(),)
+MORE = (lambda start: UpdateSchema(schema=Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG))),)
+NOT_COPIED = "Cannot commit, found new equality delete by columns [1] that the copies of replaced data file lack: a"
+CAME_BACK = "Cannot commit, column 'id' (field 1, long) came back by schema 0"
 UPDATE_2 = {"added_deletes": (position_deletes("p", "a", partition=EU),), "added_data": (NEW,)}
 UPDATE_3 = {"added_deletes": (deletion_vector("p", "a", partition=EU),), "added_data": (NEW,)}
 GONE = "Missing required files to delete"
@@ -177,6 +210,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("import: a file of it was there before it started", lambda s: AppendFiles(added=(NEW,), only_new=True, starting_snapshot_id=s), (append(NEW), remove("new")), None, ALL, since_others=True),
     # partition specs that change meanwhile
     Scenario("rewrite to another spec: an equality delete of the old one", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality()), LEFT_BEHIND),
+    Scenario("rewrite to another spec: an equality delete of the old one beside one of every spec", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, delta(None, added_deletes=(equality_deletes("g", spec_id=1, ids=(0, 9)),)), equality()), LEFT_BEHIND),
     Scenario("rewrite to another spec: an equality delete of another partition", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, equality(US))),
     Scenario("rewrite to another spec: an equality delete of every spec", rewrite_to_plain(data_sequence_number=1), (*TO_PLAIN, delta(None, added_deletes=(equality_deletes("e", spec_id=1, ids=(0, 9)),)))),
     Scenario("rewrite to another spec: an equality delete of that one", rewrite_by_data(data_sequence_number=1), (*TO_DATA, equality_by_data("x")), CAUGHT_UP),
@@ -200,6 +234,14 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("rewrite: new equality delete of other values", rewrite(A), (equality(ids=(50, 60)),)),
     Scenario("rewrite: equality deletes stay valid at the old number", rewrite(A, number=1), (equality(),)),
     Scenario("rewrite: positions do not, whatever the number", rewrite(A, number=1), (positions("a"),), NEW_POSITION_DELETE, V2),
+    Scenario("rewrite: an equality delete by a column that its copies lack", rewrite(A, number=1), (*DROP_ID, foreign_equality()), NOT_COPIED),
+    Scenario("rewrite: an equality delete by such a column, whatever values its files hold", rewrite(A, number=1), (*DROP_ID, foreign_equality(ids=(50, 60))), NOT_COPIED),
+    Scenario("rewrite: an equality delete by such a column, in another partition", rewrite(A, number=1), (*DROP_ID, foreign_equality(US))),
+    Scenario("rewrite: an equality delete by a column that was dropped after its copies were written", rewrite(A, number=1), (equality(), *DROP_ID)),
+    Scenario("rewrite: a column came back that its copies lack", rewrite(A), (*DROP_ID, *SET_BACK), CAME_BACK, ALL),
+    Scenario("rewrite: a column came back before it started", rewrite(A), (*DROP_ID, *SET_BACK, append(LATE)), None, ALL),
+    Scenario("rewrite: a new column", rewrite(A), MORE, None, ALL),
+    Scenario("rewrite: a dropped column", rewrite(A), DROP_ID, None, ALL),
     Scenario(
         "rewrite: a partition-scoped position delete may be for any file of it",
         rewrite(A),
@@ -238,6 +280,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("rewrite: rows had their ids before it started", rewrite(A), (*UPGRADE, append(LATE_US)), None, (1, 2), since_others=True),
     # overwrite files
     Scenario("overwrite files: rows got their ids meanwhile", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (*UPGRADE, append(LATE_US)), OTHER_IDS, (1, 2)),
+    Scenario("overwrite files: a column came back that its copies lack", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (*DROP_ID, *SET_BACK), CAME_BACK, ALL),
+    Scenario("overwrite files: a column came back, and nothing was copied", overwrite(removed=(A,), conflict_filter=IN_EU), (*DROP_ID, *SET_BACK), None, ALL),
     Scenario("overwrite files: an append that may match", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (append(LATE),), UNSEEN, ALL),
     Scenario("overwrite files: an append elsewhere", overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU), (append(LATE_US),), None, ALL),
     Scenario("overwrite files: an append of other values", overwrite(removed=(A,), added=(NEW,), conflict_filter=LOW_EU), (append(LATE_FAR),), None, ALL),
@@ -288,13 +332,16 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta: a removed file got deletes", delta("snapshot", added_data=(NEW,), removed_data=(A,), conflict_filter=OUTSIDE), (positions("a"),), NEW_DELETE, V2),
     Scenario("delta: a vector where there was one already", vector("a", "mine"), (vector("a"),), "Cannot add a deletion vector for a", V3, since_others=True),
     Scenario("delta: a removed file is gone", delta("snapshot", added_data=(NEW,), removed_data=(A,), conflict_filter=OUTSIDE), (remove("a"),), GONE, ALL),
-    Scenario("delta: position deletes on a table that became v3", positions("a"), (lambda s: UpgradeFormatVersion(format_version=3),), "Must use DVs for position deletes in V3", V2),
+    Scenario("delta: position deletes on a table that became v3", positions("a"), (lambda s: UpgradeFormatVersion(format_version=3),), "Cannot commit, the table was upgraded from v2 to v3 meanwhile: Must use DVs for position deletes in V3: d", V2),
+    Scenario("delta: position deletes on v3", positions("a"), (), "Must use DVs for position deletes in V3: d", V3),
     Scenario("delta: a vector on v2", vector("a"), (), "Must not use DVs for position deletes in V2", V2),
     Scenario("delta: deletes on v1", equality(), (), "Deletes are not supported in V1", (1,)),
     Scenario("delta: equality deletes by a dropped column", equality(), (lambda s: UpdateSchema(schema=Schema.of(*SCHEMA.fields[1:])),), "Cannot commit e: its equality field 1", V2),
     Scenario("delta, update: rows got their ids meanwhile", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), (*UPGRADE, append(LATE_US)), OTHER_IDS, V2),
     Scenario("delta, update: the table became v3, and nothing has ids yet", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), UPGRADE, None, V2),
     Scenario("delta, update: rows had their ids before it started", delta("snapshot", **UPDATE_3, referenced_data_files=("a",)), (*UPGRADE, append(LATE_US)), None, V2, since_others=True),
+    Scenario("delta, update: a column came back that its rows lack", delta("snapshot", **UPDATE_2, referenced_data_files=("a",)), (*DROP_ID, *SET_BACK), CAME_BACK, V2),
+    Scenario("delta, delete: a column came back, and no row was written again", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (*DROP_ID, *SET_BACK), None, V2),
     Scenario("delta, rows only: the start is not an ancestor", lambda s: RowDelta(added_data=(NEW,), isolation="snapshot", starting_snapshot_id=7), (), "Cannot determine history", ALL),
     Scenario("delta, rows only, nothing validated: the start is not an ancestor", lambda s: RowDelta(added_data=(NEW,), isolation=None, starting_snapshot_id=7), (), None, ALL),
     Scenario("delta, delete: its file was added again", delta("snapshot", added_deletes=(position_deletes("p", "a", partition=EU),), referenced_data_files=("a",)), (append(A),), ADDED_AGAIN, V2),

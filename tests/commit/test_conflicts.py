@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from iceberg_ops.commit import cherry_pick, manifest_filter, snapshot_draft, validation
+from iceberg_ops.commit import cherry_pick, manifest_filter, schema_conflicts, snapshot_draft, validation
 from iceberg_ops.commit.removals import RowFilter
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
+from iceberg_ops.spec.updates import AddSnapshot
 from tests.builders import IDENTIFIER
 from tests.commit.scenarios import (
     ADDED_AGAIN,
@@ -20,6 +22,7 @@ from tests.commit.scenarios import (
     NEW_CONFLICTING,
     NEW_DELETE,
     NEW_POSITION_DELETE,
+    NOT_COPIED,
     OTHER_IDS,
     SCENARIOS,
     UNSEEN,
@@ -42,8 +45,15 @@ def test_scenario(scenario: Scenario, version: int) -> None:
     assert str(refused.value).startswith(scenario.refused)
 
 
-INPUT_CHECKS = {"no_deletes_for_own_removals", "no_file_twice", "no_foreign_rows", "no_unknown_columns", "no_wrong_delete_format"}
-"""What they refuse is wrong by itself: there is no other commit to name."""
+INPUT_CHECKS = {
+    "no_columns_that_came_back",
+    "no_deletes_for_own_removals",
+    "no_file_twice",
+    "no_foreign_rows",
+    "no_unknown_columns",
+    "no_wrong_delete_format",
+}
+"""What they refuse is wrong by itself, or came by a commit that made no snapshot: there is none to name."""
 CONFLICTS = (
     GONE,
     UNSEEN,
@@ -52,6 +62,7 @@ CONFLICTS = (
     MISSING,
     NEW_DELETE,
     NEW_POSITION_DELETE,
+    NOT_COPIED,
     CONCURRENT_DV,
     OTHER_IDS,
     LEFT_BEHIND,
@@ -78,11 +89,37 @@ def test_a_conflict_names_the_other_commit(scenario: Scenario, version: int) -> 
         assert text in str(found)
 
 
-VALIDATIONS = sorted(
-    name
-    for name, f in inspect.getmembers(validation, inspect.isfunction)
-    if name.startswith("no_") and f.__module__ == validation.__name__
+@pytest.mark.parametrize("operation", [None, "upsert", "OVERWRITE", "Delete"])
+@pytest.mark.parametrize(
+    ("scenario", "version"),
+    [(s, v) for s, v in CASES if s.refused in CONFLICTS and s.others],
+    ids=lambda x: x.name if isinstance(x, Scenario) else f"v{x}",
 )
+def test_a_conflict_is_found_whatever_the_other_commit_calls_itself(
+    scenario: Scenario, version: int, operation: str | None
+) -> None:
+    def renamed(update: Any) -> Any:
+        if not isinstance(update, AddSnapshot):
+            return update
+        summary = {**update.snapshot.summary, "operation": operation}
+        known = {key: value for key, value in summary.items() if value is not None}
+        return replace(update, snapshot=replace(update.snapshot, summary=known))
+
+    def renames(catalog: Any) -> None:
+        commit_table = catalog.commit_table
+        catalog.commit_table = lambda table, needed, updates: commit_table(table, needed, [renamed(u) for u in updates])
+
+    with pytest.raises(ValidationError) as refused:
+        run(scenario, version, renames)
+    assert str(refused.value).startswith(scenario.refused or "")
+
+
+VALIDATIONS = {
+    name: module
+    for module in (validation, schema_conflicts)
+    for name, f in inspect.getmembers(module, inspect.isfunction)
+    if name.startswith("no_") and f.__module__ == module.__name__
+}
 OTHERS = (
     (manifest_filter, "forbid_missing"),
     (RowFilter, "forbid_partial"),
@@ -96,8 +133,8 @@ TESTED_ELSEWHERE = {"no_file_twice", "no_row_changed_twice"}
 
 
 def test_every_validation_that_can_meet_another_commit_is_among_the_conflicts() -> None:
-    source = inspect.getsource(validation)
-    bodies = {name: inspect.getsource(getattr(validation, name)) for name in VALIDATIONS}
+    source = inspect.getsource(validation) + inspect.getsource(schema_conflicts)
+    bodies = {name: inspect.getsource(getattr(module, name)) for name, module in VALIDATIONS.items()}
     for name, body in bodies.items():
         assert name in INPUT_CHECKS or "conflict(" in body, f"{name} does not say which commit it conflicts with"
     assert source.count("raise ValidationError(") == sum(
@@ -105,9 +142,10 @@ def test_every_validation_that_can_meet_another_commit_is_among_the_conflicts() 
     )
 
 
-@pytest.mark.parametrize(
-    "owner_and_name", [*((validation, n) for n in VALIDATIONS if n not in TESTED_ELSEWHERE), *OTHERS], ids=lambda x: x[1]
-)
+SWITCHED_OFF = [*((module, name) for name, module in VALIDATIONS.items() if name not in TESTED_ELSEWHERE), *OTHERS]
+
+
+@pytest.mark.parametrize("owner_and_name", SWITCHED_OFF, ids=lambda x: x[1])
 def test_switching_a_validation_off_is_noticed(owner_and_name: tuple[object, str], monkeypatch: pytest.MonkeyPatch) -> None:
     owner, name = owner_and_name
     concerned = [(s, v) for s, v in CASES if s.refused is not None]

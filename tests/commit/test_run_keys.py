@@ -20,7 +20,7 @@ from iceberg_ops.commit.expiry import expire
 from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.refs import RemoveRef, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.refs import RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key, publication_names
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
@@ -102,6 +102,17 @@ def test_the_key_of_a_ref_counts_for_that_ref() -> None:
     assert done_again(keyed.commit(RemoveRef(ref="one", run_key="k")))
     assert done_again(keyed.commit(RemoveRef(ref="two", run_key="k")))
     assert set(keyed.table.metadata.refs) == {"main"}
+
+
+def test_the_key_of_a_rename_counts_for_its_two_names() -> None:
+    keyed = Keyed()
+    head = keyed.append("a").table.metadata.current_snapshot_id or 0
+    for ref in ("a", "a to b", "x%20y", "x"):
+        keyed.commit(SetRef(ref=ref, snapshot_id=head))
+    for old, new in (("a", "b to c"), ("a to b", "c"), ("x", "y to z"), ("x%20y", "to z")):
+        assert done_again(keyed.commit(RenameBranch(old=old, new=new, run_key="k")))
+        assert not done_again(keyed.commit(RenameBranch(old=old, new=new, run_key="k")))
+    assert set(keyed.table.metadata.refs) == {"main", "b to c", "c", "y to z", "to z"}
 
 
 def test_a_known_key_with_other_work_is_an_error() -> None:

@@ -20,8 +20,8 @@ THEMES: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     ),
     "keys that move": ({"evolves": True, "layout": "region"}, {"upsert job": 4, "compact": 3, "bucket comes or goes": 3}),
     "dropped keys": (
-        {"columns_come_back": True, "layout": "none"},
-        {"upsert": 4, "kind comes or goes": 2, "expire": 3, "append": 1},
+        {"columns_come_back": True, "foreign": True, "layout": "none"},
+        {"upsert": 2, "foreign upsert": 4, "kind comes or goes": 3, "column set back": 1, "compact": 4, "expire": 2, "append": 1},
     ),
     "imports": ({"imports": True, "tables": 1}, {"import": 5, "roll back": 3, "expire": 2, "orphans": 2}),
     "names": ({"tables": 2, "catalog": "pointer", "store": "memory"}, {"swap names": 3, "expire": 4, "append": 2, "orphans": 1}),
@@ -52,7 +52,7 @@ class Shape:
     evolves: bool = False
     """Partition specs change."""
     columns_come_back: bool = False
-    """``kind`` is dropped and added again."""
+    """``kind`` is dropped, and added again or set back."""
     foreign: bool = False
     """A writer of another engine, which validates nothing and works on the spec it began with."""
     rolled: bool = False

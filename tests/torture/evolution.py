@@ -13,6 +13,7 @@ from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.transforms import IDENTITY, Transform
 from iceberg_ops.spec.types import LONG, STRING
+from tests.commit.scenarios import SchemaSetBack
 from tests.torture.acts import Act
 from tests.torture.making import BUCKET, TRUNCATE
 from tests.torture.rows import KIND
@@ -109,6 +110,16 @@ def kind_comes_or_goes(world: World, w: Writer) -> None:
     world.commit(w, table, UpdateSchema(schema=schema, run_key=key), Act("columns", key))
 
 
+def column_set_back(world: World, w: Writer) -> None:
+    """An older schema is made current again, as REST allows: ``kind`` comes back with the values that files still hold."""
+    table, key = world.load(w), world.name("schema")
+    schemas = [s for s in table.metadata.schemas if s.schema_id != table.metadata.current_schema_id]
+    holds_kind = [s for s in schemas if s.find(KIND)]
+    if schemas:
+        schema_id = world.random.choice(holds_kind or schemas).schema_id
+        world.commit(w, table, SchemaSetBack(schema_id=schema_id, run_key=key), Act("columns", key))
+
+
 def upgrade(world: World, w: Writer) -> None:
     table, key = world.load(w), world.name("upgrade")
     version = world.random.choice([v for v in (2, 3) if v >= table.metadata.format_version] or [3])
@@ -131,7 +142,10 @@ OF_SPECS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
     "partitioning": (3, partitioning),
     "bucket comes or goes": (1, bucket_comes_or_goes),
 }
-OF_COLUMNS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"kind comes or goes": (2, kind_comes_or_goes)}
+OF_COLUMNS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
+    "kind comes or goes": (2, kind_comes_or_goes),
+    "column set back": (1, column_set_back),
+}
 KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
     "columns": (1, columns),
     "upgrade": (1, upgrade),

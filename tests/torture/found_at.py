@@ -11,6 +11,8 @@ SEEDS: dict[str, int] = {
     "4d a short metadata log": 8,
     "5a an equality delete on the old spec": 41,
     "5c an upsert to a branch that it makes": 69,
+    "5d an equality delete by a dropped column": 459,
+    "5e a column that came back": 697,
     "6a a data path of another spelling": 170,
     "6b a warehouse of another spelling": 101,
     "9a a delete under an append's key": 15,

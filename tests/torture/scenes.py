@@ -17,7 +17,7 @@ from iceberg_ops.scan.tasks import FileScanTask
 from tests.torture import foreign, refs, writers
 from tests.torture.acts import Act
 from tests.torture.drawing import SPELLINGS, Shape
-from tests.torture.evolution import bucket_too, kind_comes_or_goes
+from tests.torture.evolution import bucket_too, column_set_back, kind_comes_or_goes
 from tests.torture.faults import Exceptions
 from tests.torture.imports import import_files
 from tests.torture.maintenance import expire
@@ -233,6 +233,35 @@ def a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile() -> None
             check_all(world)
 
 
+def a_delete_by_a_dropped_column_reaches_rows_that_are_compacted_meanwhile() -> None:
+    """Another engine upserts by a column that was dropped before a compaction began, whose files have it no more."""
+    upsert = partial(foreign.foreign_upsert, columns=["id", "kind"])
+    for steps in range(10, 60, 10):
+        with a_world(Shape(version=2, columns_come_back=True, foreign=True, layout="none"), "append", "append") as world:
+            do(world, "foreign upsert", upsert)
+            do(world, "drop", kind_comes_or_goes)
+            compaction = world.begin("compact", compact_all)
+            for _ in range(steps):
+                if not compaction.ended:
+                    world.step(compaction)
+            do(world, "foreign upsert", upsert)
+            world.finish(compaction)
+            check_all(world)
+
+
+def values_of_a_column_that_comes_back_are_in_rows_that_are_compacted_meanwhile() -> None:
+    for steps in range(10, 80, 10):
+        with a_world(Shape(version=2, columns_come_back=True, layout="none"), "append", "append") as world:
+            do(world, "drop", kind_comes_or_goes)
+            compaction = world.begin("compact", compact_all)
+            for _ in range(steps):
+                if not compaction.ended:
+                    world.step(compaction)
+            do(world, "set back", column_set_back)
+            world.finish(compaction)
+            check_all(world)
+
+
 def an_upsert_finds_rows_that_were_moved_meanwhile() -> None:
     """The table gets another spec, and its rows are compacted into it, while an upsert is under way."""
     for dice in range(6):
@@ -420,6 +449,8 @@ SCENES: dict[str, Callable[[], None]] = {
         an_error_after_the_versions_file_is_no_refusal,
         names_swapped_during_an_expiry_cost_no_table_its_files,
         a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile,
+        a_delete_by_a_dropped_column_reaches_rows_that_are_compacted_meanwhile,
+        values_of_a_column_that_comes_back_are_in_rows_that_are_compacted_meanwhile,
         an_upsert_finds_rows_that_were_moved_meanwhile,
         an_upsert_to_a_branch_that_it_makes_finds_mains_rows,
         a_folder_is_imported_once_by_two_at_once,

@@ -118,6 +118,17 @@ FAULTS: dict[str, Fault] = {
         "a_dropped_key_column_keeps_its_schema",
         lambda s: s.columns_come_back and s.version > 1,
     ),
+    "5d an equality delete by a dropped column": Fault(
+        {"commit.schema_conflicts:no_deletes_by_columns_not_copied": was.nothing},
+        "a_delete_by_a_dropped_column_reaches_rows_that_are_compacted_meanwhile",
+        lambda s: s.columns_come_back and s.foreign and s.version > 1,
+        says="compact|sort",
+    ),
+    "5e a column that came back": Fault(
+        {"commit.schema_conflicts:no_columns_that_came_back": was.nothing},
+        "values_of_a_column_that_comes_back_are_in_rows_that_are_compacted_meanwhile",
+        lambda s: s.columns_come_back,
+    ),
     "8 a lost version": Fault(
         {"catalog.versions:TableVersions.newest": was.the_highest_version},
         "a_lost_version_is_an_error",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.torture import reading, sights
@@ -49,6 +49,8 @@ class Watched:
         self.needed: frozenset[str] = frozenset()
         self.published: set[int] = set()
         """Staged snapshots whose rows a branch got."""
+        self.kinds: list[int | None] = [None]
+        """Field ids that ``kind`` has had one after the other; None where there was no such column."""
         self.before: list[Place] = []
         """Rows, and where they lie, of the parent of the snapshot that is about to be looked at."""
         self.coming: list[LiveFile] = []
@@ -80,6 +82,7 @@ class Watched:
         self.location, self.metadata = location, metadata
         self.world.seen(*sights.of_metadata(metadata))
         self.models = {name: normal(model, self.kind_id) for name, model in self.models.items()}
+        self._kind_came_back()
         moved = self._heads_moved(writer)
         new = tuple(i for i in self.snapshots if i not in known)
         for snapshot_id, snapshot in self.snapshots.items():
@@ -95,6 +98,28 @@ class Watched:
             self.world.acts.landed(writer.act, self, new)
         if moved:
             self.world.count("commits", "setup" if writer is None else writer.kind)
+
+    def _kind_came_back(self) -> None:
+        """The schema was set back: files that were written before show values again that no model holds any more. Which, readers
+        say at this moment; from now on they stay."""
+        if self.kind_id == self.kinds[-1]:
+            return
+        came_back = self.kind_id is not None and self.kind_id in self.kinds
+        self.kinds.append(self.kind_id)
+        if not came_back:
+            return
+        for branch, head in self.heads.items():
+            self.models[branch] = self._with_values(self.models[branch], self.snapshots.get(head or 0))
+        for snapshot_id in self.seen.keys() & self.snapshots.keys():
+            seen = self.seen[snapshot_id]
+            rows = self._with_values(normal(seen.rows, self.kind_id), self.snapshots[snapshot_id])
+            self.seen[snapshot_id] = replace(seen, rows=rows, kind_id=self.kind_id)
+
+    def _with_values(self, model: Model, snapshot: Mapping[str, Any] | None) -> Model:
+        found = tuple(p.row for p in self.places(snapshot))
+        wrong = difference([r._replace(kind=None) for r in model], [r._replace(kind=None) for r in found])
+        assert not wrong, f"when a column came back: {wrong}"
+        return found
 
     def _heads_moved(self, writer: Writer | None) -> bool:
         heads = branch_heads(self.metadata)

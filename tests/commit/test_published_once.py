@@ -1,0 +1,76 @@
+"""A WAP id is published once on a branch, whatever an expiry takes away of what says that it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_ops.commit.cherry_pick import CherryPick
+from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.errors import ValidationError
+from tests.commit.test_run_keys import Keyed, done_again
+
+
+def staged(keyed: Keyed, name: str) -> int:
+    """The id of a snapshot that is staged under wap id ``w``."""
+    snapshot = keyed.append(name, staged=True, summary={"wap.id": "w"}).snapshot
+    assert snapshot is not None
+    return snapshot.snapshot_id
+
+
+def published(keyed: Keyed, snapshot_id: int, by: str) -> int:
+    """The head of main, once the snapshot is published on it."""
+    if by == "a picked copy":
+        keyed.append("between")
+    if by == "a branch that moved":
+        keyed.commit(SetRef(ref="main", snapshot_id=snapshot_id, replace_existing=True))
+    else:
+        keyed.commit(CherryPick(snapshot_id=snapshot_id))
+    return keyed.table.metadata.current_snapshot_id or 0
+
+
+@pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy"])
+def test_a_wap_id_that_was_staged_twice_is_published_once_though_its_publication_expired(by: str) -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    published(keyed, first, by)
+    keyed.commit(SetRef(ref="again", snapshot_id=second, type="tag"))
+    keyed.append("c")
+    before = keyed.rows
+    with pytest.raises(ValidationError, match="wap id that was published already: w"):
+        keyed.commit(CherryPick(snapshot_id=second))
+    keyed.expire()
+    with pytest.raises(ValidationError, match="it was published on main already, by snapshot"):
+        keyed.commit(CherryPick(snapshot_id=second))
+    assert keyed.rows == before
+
+
+@pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy"])
+def test_a_snapshot_is_not_published_again_where_a_tag_kept_it_and_the_branchs_history_is_cut_after_it(by: str) -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    head = published(keyed, first, by)
+    for name, snapshot_id in (("first", first), ("second", second), ("publication", head)):
+        keyed.commit(SetRef(ref=name, snapshot_id=snapshot_id, type="tag"))
+    keyed.append("c")
+    keyed.append("d")
+    before = keyed.rows
+    keyed.expire()
+    for snapshot_id in (first, second):
+        with pytest.raises(ValidationError, match="it was published on main already, by snapshot"):
+            keyed.commit(CherryPick(snapshot_id=snapshot_id))
+    assert keyed.rows == before
+
+
+def test_a_wap_id_that_one_branch_published_is_published_on_another_after_an_expiry() -> None:
+    keyed = Keyed()
+    base = keyed.append("a").snapshot
+    assert base is not None
+    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    keyed.commit(SetRef(ref="other", snapshot_id=base.snapshot_id))
+    keyed.commit(SetRef(ref="again", snapshot_id=second, type="tag"))
+    keyed.commit(CherryPick(snapshot_id=first))
+    keyed.append("c")
+    keyed.expire()
+    assert done_again(keyed.commit(CherryPick(snapshot_id=second, branch="other")))
