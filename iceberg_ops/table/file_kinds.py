@@ -14,7 +14,7 @@ def has_metadata_name(place: str) -> bool:
 
 
 def kind_of_data(place: str, begin: bytes) -> str | None:
-    """What a file of that name and beginning (empty: there is none yet) is, where such files belong to tables or catalogs; else None."""
+    """What a file of this name and beginning (empty: there is none) is, where it may be a table's or a catalog's; else None."""
     if has_metadata_name(place):
         return "a table's metadata"
     return next((f"a file of format {name}" for magic, name in _DATA.items() if begin.startswith(magic)), None)
