@@ -24,7 +24,7 @@ from iceberg_ops import __version__
 from iceberg_ops.cli.exit_codes import STOPPED
 from iceberg_ops.cli.standard_output import ReaderGone, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
-from iceberg_ops.config.secrets import hide_passwords
+from iceberg_ops.config.secrets import hide_in_logs, hide_passwords
 from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
@@ -178,7 +178,7 @@ def _failed(error: BaseException, debug: bool) -> int:
 
 def _fail(code: str, message: str, debug: bool) -> int:
     if debug:
-        traceback.print_exc()
+        click.echo(hide_passwords(traceback.format_exc()), err=True, nl=False)
     click.echo(f"error: {code}: {hide_passwords(' '.join(message.split()))}", err=True)
     return 1
 
@@ -187,6 +187,7 @@ def main() -> None:
     """The ``iceberg-ops`` script."""
     choose_allocator()
     keep_pandas_out()
+    hide_in_logs()
     with lasting_output():
         code = run(sys.argv[1:])
     sys.exit(code)
