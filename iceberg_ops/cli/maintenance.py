@@ -183,13 +183,12 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
 
 
 def _in_lane(job: JobSpec) -> JobSpec:
-    import os
-
     import msgspec
 
     from iceberg_ops.actions.lanes import choose_lane
+    from iceberg_ops.cli.spark_launcher import spark_master
 
-    choice = choose_lane(job, os.environ.get("ICEBERG_OPS_SPARK_MASTER"))
+    choice = choose_lane(job, spark_master())
     if choice.lane == "spark":
         print(f"lane spark ({choice.reason})", file=sys.stderr, flush=True)
     return msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)

@@ -99,8 +99,7 @@ def _content(loader: yaml.SafeLoader) -> Any:
 
 
 def _check_size(root: yaml.Node) -> None:
-    """Raise OptionError for a document that is far larger once its aliases are followed. RecursionError for one that refers to what
-    contains it."""
+    """Raise OptionError for a document that is far larger once its aliases are followed."""
     sizes: dict[int, int] = {}
     if _size(root, sizes) - len(sizes) > _MOST_REPEATED:
         raise OptionError(f"aliases and merge keys repeat more than {_MOST_REPEATED:,} values: write fewer of them")
@@ -114,7 +113,8 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
             inside = node.value
         elif isinstance(node, yaml.MappingNode):
             inside = (part for pair in node.value for part in pair)
-        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in inside)
+        sizes[id(node)] = 1  # where it refers to itself
+        sizes[id(node)] += sum(_size(part, sizes) for part in inside)
     return sizes[id(node)]
 
 

@@ -196,3 +196,20 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.parametrize("master", ["", " "])
+def test_a_master_without_a_value_is_none(
+    cli: Cli, spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    """It counted as a cluster, and spark-submit got ``--master ''``."""
+    monkeypatch.setenv("ICEBERG_OPS_SPARK_MASTER", master)
+    monkeypatch.setenv("ICEBERG_OPS_DRIVER_MEMORY", master)
+    catalogs = tmp_path / "catalogs.yml"
+    catalogs.write_text(catalogs.read_text().replace("warehouse:", "spark-from-bytes: '0', warehouse:"))
+    assert cli("create", "lake.ns.t", "id bigint").code == 0
+    done = cli("run", "rewrite_data_files", "lake.ns.t", "--json")
+    assert (done.json.get("lane", "local"), done.json["lane-reason"]) == ("local", "auto: no Spark master is configured")
+    spark.does(f"echo \"$1 $2 $3\"; report '{COMMITTED}'")
+    assert cli(*APPEND).err.startswith("--master local[*] ")
+    assert "--driver-memory" not in cli(*APPEND).err
