@@ -191,3 +191,14 @@ def test_a_report_does_not_replace_the_database_of_its_catalog(cli: Cli, tmp_pat
         ran = cli("plan", "rewrite_manifests", "lake.ns.t", "--report", str(place))
         assert (ran.code, "error: BAD_OPTION: report" in ran.err, place.read_bytes()) == (1, True, before)
     assert cli("scan", "lake.ns.t").code == 0
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_rows_without_columns_are_not_written_where_their_number_would_be_lost(cli: Cli, data_file: Path, kind: str) -> None:
+    assert cli("create", "lake.ns.u", "id bigint").code == 0
+    assert cli("append", "lake.ns.u", "--from-table", "lake.ns.t", "--lane", "local").code == 0
+    assert cli("evolve", "lake.ns.u", "DROP COLUMN id").code == 0
+    ran = cli("scan", "lake.ns.u", "--format", kind)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"error: UNSUPPORTED: not supported: --format {kind} without columns" in ran.err
+    assert cli("scan", "lake.ns.u").out == "{}\n" * 3
