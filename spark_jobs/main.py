@@ -41,9 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--command-pipe", metavar="PIPE", help="the job is interrupted when this named pipe says so, or has no writer"
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format=_LOG_LINE, stream=sys.stdout)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(HidingFormatter(_LOG_LINE))
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(HidingFormatter(_LOG_LINE))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace in it.
