@@ -22,12 +22,13 @@ from pyspark.sql import SparkSession  # noqa: E402
 
 from iceberg_ops.config.document import from_json  # noqa: E402
 from iceberg_ops.config.job_spec import JobSpec  # noqa: E402
-from iceberg_ops.config.secrets import hide  # noqa: E402
+from iceberg_ops.config.secrets import HidingFormatter, hide  # noqa: E402
 from iceberg_ops.errors import IcebergOpsError, OptionError  # noqa: E402
 from spark_jobs.jobs.dispatch import run  # noqa: E402
 from spark_jobs.jobs.interrupts import end_with_command  # noqa: E402
 from spark_jobs.session import spark_session  # noqa: E402
 
+_LOG_LINE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 INTERRUPTED = 130
 """The exit code of a job that was stopped by a Ctrl-C: 128 and the number of the signal."""
 
@@ -40,7 +41,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--command-pipe", metavar="PIPE", help="the job is interrupted when this named pipe says so, or has no writer"
     )
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stdout)
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(HidingFormatter(_LOG_LINE))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace in it.

@@ -1,7 +1,8 @@
 """Where a report goes, and what it says of a failure; the same for every lane.
 
-Whether it can be written, and whether it would take the place of data, is checked before the work begins; a place that is lost
-meanwhile does not change how the job ended.
+Whether it can be written, and whether it would take the place of anything but an earlier report, is checked before the work begins;
+a place that is lost meanwhile does not change how the job ended. Links are followed; open files, devices and pipes are written to
+where they are.
 
 The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
 job's catalogs is written, whatever a driver or a library puts into its message.
@@ -12,7 +13,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +24,13 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, SkippedFile
+from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, SkippedFile, is_report
 from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import check_writable
+from iceberg_ops.io.output_places import OutputPlace, check_stream, open_descriptor, output_place, replaced
 from iceberg_ops.io.read_only import READ_ONLY
 from iceberg_ops.table.file_kinds import LONGEST_MAGIC, has_metadata_name, kind_of_data
 from iceberg_ops.table.own_folders import check_outside
@@ -37,6 +38,8 @@ from iceberg_ops.table.own_folders import check_outside
 log = logging.getLogger(__name__)
 
 _READER_WITHIN_S = 5.0
+_LARGEST_REPORT = 512 * 2**20
+"""Bytes; what is larger is taken for data. A report of 100,000 file groups has 50 MB."""
 
 
 def error_report(error: BaseException) -> ErrorReport:
@@ -51,27 +54,36 @@ def error_report(error: BaseException) -> ErrorReport:
 
 def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
     """Raise OptionError, before any work is done, where the report could not be written: the work would be done without one. Also
-    where it would take the place of data or of table metadata, or lie in a folder of the job's table. ``catalog``: the job's own,
-    where it is open."""
+    where it would take the place of any file but an earlier report or an empty file, or lie in a folder of the job's table.
+    ``catalog``: the job's own, where it is open."""
     if job.report is None:
         return
     place = job.report
     with _unwritable_is_refused(place):
         io = load_file_io(job.catalog.properties)
-        path = io.local_path(place)
+        target, leads = _leads_to(io, place)
         if READ_ONLY in io.properties:
             raise UnsupportedError("the catalog is read-only, and so is its store")
-        if path is not None and _is_special(path):
-            if not os.access(path, os.W_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-            return
-        data = _kind_of_data(io, place)
-    if data is not None:
-        raise OptionError(f"report {place}: it would take the place of {data}; name another file; nothing was done")
-    _check_is_foreign(job, place if path is None else os.path.realpath(path), catalog)
-    if path is not None:
+        if leads is not None and leads.is_stream:
+            check_stream(leads)
+            if not leads.is_file:
+                return
+        other = _what_else_is_there(io, target, leads)
+    if other is not None:
+        raise OptionError(f"report {place}: it would take the place of {other}: name another file; nothing was done")
+    _check_is_foreign(job, target, catalog)
+    if leads is not None and not leads.is_stream:
         with _unwritable_is_refused(place):
-            check_writable(path)
+            check_writable(target)
+
+
+def _leads_to(io: FileIO, place: str) -> tuple[str, OutputPlace | None]:
+    """The location to write to, without symbolic links; and of a local file what is there. Raises OSError."""
+    path = io.local_path(place)
+    if path is None:
+        return place, None
+    leads = output_place(path)
+    return leads.path, leads
 
 
 @contextmanager
@@ -83,12 +95,22 @@ def _unwritable_is_refused(place: str) -> Iterator[None]:
         raise OptionError(f"report {place}: can not be written there: {why}; nothing was done") from e
 
 
-def _kind_of_data(io: FileIO, place: str) -> str | None:
-    """What is there, or would be by its name, where that belongs to a table: of any table, the job's source included."""
-    if has_metadata_name(place) or not io.exists(place):
-        return kind_of_data(place, b"")
-    with io.open_input(place) as source:
-        return kind_of_data(place, source.read(LONGEST_MAGIC))
+def _what_else_is_there(io: FileIO, target: str, leads: OutputPlace | None) -> str | None:
+    """What a report must not replace: every file but an earlier report and an empty file. A stream is added to, which only harms
+    files of tables. None for a place that is free."""
+    if has_metadata_name(target) or not io.exists(target):
+        return kind_of_data(target, b"")
+    size = io.length(target)
+    with io.open_input(target) as source:
+        data = source.read(LONGEST_MAGIC)
+        if (kind := kind_of_data(target, data)) is not None:
+            return kind
+        if not data or (leads is not None and leads.is_stream):
+            return None
+        # Other documents and data are not read to their end, where their beginning or their size says enough.
+        if data.lstrip().startswith(b"{") and size <= _LARGEST_REPORT and is_report(data + source.read()):
+            return None
+    return "a file that is no report"
 
 
 def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None:
@@ -120,13 +142,21 @@ def write_report(job: JobSpec, report: ActionReport) -> None:
 
 def _write(job: JobSpec, place: str, data: bytes) -> None:
     io = load_file_io(job.catalog.properties)
-    path = io.local_path(place)
-    if path is not None and _is_special(path):
-        # A rename would put a file in the place of the device or pipe.
-        with open(_opened_soon(path), "wb") as out:
+    target, leads = _leads_to(io, place)
+    if leads is not None and leads.is_stream:
+        # A rename would put a file in the place of the device or pipe, or of a file that others go on writing to.
+        number = leads.descriptor
+        with open(_opened_soon(target), "wb") if number is None else open_descriptor(number) as out:
             out.write(data)
-    else:
-        io.write(place, data, overwrite=True)
+        return
+    if (other := _what_else_is_there(io, target, leads)) is not None:  # it came while the job worked
+        raise OptionError(f"it would take the place of {other}")
+    if leads is None:
+        io.write(target, data, overwrite=True)
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    with replaced(target) as out:
+        out.write(data)
 
 
 def _opened_soon(path: str) -> int:
@@ -135,7 +165,7 @@ def _opened_soon(path: str) -> int:
     until = time.monotonic() + _READER_WITHIN_S
     while True:
         try:
-            number = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            number = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_APPEND)
         except OSError as e:
             if e.errno != errno.ENXIO or time.monotonic() > until:
                 raise
@@ -153,12 +183,3 @@ def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
         error=None if error is None else replace(error, message=hide(error.message, secrets)),
         failures=[SkippedFile(file_path=f.file_path, reason=hide(f.reason, secrets)) for f in report.failures],
     )
-
-
-def _is_special(path: str) -> bool:
-    """Whether there is a device or pipe, ``/dev/stdout`` say."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -25,6 +25,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
+from iceberg_ops.config.secrets import hide_in_logs
 from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 
@@ -119,6 +120,7 @@ def begin_worker(folder: str | None = None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides: a terminal sends Ctrl-C to workers as well
     tempfile.tempdir = folder
     keep_pandas_out()
+    hide_in_logs()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(2)
 

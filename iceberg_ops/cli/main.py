@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 import click
 
 from iceberg_ops import __version__
-from iceberg_ops.cli.exit_codes import STOPPED
+from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.standard_output import ReaderGone, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
-from iceberg_ops.config.secrets import hide_passwords
+from iceberg_ops.config.secrets import hide_in_logs, hide_passwords
 from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
@@ -134,13 +134,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
     """The exit code of a command that ended with ``code``. Of one that changes tables it stays, whatever became of its output,
-    because it says what was done; one that only reads has failed where its output is lost."""
+    because it says what was done; one that only reads, a dry run too, has failed where its output is lost."""
     lost = lost_output()
     if lost is None:
         return code
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
-    if found is not None and found.changes:
+    was_dry = code == WORK_FOUND or "--dry-run" in arguments
+    if found is not None and found.changes and not was_dry:
         done = f"{name} is done (exit code {code})"
         click.echo(f"warning: {done}, but standard output could not be written: {lost}", err=True)
         return code
@@ -178,7 +179,7 @@ def _failed(error: BaseException, debug: bool) -> int:
 
 def _fail(code: str, message: str, debug: bool) -> int:
     if debug:
-        traceback.print_exc()
+        click.echo(hide_passwords(traceback.format_exc()), err=True, nl=False)
     click.echo(f"error: {code}: {hide_passwords(' '.join(message.split()))}", err=True)
     return 1
 
@@ -187,6 +188,7 @@ def main() -> None:
     """The ``iceberg-ops`` script."""
     choose_allocator()
     keep_pandas_out()
+    hide_in_logs()
     with lasting_output():
         code = run(sys.argv[1:])
     sys.exit(code)

@@ -183,13 +183,12 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
 
 
 def _in_lane(job: JobSpec) -> JobSpec:
-    import os
-
     import msgspec
 
     from iceberg_ops.actions.lanes import choose_lane
+    from iceberg_ops.cli.spark_launcher import spark_master
 
-    choice = choose_lane(job, os.environ.get("ICEBERG_OPS_SPARK_MASTER"))
+    choice = choose_lane(job, spark_master())
     if choice.lane == "spark":
         print(f"lane spark ({choice.reason})", file=sys.stderr, flush=True)
     return msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
@@ -202,21 +201,30 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     from iceberg_ops.actions.report_file import check_report_place, write_report
     from iceberg_ops.cli.spark_launcher import spark_submit
-    from iceberg_ops.cli.spark_process import stoppable
-    from iceberg_ops.config.document import from_json, to_json
-    from iceberg_ops.config.report import INTERRUPTED, ActionReport
+    from iceberg_ops.cli.spark_process import Ended, stoppable
+    from iceberg_ops.config.document import to_json
+    from iceberg_ops.config.report import INTERRUPTED
 
     check_report_place(job)
     with stoppable(), tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
         # A file of our own, which can be read again: --report may name a device.
         written = Path(folder) / "report.json"
-        ended = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
         try:
-            found = from_json(written.read_bytes(), ActionReport, "the report")
-        except (FileNotFoundError, OptionError):
+            ended = spark_submit(to_json(msgspec.structs.replace(job, report=str(written))))
+        except BaseException as e:
+            # What a job reports has happened, also where a signal came before it was known to have begun.
+            if not written.exists():
+                raise
+            if not isinstance(e, KeyboardInterrupt):
+                if (found := _report_of(job, written)) is not None:
+                    write_report(job, found)
+                raise
+            ended = Ended(STOPPED)
+        found = _report_of(job, written)
+        if found is None:
             if ended.exit_code in (1, STOPPED) and ended.said_why:
                 return ended.exit_code
-            raise _lost(job, ended) from None
+            raise _lost(job, ended)
         write_report(job, found)
         if found.error is not None:
             is_interrupt = found.error.code == INTERRUPTED
@@ -227,6 +235,19 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
             raise _reported(found.error)
         show_report(found, as_json)
         return WORK_FOUND if found.status == "planned" else 0
+
+
+def _report_of(job: JobSpec, written: Path) -> ActionReport | None:
+    """The report that the job wrote; None where there is none, only a part of one, or that of another job."""
+    from iceberg_ops.config.document import from_json
+    from iceberg_ops.config.report import ActionReport
+
+    try:
+        found = from_json(written.read_bytes(), ActionReport, "the report")
+    except (FileNotFoundError, OptionError):
+        return None
+    is_own = (found.action, found.table) == (job.job, job.table) and job.run_key in (None, found.run_key)
+    return found if is_own else None
 
 
 def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:

@@ -11,13 +11,18 @@ Conditions and expressions stay text: Spark reads them. Which action may follow 
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 from iceberg_ops.cli.sql_tokens import Tokens
 from iceberg_ops.config.job_spec import MergeClause
 from iceberg_ops.errors import OptionError
 
-TARGET = "target."
+if TYPE_CHECKING:
+    from iceberg_ops.spec.schema import Schema
+
+TARGET = "target"
+"""What conditions and clauses may call the table."""
 
 
 def parse_when(text: str) -> MergeClause:
@@ -40,6 +45,39 @@ def parse_assignments(texts: tuple[str, ...]) -> dict[str, str]:
         _assign(tokens, found)
         tokens.end()
     return found
+
+
+def names_target(assignments: Mapping[str, str] | None) -> bool:
+    """Whether a column is named with ``target.`` before it, which may be the table or a column that is called so."""
+    return any(name.lower().startswith(f"{TARGET}.") for name in assignments or ())
+
+
+def of_columns(assignments: Mapping[str, str], schema: Schema, *, has_alias: bool) -> dict[str, str]:
+    """The assignments by the columns' own names, as a job spec has them: without the ``target.`` that means the table.
+
+    A field of a column called ``target`` comes first in an UPDATE, which names its table nowhere. In a MERGE (``has_alias``) the
+    same text could be a column of the table. Raises OptionError where both are there, and for a column that is set twice."""
+    found: dict[str, str] = {}
+    for name, value in assignments.items():
+        column = _own_name(name, schema, has_alias)
+        if column in found:
+            raise OptionError(f"{name} = {value}: column {column} is set twice")
+        found[column] = value
+    return found
+
+
+def _own_name(name: str, schema: Schema, has_alias: bool) -> str:
+    head, dot, rest = name.partition(".")
+    if head.lower() != TARGET or not dot:
+        return name
+    if schema.find(name, case_sensitive=False) is None:
+        return rest
+    if has_alias and schema.find(rest, case_sensitive=False) is not None:
+        raise OptionError(
+            f"{name}: is column {rest} of the table, and a field of its column {head}: "
+            f"write {rest} for the one, {TARGET}.{name} for the other"
+        )
+    return name
 
 
 def _when(tokens: Tokens) -> Literal["matched", "not-matched", "not-matched-by-source"]:
@@ -102,7 +140,7 @@ def _expression(tokens: Tokens, stop: str) -> str:
 
 
 def _column(tokens: Tokens) -> str:
-    return tokens.dotted_name().removeprefix(TARGET)
+    return tokens.dotted_name()
 
 
 def _put(tokens: Tokens, found: dict[str, str], column: str, value: str) -> None:

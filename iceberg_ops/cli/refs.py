@@ -52,7 +52,18 @@ def branch(
     """Create, move or drop a branch."""
     from iceberg_ops.commit import refs
 
-    _only_one({"--drop": drop, "--rename": rename, "--fast-forward": fast_forward, "--replace": replace})
+    act = _only_one({"--drop": drop, "--rename": rename, "--fast-forward": fast_forward, "--replace": replace})
+    if act not in (None, "--replace"):
+        _reads_none_of(
+            act,
+            {
+                "--snapshot-id": snapshot_id,
+                "--ref": ref,
+                "--retain": retain,
+                "--min-snapshots": min_snapshots,
+                "--max-snapshot-age": max_snapshot_age,
+            },
+        )
     operation: Operation
     if drop:
         operation = refs.RemoveRef(ref=name, type="branch")
@@ -88,6 +99,8 @@ def tag(
     from iceberg_ops.commit import refs
 
     _only_one({"--drop": drop, "--replace": replace})
+    if drop:
+        _reads_none_of("--drop", {"--snapshot-id": snapshot_id, "--ref": ref, "--retain": retain})
     operation: Operation = refs.RemoveRef(ref=name, type="tag")
     if not drop:
         at = _snapshot(target, snapshot_id, ref)
@@ -151,10 +164,18 @@ def parse_age(text: str | None) -> int | None:
     return int(m[1]) * _UNITS[m[2]]
 
 
-def _only_one(given: dict[str, object]) -> None:
+def _only_one(given: dict[str, object]) -> str | None:
+    """The act that is given, or None. Raises OptionError for two."""
     named = [name for name, value in given.items() if value]
     if len(named) > 1:
         raise OptionError(f"{' and '.join(named)} were given: choose one")
+    return named[0] if named else None
+
+
+def _reads_none_of(act: str, options: dict[str, object]) -> None:
+    """Raise OptionError for an option that ``act`` would not follow."""
+    if surplus := next((name for name, value in options.items() if value is not None), None):
+        raise OptionError(f"{surplus}: {act} does not read it; nothing was changed: leave it out")
 
 
 def _snapshot(target: str, snapshot_id: int | None, ref: str | None) -> int:

@@ -7,14 +7,17 @@ of them, is the job's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from iceberg_ops.cli.maintenance import job_for, run_and_show
 from iceberg_ops.cli.source import source_of, source_options
-from iceberg_ops.cli.target import json_option, parse_options
+from iceberg_ops.cli.target import json_option, open_in_catalog, parse_options
 from iceberg_ops.errors import OptionError
+
+if TYPE_CHECKING:
+    from iceberg_ops.config.job_spec import MergeClause
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MODE = click.option("--mode", type=click.Choice(["copy-on-write", "merge-on-read"]), help="Default: the table's property.")
@@ -81,9 +84,12 @@ def delete(where: str, mode: str | None, **given: Any) -> int:
 @click.option("--where", metavar="SQL", help="Which rows; all of them if left out.")
 def update(assignments: tuple[str, ...], where: str | None, mode: str | None, **given: Any) -> int:
     """Change rows of TABLE."""
-    from iceberg_ops.cli.merge_clauses import parse_assignments
+    from iceberg_ops.cli.merge_clauses import names_target, of_columns, parse_assignments
 
-    return _run("update", given, where=where, mode=mode, set=parse_assignments(assignments))
+    values = parse_assignments(assignments)
+    if names_target(values):
+        values = of_columns(values, open_in_catalog(given["target"])[1].schema, has_alias=False)
+    return _run("update", given, where=where, mode=mode, set=values)
 
 
 @click.command()
@@ -103,7 +109,25 @@ def merge(on: str, clauses: tuple[str, ...], mode: str | None, **given: Any) -> 
     """
     from iceberg_ops.cli.merge_clauses import parse_when
 
-    return _run("merge", given, mode=mode, on=on, clauses=[parse_when(text) for text in clauses])
+    parsed = _of_columns(given["target"], [parse_when(text) for text in clauses])
+    return _run("merge", given, mode=mode, on=on, clauses=parsed)
+
+
+def _of_columns(target: str, clauses: list[MergeClause]) -> list[MergeClause]:
+    """The clauses with the table's own column names. The table is opened only where a name can be read in two ways."""
+    from msgspec.structs import replace
+
+    from iceberg_ops.cli.merge_clauses import names_target, of_columns
+
+    if not any(names_target(clause.assignments) for clause in clauses):
+        return clauses
+    schema = open_in_catalog(target)[1].schema
+    return [
+        clause
+        if clause.assignments is None
+        else replace(clause, assignments=of_columns(clause.assignments, schema, has_alias=True))
+        for clause in clauses
+    ]
 
 
 def _run(job: str, given: dict[str, Any], *, where: str | None = None, **change: Any) -> int:

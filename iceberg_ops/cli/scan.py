@@ -9,7 +9,7 @@ import click
 
 from iceberg_ops.cli.scan_output import SCANNED, check_output, opened
 from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, UnsupportedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,6 +146,7 @@ def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Bina
 
     from iceberg_ops.data.arrow_schema import arrow_schema
 
+    _check_columns(schema, "parquet")
     with pq.ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, writer.schema))
@@ -157,10 +158,17 @@ def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Binary
 
     from iceberg_ops.data.arrow_schema import arrow_schema
 
+    _check_columns(schema, "arrow")
     target = arrow_schema(schema)
     with pa.ipc.new_stream(sink, target) as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, target))
+
+
+def _check_columns(schema: Schema, form: str) -> None:
+    """Raise UnsupportedError without columns: the files would not have the number of rows."""
+    if not schema.fields:
+        raise UnsupportedError(f"not supported: --format {form} without columns, which keeps no rows: use --format jsonl")
 
 
 def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,4 +1,5 @@
-"""Where ``scan -o FILE`` writes: beside FILE, which it takes the place of once it is whole, and never over a file of a table.
+"""Where ``scan -o FILE`` writes: beside FILE, which it takes the place of once it is whole, and never over a file of a table. An
+open file of this process (``/dev/stdout``), a device or a pipe is written to where it is.
 
 Refused are files in a folder of the table, files that any of its snapshots or its metadata records wherever they lie, and files of
 the formats that tables consist of, which may be any table's. Of these only a Parquet file that a scan wrote is replaced: scans note
@@ -7,6 +8,7 @@ that in it.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from iceberg_ops.cli.standard_output import stop_without_reader
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.temporary_names import temporary_name
+from iceberg_ops.io.output_places import STANDARD_OUTPUT, check_stream, open_descriptor, output_place, replaced
 
 if TYPE_CHECKING:
     from iceberg_ops.table.table import Table
@@ -29,10 +31,15 @@ def check_output(table: Table, output: str) -> None:
     from iceberg_ops.table.file_kinds import kind_of_data
     from iceberg_ops.table.own_folders import check_outside
 
-    place = os.path.realpath(output)
+    leads = output_place(output)
+    place = leads.path
     check_outside(table, place, f"-o {output}")
-    if os.path.exists(place) and not os.path.isfile(place):
-        return
+    if leads.is_stream:
+        check_stream(leads)
+        if not leads.is_file:
+            return
+    if os.path.isdir(place):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), output)
     if _is_recorded(table, place):
         raise OptionError(f"-o {output}: table {table.name} refers to this file: write it elsewhere")
     begin = b""
@@ -74,23 +81,17 @@ def _is_scanned(place: str) -> bool:
 
 @contextmanager
 def opened(output: str | None) -> Iterator[BinaryIO]:
-    """The file to write to; None is standard output. What fails leaves an earlier file as it was."""
-    if output is None:
+    """The file to write to; None is standard output, as is a path that leads there. What fails leaves an earlier file as it was."""
+    if output is None or output_place(output).descriptor == STANDARD_OUTPUT:
         stop_without_reader()
         stream = sys.stdout.buffer
         yield stream
         stream.flush()
         return
-    if os.path.exists(output) and not os.path.isfile(output):  # a device or pipe
-        with open(output, "wb") as sink:
+    place = output_place(output)
+    if place.is_stream:
+        with open(place.path, "ab") if place.descriptor is None else open_descriptor(place.descriptor) as sink:
             yield sink
         return
-    place = os.path.realpath(output)
-    beside = os.path.join(os.path.dirname(place), temporary_name(place))
-    try:
-        with open(beside, "xb") as sink:
-            yield sink
-        os.replace(beside, place)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(beside)
+    with replaced(place.path) as sink:
+        yield sink

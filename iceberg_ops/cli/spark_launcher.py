@@ -29,8 +29,8 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
     Raises RuntimeMissingError for a missing or old Java, and for a missing pyspark.
     """
     find_java(environment)
-    command = [_submit_script(), "--master", environment.get("ICEBERG_OPS_SPARK_MASTER", "local[*]")]
-    if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY"):
+    command = [_submit_script(), "--master", spark_master(environment) or "local[*]"]
+    if memory := environment.get("ICEBERG_OPS_DRIVER_MEMORY", "").strip():
         command += ["--driver-memory", memory]
     application = _application()
     # Spark's start-up is not worth a screen: what the job itself says is.
@@ -50,6 +50,11 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
             return run_to_end(command, {**environment, **python}, pipe)
         finally:
             pipe.close()
+
+
+def spark_master(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Spark's master as it is configured. A variable without a value configures none."""
+    return environment.get("ICEBERG_OPS_SPARK_MASTER", "").strip() or None
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:

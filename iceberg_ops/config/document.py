@@ -22,6 +22,9 @@ _MERGE = "tag:yaml.org,2002:merge"
 _CONSTRUCTION = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
 """What PyYAML raises, beside its own errors, for text that is no value of its type: 30 February, ``0x_``, ``!!bool maybe``."""
 
+_MOST_REPEATED = 100_000
+"""Nodes that aliases and merge keys may add to those that are written: ten short lines can name millions."""
+
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab", omit_defaults=True):
     """Base of all documents: immutable, kebab-case keys, unknown keys refused, defaults left out when written."""
@@ -90,8 +93,29 @@ def _content(loader: yaml.SafeLoader) -> Any:
     root = loader.get_single_node()
     if root is None:
         return None
+    _check_size(root)
     _check_nodes(loader, root, set())
     return _constructed(root, lambda: loader.construct_document(root))
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Raise OptionError for a document that is far larger once its aliases are followed."""
+    sizes: dict[int, int] = {}
+    if _size(root, sizes) - len(sizes) > _MOST_REPEATED:
+        raise OptionError(f"aliases and merge keys repeat more than {_MOST_REPEATED:,} values: write fewer of them")
+
+
+def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
+    """Nodes in a node, those of its aliases every time. ``sizes``: of the nodes that were counted, by identity."""
+    if id(node) not in sizes:
+        inside: Any = ()
+        if isinstance(node, yaml.SequenceNode):
+            inside = node.value
+        elif isinstance(node, yaml.MappingNode):
+            inside = (part for pair in node.value for part in pair)
+        sizes[id(node)] = 1  # where it refers to itself
+        sizes[id(node)] += sum(_size(part, sizes) for part in inside)
+    return sizes[id(node)]
 
 
 def _check_nodes(loader: yaml.SafeLoader, node: yaml.Node, checked: set[int]) -> None:

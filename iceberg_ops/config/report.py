@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from iceberg_ops.config.document import Document
 
 Status = Literal["nothing-to-do", "planned", "committed", "partially-committed", "already-committed", "failed"]
@@ -111,3 +113,22 @@ class ActionReport(Document, frozen=True, kw_only=True):
     """For dry runs and removals: the files concerned (expired, orphaned), at most 1,000 of them."""
     failures: list[SkippedFile] = []
     error: ErrorReport | None = None
+
+
+class _Marks(msgspec.Struct, rename="kebab"):
+    """Fields that the reports of every release have."""
+
+    action: str
+    table: str
+    status: str
+    started_at: str
+    duration_ms: int
+
+
+def is_report(data: bytes) -> bool:
+    """Whether a file of these bytes is a report, of this release or another."""
+    try:
+        msgspec.json.decode(data, type=_Marks)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True

@@ -10,6 +10,7 @@ form that programs print: as written, percent-decoded, percent-encoded, and as J
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -24,12 +25,17 @@ _SECRET_NAME = re.compile(
     r"|(private|access|api|account|service|encryption)[-_.]?key",
     re.IGNORECASE,
 )
-_USER_AND_PASSWORD = re.compile(r"(?P<start>[A-Za-z][A-Za-z0-9+.-]*://[^\s:/@'\"]*:)[^\s'\"]+@")
+_WORD = re.compile(r"[^\s'\"]+")
+"""What may be a URI: these patterns, and those below, take time in proportion to the text, however long its words are."""
+_UP_TO_PASSWORD = re.compile(r"://[^:/@]*:")
+_PARAMETER = re.compile(r"(?:[?&;]|%3B|%26)([\w.-]{1,64})(?:=|%3D)", re.IGNORECASE)
+"""The name of a parameter of a URI's query, or of a setting of a connection string in one."""
+_VALUE = re.compile(r"[^\s&'\"]*")
+"""Its value is taken to end with the word."""
 
-
-_QUOTED = r"\{(?:[^}]|\}\})*\}|'(?:[^'\\]|\\.)*'|\"[^\"]*\""
-_SETTING_OF_ODBC = re.compile(rf"([A-Za-z][\w .-]*?)\s*=\s*({_QUOTED}|[^;]*)")
-_SETTING = re.compile(rf"([A-Za-z][\w.-]*)\s*=\s*({_QUOTED}|[^&\s]*)")
+_QUOTED = r"\{(?:[^}]|\}\}){0,500}\}|'(?:[^'\\]|\\.){0,500}'|\"[^\"]{0,500}\""
+_SETTING_OF_ODBC = re.compile(rf"([A-Za-z][\w .-]{{0,64}}?)\s*=\s*({_QUOTED}|[^;]*)")
+_SETTING = re.compile(rf"([A-Za-z][\w.-]{{0,64}})\s*=\s*({_QUOTED}|[^&\s]*)")
 """``name=value`` of a connection string: ODBC's with ``;`` between (``{}`` around a value), libpq's with spaces (``''`` around)."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
@@ -60,15 +66,52 @@ def secrets_in(value: Any) -> tuple[str, ...]:
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
-    """``text`` with every secret, and every password in a URI, replaced by ``***``."""
+    """``text`` with every secret, and every secret in a URI, replaced by ``***``."""
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return hide_passwords(text)
 
 
 def hide_passwords(text: str) -> str:
-    """``text`` with the passwords of URIs in it replaced by ``***``: for where the secrets themselves are not known."""
-    return _USER_AND_PASSWORD.sub(rf"\g<start>{HIDDEN}@", text)
+    """``text`` with the passwords and secret parameters of URIs in it replaced by ``***``: for where the secrets themselves are
+    not known."""
+    return _without_parameters(_WORD.sub(_without_password, text))
+
+
+class HidingFormatter(logging.Formatter):
+    """Log lines, tracebacks included, without the passwords and secret parameters of URIs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return hide_passwords(super().format(record))
+
+
+def hide_in_logs() -> None:
+    """Hide them in what a process without handlers logs on standard error."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(HidingFormatter())
+
+
+def _without_password(word: re.Match[str]) -> str:
+    """The password goes from the first ``://user:`` to the last @."""
+    text = word[0]
+    end = text.rfind("@")
+    for start in _UP_TO_PASSWORD.finditer(text, 0, max(end, 0)):
+        if start.end() < end:
+            return f"{text[: start.end()]}{HIDDEN}{text[end:]}"
+    return text
+
+
+def _without_parameters(text: str) -> str:
+    pieces: list[str] = []
+    done = 0
+    for name in _PARAMETER.finditer(text):
+        if name.start() < done or not is_secret(name[1]):
+            continue
+        value = _VALUE.match(text, name.end())
+        if value is not None and value[0]:
+            pieces += [text[done : name.end()], HIDDEN]
+            done = value.end()
+    return "".join([*pieces, text[done:]])
 
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:

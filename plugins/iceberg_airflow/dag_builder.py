@@ -51,12 +51,14 @@ def build_maintenance_dags(
 ) -> dict[str, DAG]:
     """DAG id -> DAG, to be put into a DAG file's globals; a step works on ``tables_at_once`` tables.
 
-    Raises OptionError for a policy that is wrong; Airflow then shows that line as the file's import error, and starts no run of
-    its DAGs until it is right."""
+    Raises OptionError for a policy or a number that is wrong; Airflow then shows that line as the file's import error, and starts
+    no run of its DAGs until it is right."""
     if not _DAG_ID.fullmatch(dag_id):
         raise OptionError(
             f"dag_id {dag_id!r} must be 1 to 220 letters, digits, underscores, dots and dashes: DAGs of schedules add to it"
         )
+    if tables_at_once < 1:
+        raise OptionError(f"tables_at_once {tables_at_once} must be 1 or more: Airflow would never start a step")
     policy = read_policy(policy_file)
     labels = step_order(policy)
     built = {}

@@ -23,6 +23,8 @@ from iceberg_ops.errors import OptionError
 
 KEEP_VARIABLE = "ICEBERG_OPS_JOBS_KEEP"
 DEFAULT_KEEP = "30d"
+_SHORTEST_KEEP_S = 3600.0
+"""Less would remove folders of tasks that are being started."""
 ANSWERS = ("lane.json", "answer.json")
 _EVERY_S = 3600.0
 _PRIVATE_S = 86_400.0
@@ -41,7 +43,7 @@ def sweep(folder: JobFolder, *, log: Any) -> None:
             if _TRY.fullmatch(other.name) and not other.is_symlink():
                 _delete_private(other, older_than_s=0)
         if _is_time(jobs_root()):
-            prune(jobs_root(), older_than_s=keep_s, failed=lambda e: _warn(log, e))
+            prune(jobs_root(), older_than_s=keep_s, own=folder.folder, failed=lambda e: _warn(log, e))
     except OSError as e:
         _warn(log, e)
 
@@ -50,20 +52,27 @@ def keep_seconds() -> float:
     """How long a finished try's folder is kept."""
     told = os.environ.get(KEEP_VARIABLE) or DEFAULT_KEEP
     try:
-        return duration_ms(told) / 1000
+        keep_s = duration_ms(told) / 1000
     except ValueError as e:
         raise OptionError(f"{KEEP_VARIABLE} = {told!r}: {e}") from None
+    if keep_s < _SHORTEST_KEEP_S:
+        raise OptionError(f"{KEEP_VARIABLE} = {told!r}: must be at least 1h, and longer than the longest job")
+    return keep_s
 
 
 def _warn(log: Any, error: OSError) -> None:
     log.warning("old job folders could not be tidied up: %s: %s", error.filename, error.strerror)
 
 
-def prune(root: Path, *, older_than_s: float, failed: Callable[[OSError], None] = lambda _error: None) -> int:
+def prune(
+    root: Path, *, older_than_s: float, own: Path | None = None, failed: Callable[[OSError], None] = lambda _error: None
+) -> int:
     """Delete the folders of tries in which nothing is younger, and files with secrets of more than a day; returns how many
-    folders. ``failed`` hears of each folder that could not be read or tidied."""
+    folders. ``own``, the caller's folder, is left alone. ``failed`` hears of each folder that could not be read or tidied."""
     removed = 0
     for folder in list(_tries(root, failed)):
+        if folder == own:
+            continue
         try:
             youngest = min(_age_s(path) for path in (folder, *folder.iterdir()))
             _delete_private(folder, older_than_s=min(older_than_s, _PRIVATE_S))

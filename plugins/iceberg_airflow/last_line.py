@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from iceberg_ops.config.secrets import hide_passwords
+from iceberg_ops.config.secrets import hide_in_logs, hide_passwords
 from iceberg_ops.errors import CatalogUnavailableError, IcebergOpsError
 from iceberg_ops.io.machine_limits import typed_limits
 
 
 def exit_code_of(work: Callable[[], None]) -> int:
     """Do the work; 0, or 1 after the line on standard error. An error that is not of our tree is INTERNAL."""
+    hide_in_logs()
     try:
         with typed_limits():
             work()

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
-from iceberg_ops.config.document import from_json
+from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.report import ActionReport, SkippedFile
 from iceberg_ops.errors import OptionError, WhereError
@@ -82,8 +82,10 @@ def test_a_link_to_a_device_is_followed(tmp_path: Path) -> None:
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
-    path.write_text("x" * 100_000)
+    path.write_bytes(to_json(a_report(lane_reason="x" * 100_000)))
+    path.chmod(0o600)
     write_report(a_job(str(path)), a_report())
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert from_json(path.read_bytes(), ActionReport, "r").status == "failed"
 
 
@@ -110,12 +112,13 @@ def test_a_place_that_can_not_be_written_is_refused_before_the_work(what: str, t
 
 
 def test_what_is_at_the_place_stays_until_the_report_is_there(tmp_path: Path) -> None:
-    (tmp_path / "r.json").write_text("an earlier report")
+    earlier = to_json(a_report())
+    (tmp_path / "r.json").write_bytes(earlier)
     check_report_place(a_job(str(tmp_path / "r.json")))
     check_report_place(a_job(str(tmp_path / "new/folder/r.json")))
     check_report_place(a_job(os.devnull))
     check_report_place(a_job(None))
-    assert (tmp_path / "r.json").read_text() == "an earlier report"
+    assert (tmp_path / "r.json").read_bytes() == earlier
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "new", "r.json"]
 
 
@@ -154,3 +157,73 @@ def test_a_pipe_without_a_reader_does_not_stop_a_job_that_is_done(tmp_path: Path
     os.mkfifo(tmp_path / "pipe")
     write_report(a_job(str(tmp_path / "pipe")), a_report())
     assert "The report can not be written to" in caplog.text
+
+
+OTHERS = {
+    "a source of rows": b"id\n1\n",
+    "rows in JSON": b'{"id": 1}\n{"id": 2}\n',
+    "a catalogs file": b"catalogs: []\n",
+    "a job spec": to_json(JobSpec(job="append", table="lake.a.b", catalog=CatalogConfig(name="lake", type="sql"))),
+    "a part of a report": to_json(a_report())[:60],
+    "no UTF-8": b'{"action": "\xff"}',
+    "nested deeply": b'{"action": ' + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_report_takes_the_place_of_a_report_only(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One in the place of a catalog's SQLite file lost every table of the catalog. Also a file that came meanwhile stays."""
+    place, link = tmp_path / "there", tmp_path / "link"
+    place.write_bytes(OTHERS[what])
+    link.symlink_to(place)
+    for report in (place, link):
+        with pytest.raises(OptionError, match="a file that is no report: name another file; nothing was done"):
+            check_report_place(a_job(str(report)))
+        write_report(a_job(str(report)), a_report())
+        assert "The report can not be written to" in caplog.text
+    assert place.read_bytes() == OTHERS[what]
+
+
+def test_an_empty_file_and_a_report_of_another_release_are_replaced(tmp_path: Path) -> None:
+    for data in (b"", to_json(a_report()).replace(b'"action"', b'"later": 1, "action"')):
+        (tmp_path / "r.json").write_bytes(data)
+        check_report_place(a_job(str(tmp_path / "r.json")))
+
+
+def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    """The link was replaced."""
+    (tmp_path / "link").symlink_to("folder/r.json")
+    for _ in range(2):
+        check_report_place(a_job(str(tmp_path / "link")))
+        write_report(a_job(str(tmp_path / "link")), a_report())
+    assert (tmp_path / "link").is_symlink()
+    assert from_json((tmp_path / "folder/r.json").read_bytes(), ActionReport, "r").status == "failed"
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "v1.metadata.json").symlink_to("folder/other.json")
+    (tmp_path / "to-metadata").symlink_to("v2.metadata.json")
+    with pytest.raises(OptionError, match="can not be written there"):
+        check_report_place(a_job(str(tmp_path / "circle")))
+    with pytest.raises(OptionError, match="a table's metadata"):
+        check_report_place(a_job(str(tmp_path / "to-metadata")))
+
+
+def test_an_open_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
+    """``--report /dev/fd/3 3>>log``: the log's earlier lines were lost, and the link with it."""
+    (tmp_path / "log").write_text("earlier\n")
+    with open(tmp_path / "log", "a") as log:
+        (tmp_path / "link").symlink_to(f"/proc/self/fd/{log.fileno()}")
+        for place in (str(tmp_path / "link"), f"/dev/fd/{log.fileno()}", f"/proc/{os.getpid()}/fd/{log.fileno()}"):
+            check_report_place(a_job(place))
+            write_report(a_job(place), a_report())
+        log.write("later\n")
+    said = (tmp_path / "log").read_text()
+    assert (tmp_path / "link").is_symlink()
+    assert (said.startswith("earlier\n{"), said.endswith("}\nlater\n"), said.count('"status"')) == (True, True, 3)
+
+
+def test_a_file_that_is_open_for_reading_only_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_bytes(b"")
+    with open(tmp_path / "r.json") as source, pytest.raises(OptionError, match="can not be written there: Permission denied"):
+        check_report_place(a_job(f"/dev/fd/{source.fileno()}"))
+    with pytest.raises(OptionError, match="can not be written there: "):
+        check_report_place(a_job("/dev/fd/9999"))

@@ -188,6 +188,7 @@ def test_a_failure_at_the_end_leaves_no_file(place: RowsPlace, monkeypatch: pyte
         (BY_NAME, {}, {}, {}, OptionError, "comes from column 'name', which is no key"),
         (UNPARTITIONED, {}, {"upsert-keys": "score"}, {}, SchemaError, "can not be a key"),
         (UNPARTITIONED, {}, {"upsert-keys": "nope"}, {}, SchemaError, "not a column"),
+        (UNPARTITIONED, {}, {"upsert-keys": "id,ID"}, {}, OptionError, "'ID' names column 'id' a second time"),
         (UNPARTITIONED, {}, {"source-only-columns": "nope"}, {}, OptionError, "not a column of the source"),
         (UNPARTITIONED, {}, {"order-by": "nope"}, {}, OptionError, "nope"),
         (UNPARTITIONED, {}, {"delete-when": "nope = 1"}, {}, OptionError, "nope"),

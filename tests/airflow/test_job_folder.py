@@ -259,3 +259,17 @@ def test_a_folder_is_made_though_a_sweep_removes_what_is_empty_meanwhile(monkeyp
     monkeypatch.setattr(Path, "mkdir", slow)
     assert JobFolder.of(identity(run_id="new")).folder.is_dir()
     assert swept == [1]
+
+
+@pytest.mark.parametrize("keep", ["0d", "0s", "59m"])
+def test_folders_are_kept_for_an_hour_at_least(monkeypatch: pytest.MonkeyPatch, keep: str) -> None:
+    """The sweep removed the folder that the task had just made for itself."""
+    monkeypatch.setenv("ICEBERG_OPS_JOBS_KEEP", keep)
+    with pytest.raises(OptionError, match=f"ICEBERG_OPS_JOBS_KEEP = '{keep}': must be at least 1h"):
+        sweep(JobFolder.of(identity()), log=LOG)
+
+
+def test_no_sweep_removes_the_folder_of_the_task_that_runs_it() -> None:
+    mine, other = JobFolder.of(identity(run_id="mine")), JobFolder.of(identity(run_id="other"))
+    assert prune(jobs_root(), older_than_s=0, own=mine.folder) == 1
+    assert (mine.folder.exists(), other.folder.exists()) == (True, False)

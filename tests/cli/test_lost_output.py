@@ -91,3 +91,11 @@ def test_only_a_temporary_file_without_space_is_about_the_temporary_folder(tmp_p
     assert limit_error(OSError(*no_space)) is not None
     assert limit_error(OSError(*no_space, str(tmp_path / "spill" / "run-1"))) is not None
     assert limit_error(OSError(*no_space, str(tmp_path / "log"))) is None
+
+
+@pytest.mark.parametrize("line", ["evolve lake.ns.t 'ADD COLUMN x int' --dry-run", "append lake.ns.t --from $ROWS --dry-run"])
+def test_a_dry_run_has_failed_where_its_output_is_lost(shell: Shell, line: str) -> None:
+    """It said that it was done, with the exit code of success: what it prints is all that a dry run is for."""
+    done = shell(f"{line} > /dev/full")
+    assert (done.code, done.err.count("\n")) == (1, 1)
+    assert done.err.startswith("error: IO: standard output could not be written: ")

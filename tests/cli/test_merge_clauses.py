@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.cli.merge_clauses import parse_assignments, parse_when
+from iceberg_ops.cli.merge_clauses import of_columns, parse_assignments, parse_when
 from iceberg_ops.config.job_spec import MergeClause
 from iceberg_ops.errors import OptionError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import INT, NestedField, StructType
+from tests.cli.conftest import Cli
 
 CLAUSES = {
     "MATCHED THEN DELETE": MergeClause(when="matched", action="delete"),
@@ -19,7 +26,7 @@ CLAUSES = {
             when="matched",
             action="update",
             condition="CASE WHEN a > 1 THEN true ELSE false END",
-            assignments={"a": "greatest(a, 1.5BD)", "b c.d": "'x'"},
+            assignments={"target.a": "greatest(a, 1.5BD)", "b c.d": "'x'"},
         )
     ),
     "NOT MATCHED THEN INSERT *": MergeClause(when="not-matched", action="insert"),
@@ -68,3 +75,40 @@ def test_assignments_are_columns_with_expressions() -> None:
         parse_assignments(("a = 1", "a = 2"))
     with pytest.raises(OptionError, match="expected ="):
         parse_assignments(("a",))
+
+
+def a_schema(*of_target: str) -> Schema:
+    """Columns ``x`` and ``y``, and a struct ``target`` of these fields."""
+    inner = StructType(tuple(NestedField(10 + i, name, INT, False) for i, name in enumerate(of_target)))
+    struct = [NestedField(3, "target", inner, False)] if of_target else []
+    return Schema.of(NestedField(1, "x", INT, False), NestedField(2, "y", INT, False), *struct)
+
+
+@pytest.mark.parametrize("has_alias", [True, False])
+def test_target_before_a_column_is_the_table(has_alias: bool) -> None:
+    given = {"target.x": "1", "TARGET.y": "2", "z": "3"}
+    assert of_columns(given, a_schema(), has_alias=has_alias) == {"x": "1", "y": "2", "z": "3"}
+    assert of_columns({"target.y": "1"}, a_schema("x"), has_alias=has_alias) == {"y": "1"}
+    with pytest.raises(OptionError, match="column x is set twice"):
+        of_columns({"x": "1", "target.x": "2"}, a_schema(), has_alias=has_alias)
+
+
+def test_a_field_of_a_column_called_target_is_that_field() -> None:
+    """The column of the field's name was changed instead."""
+    assert of_columns({"target.x": "1", "x": "2"}, a_schema("x"), has_alias=False) == {"target.x": "1", "x": "2"}
+    assert of_columns({"target.z": "1"}, a_schema("z"), has_alias=True) == {"target.z": "1"}
+    assert of_columns({"target.target.x": "1", "x": "2"}, a_schema("x"), has_alias=True) == {"target.x": "1", "x": "2"}
+    with pytest.raises(OptionError, match=r"target.x: is column x .* write x for the one, target.target.x for the other"):
+        of_columns({"target.x": "1"}, a_schema("x"), has_alias=True)
+
+
+def test_an_update_of_a_struct_called_target_leaves_other_columns(cli: Cli, tmp_path: Path) -> None:
+    assert cli("create", "lake.ns.t", "x int, y int, target struct<x:int>").code == 0
+    inner = pa.array([{"x": 5}], pa.struct([("x", pa.int32())]))
+    one = pa.array([1], pa.int32())
+    pq.write_table(pa.table({"x": one, "y": one, "target": inner}), tmp_path / "a.parquet")
+    assert cli("append", "lake.ns.t", "--from", str(tmp_path / "a.parquet"), "--lane", "local").code == 0
+    update = ("update", "lake.ns.t", "--where", "true", "--lane", "local")
+    assert "UNSUPPORTED: not supported without Spark: SET of 'target.x'" in cli(*update, "--set", "target.x = 77").err
+    assert cli(*update, "--set", "Target.y = 2").code == 0
+    assert cli("scan", "lake.ns.t").rows == [{"x": 1, "y": 2, "target": {"x": 5}}]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -113,7 +116,10 @@ def test_an_output_never_takes_the_place_of_a_file_behind_a_recorded_link(cli: C
     assert (ran.code, "table lake.ns.t refers to this file" in ran.err) == (1, True)
 
 
-@pytest.mark.parametrize(("name", "begin"), [("a.orc", b"ORC"), ("a.avro", b"Obj\x01"), ("p.puffin", b"PFA1"), ("a.bin", b"PAR1")])
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [("a.orc", b"ORC"), ("a.avro", b"Obj\x01"), ("p.puffin", b"PFA1"), ("c.db", b"SQLite format 3\0"), ("a.bin", b"PAR1")],
+)
 def test_an_output_takes_the_place_of_no_file_of_a_tables_formats(
     cli: Cli, outside: Path, tmp_path: Path, name: str, begin: bytes
 ) -> None:
@@ -134,3 +140,65 @@ def test_an_output_takes_the_place_of_an_earlier_one(cli: Cli, outside: Path, tm
         assert cli("scan", "lake.ns.t", "--format", kind, "-o", str(output)).code == 0
     assert cli("scan", "lake.ns.t", "--format", "csv", "-o", str(output)).code == 0
     assert output.read_text() == "id\n1\n2\n3\n"
+
+
+PROGRAM = f"{sys.executable} -m iceberg_ops.cli.main"
+
+
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "LINK", "LOG"])
+def test_an_output_that_is_standard_output_is_added_to_it(cli: Cli, data_file: Path, tmp_path: Path, place: str) -> None:
+    """What the file had was lost, and what the shell wrote afterwards went into the file that was gone."""
+    log, link = tmp_path / "log", tmp_path / "link"
+    link.symlink_to("/proc/self/fd/1")
+    place = place.replace("LINK", str(link)).replace("LOG", str(log))
+    for mode in (">", ">>"):
+        log.write_text("earlier\n")
+        shell = f"exec {mode} {log}; echo before; {PROGRAM} scan lake.ns.t -o {place}; echo later"
+        subprocess.run(shell, shell=True, check=True)
+        earlier = ["earlier"] if mode == ">>" else []
+        assert log.read_text().splitlines() == [*earlier, "before", '{"id": 1}', '{"id": 2}', '{"id": 3}', "later"]
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_report_to_an_open_file_is_added_to_it(cli: Cli, data_file: Path, tmp_path: Path, number: int) -> None:
+    log = tmp_path / "log"
+    log.write_text("earlier\n")
+    shell = f"exec {number}>> {log}; {PROGRAM} plan rewrite_data_files lake.ns.t --report /dev/fd/{number}; echo later >&{number}"
+    subprocess.run(shell, shell=True, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    said = log.read_text()
+    assert (said.startswith("earlier\n"), said.endswith("later\n"), said.count('"status"')) == (True, True, 1)
+
+
+def test_an_output_keeps_links_and_permissions(cli: Cli, data_file: Path, tmp_path: Path) -> None:
+    """A file that only its owner may read was readable by all afterwards."""
+    (tmp_path / "rows").write_text("old")
+    (tmp_path / "rows").chmod(0o600)
+    (tmp_path / "link").symlink_to("rows")
+    assert cli("scan", "lake.ns.t", "-o", str(tmp_path / "link")).code == 0
+    assert (tmp_path / "link").is_symlink()
+    assert stat.S_IMODE((tmp_path / "rows").stat().st_mode) == 0o600
+    assert (tmp_path / "rows").read_text().count("\n") == 3
+
+
+def test_a_report_does_not_replace_the_database_of_its_catalog(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalogs = tmp_path / "catalogs.yml"
+    properties = f"{{uri: 'sqlite:///{tmp_path}/cat.db', warehouse: '{tmp_path}/wh'}}"
+    catalogs.write_text(f"catalogs:\n  - name: lake\n    type: sql\n    properties: {properties}\n")
+    assert cli("create", "lake.ns.t", "id bigint", "--create-namespace").code == 0
+    for place in (tmp_path / "cat.db", catalogs):
+        before = place.read_bytes()
+        ran = cli("plan", "rewrite_manifests", "lake.ns.t", "--report", str(place))
+        assert (ran.code, "error: BAD_OPTION: report" in ran.err, place.read_bytes()) == (1, True, before)
+    assert cli("scan", "lake.ns.t").code == 0
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_rows_without_columns_are_not_written_where_their_number_would_be_lost(cli: Cli, data_file: Path, kind: str) -> None:
+    assert cli("create", "lake.ns.u", "id bigint").code == 0
+    assert cli("append", "lake.ns.u", "--from-table", "lake.ns.t", "--lane", "local").code == 0
+    assert cli("evolve", "lake.ns.u", "DROP COLUMN id").code == 0
+    ran = cli("scan", "lake.ns.u", "--format", kind)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"error: UNSUPPORTED: not supported: --format {kind} without columns" in ran.err
+    assert cli("scan", "lake.ns.u").out == "{}\n" * 3

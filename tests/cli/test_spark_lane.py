@@ -82,6 +82,45 @@ def test_a_report_that_was_cut_off_says_nothing(cli: Cli, spark: Spark) -> None:
     assert "error: COMMIT_STATE_UNKNOWN: " in cli(*APPEND).err
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        COMMITTED.replace("lake.ns.t", "lake.ns.other"),
+        COMMITTED.replace("append", "upsert"),
+        COMMITTED,
+        COMMITTED[:-1] + ', "run-key": "k2"}',
+    ],
+    ids=["table", "action", "no run key", "run key"],
+)
+def test_a_report_of_another_job_says_nothing(cli: Cli, spark: Spark, report: str) -> None:
+    spark.does(f"report '{report}'; exit 0")
+    assert "error: COMMIT_STATE_UNKNOWN: " in cli(*APPEND, "--run-key", "k1").err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_job_that_reported_is_not_said_to_have_changed_nothing(
+    spark: Spark, tmp_path: Path, number: signal.Signals, is_whole: bool
+) -> None:
+    """The rows were committed, but Spark had not yet stopped, and the job never opened the pipe: a Ctrl-C said INTERRUPTED."""
+    report = COMMITTED if is_whole else COMMITTED[:40]
+    spark.does(f"report '{report}'; touch {tmp_path}/reported; sleep 600")
+    code = "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s; s.find_java = lambda e: (17, 'java'); m.main()"
+    arguments = [*APPEND, "--report", str(tmp_path / "report.json")]
+    command = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (tmp_path / "reported").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    command.send_signal(number)
+    said = command.communicate(timeout=60)[1]
+    assert "INTERRUPTED" not in said
+    assert (tmp_path / "report.json").exists() is is_whole
+    if number == signal.SIGTERM:
+        assert command.returncode == -number
+    else:
+        assert (command.returncode, "error: COMMIT_STATE_UNKNOWN" in said) == ((0, False) if is_whole else (1, True))
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_stopping_the_command_ends_spark_and_removes_the_job_spec(spark: Spark, tmp_path: Path, number: signal.Signals) -> None:
     """Spark went on, and committed, without its parent, and the catalog's password stayed in the temporary folder."""
@@ -142,6 +181,7 @@ def test_a_job_that_has_begun_is_interrupted_and_says_how_it_ended(
         time.sleep(0.05)
     command.send_signal(number)
     lines = command.communicate(timeout=60)[1].splitlines()
+    assert (tmp_path / "report.json").exists() is bool(report)
     if number == signal.SIGTERM:
         assert command.returncode == -number
         return
@@ -149,7 +189,6 @@ def test_a_job_that_has_begun_is_interrupted_and_says_how_it_ended(
     if report != COMMITTED:
         assert lines[-1].startswith(said)
         assert len([line for line in lines if line.startswith("error: ")]) == 1
-    assert (tmp_path / "report.json").exists() is bool(report)
 
 
 def _runs(pid: int) -> bool:
@@ -157,3 +196,20 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+@pytest.mark.parametrize("master", ["", " "])
+def test_a_master_without_a_value_is_none(
+    cli: Cli, spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    """It counted as a cluster, and spark-submit got ``--master ''``."""
+    monkeypatch.setenv("ICEBERG_OPS_SPARK_MASTER", master)
+    monkeypatch.setenv("ICEBERG_OPS_DRIVER_MEMORY", master)
+    catalogs = tmp_path / "catalogs.yml"
+    catalogs.write_text(catalogs.read_text().replace("warehouse:", "spark-from-bytes: '0', warehouse:"))
+    assert cli("create", "lake.ns.t", "id bigint").code == 0
+    done = cli("run", "rewrite_data_files", "lake.ns.t", "--json")
+    assert (done.json.get("lane", "local"), done.json["lane-reason"]) == ("local", "auto: no Spark master is configured")
+    spark.does(f"echo \"$1 $2 $3\"; report '{COMMITTED}'")
+    assert cli(*APPEND).err.startswith("--master local[*] ")
+    assert "--driver-memory" not in cli(*APPEND).err

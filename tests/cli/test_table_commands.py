@@ -197,3 +197,17 @@ def test_an_age_without_a_unit_is_refused(cli: Cli, age: str) -> None:
     snapshots(1)
     done = cli("tag", T, "v", "--retain", age)
     assert done.err.startswith("error: BAD_OPTION: age ")
+
+
+@pytest.mark.parametrize("option", ["--retain 30d", "--min-snapshots 7", "--max-snapshot-age 7d", "--snapshot-id 1", "--ref main"])
+@pytest.mark.parametrize("act", ["branch b --fast-forward main", "branch b --rename c", "branch b --drop", "tag v --drop"])
+def test_an_act_on_a_name_refuses_options_that_it_does_not_read(cli: Cli, act: str, option: str) -> None:
+    """The command said that it was done, and the retention that was asked for was not there."""
+    assert cli("create", T, "id bigint").code == 0
+    command, *rest = act.split()
+    done = cli(command, T, *rest, *option.split())
+    if command == "tag" and option.startswith("--m"):
+        assert "error: USAGE" in done.err
+    else:
+        assert f"error: BAD_OPTION: {option.split(maxsplit=1)[0]}: {rest[1]} does not read it; nothing was changed" in done.err
+    assert done.code == 1

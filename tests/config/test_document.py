@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import traceback
+from typing import Any
 
 import pytest
 
@@ -78,3 +80,22 @@ def test_a_scalar_that_its_yaml_type_does_not_have_is_an_error_with_its_line(val
 def test_half_of_a_surrogate_pair_is_no_text(text: str) -> None:
     with pytest.raises(OptionError, match=r"^p\.yml: line 2: text with half of a surrogate pair is no Unicode$"):
         from_yaml(text, Policy, "p.yml")
+
+
+def _aliases(depth: int, form: str) -> str:
+    named = (f"a{i}: &a{i} {form % ','.join([f'*a{i - 1}'] * 9)}\n" for i in range(1, depth))
+    return "a0: &a0 {k: 1}\n" + "".join(named)
+
+
+@pytest.mark.parametrize("form", ["{<<: [%s]}", "[%s]", "{x: [%s]}"])
+def test_aliases_that_repeat_millions_of_values_are_refused_at_once(form: str) -> None:
+    """Ten lines of a policy kept the DAG processor busy for ever."""
+    begun = time.process_time()
+    with pytest.raises(OptionError, match="aliases and merge keys repeat more than 100,000 values"):
+        from_yaml(_aliases(30, form), dict[str, Any], "policy.yml")
+    assert time.process_time() - begun < 5
+    assert from_yaml(_aliases(5, form), dict[str, Any], "policy.yml")
+
+
+def test_a_large_document_without_aliases_is_read() -> None:
+    assert len(from_yaml("".join(f"k{i}: {i}\n" for i in range(60_000)), dict[str, int], "policy.yml")) == 60_000

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -10,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
-from iceberg_ops.config.secrets import HIDDEN, hide, hide_passwords, is_secret, secrets_in, secrets_of, without_secrets
+from iceberg_ops.config.secrets import (
+    HIDDEN,
+    HidingFormatter,
+    hide,
+    hide_passwords,
+    is_secret,
+    secrets_in,
+    secrets_of,
+    without_secrets,
+)
 
 PASSWORDS = st.text(alphabet="ab%@:/?# +&=\"'\\é0123", min_size=6, max_size=20).filter(lambda p: p.strip() == p)
 NAMES = [
@@ -107,6 +119,50 @@ def test_very_short_secrets_do_not_destroy_the_message() -> None:
 
 def test_passwords_of_uris_are_hidden_where_secrets_are_not_known() -> None:
     assert hide_passwords("no postgresql://me:p@ss/w@db/x, no http://db/x") == "no postgresql://me:***@db/x, no http://db/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("location abfss://c@a.dfs/x?sv=1&sig=geheim1&x=y of", "location abfss://c@a.dfs/x?sv=1&sig=***&x=y of"),
+        ("at jdbc:sqlserver://db;user=sa;password=geheim1: no", "at jdbc:sqlserver://db;user=sa;password=*** no"),
+        ("mssql:///?odbc_connect=UID%3Dsa%3BPWD%3Dgeheim1", "mssql:///?odbc_connect=UID%3Dsa%3BPWD%3D***"),
+        ("https://u:geheim1@h/x?TOKEN=geheim1", "https://u:***@h/x?TOKEN=***"),
+        ("WHERE token = 'x' AND a?b=1", "WHERE token = 'x' AND a?b=1"),
+        ("'a://u:p@h','b://v:q@i'", "'a://u:***@h','b://v:***@i'"),
+        ("a://b:c a://:@h 1a://:p@h", "a://b:c a://:@h 1a://:***@h"),
+    ],
+)
+def test_secret_parameters_are_hidden_where_secrets_are_not_known(text: str, shown: str) -> None:
+    assert hide_passwords(text) == shown
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "a://", "a://:", "://:@", "?a", "&sig=", "a=", "a={;", "a='", "pwd ", "pwd  =", "%3B", "a.b-", "{", "\\", "@"]
+)
+@pytest.mark.parametrize("end", ["", ";", "@", "="])
+def test_hiding_takes_time_in_proportion_to_the_text(unit: str, end: str) -> None:
+    """An error line with a long word took minutes: ten times the text took a hundred times as long."""
+
+    def seconds(length: int) -> float:
+        text = unit * (length // len(unit)) + end
+        begun = time.process_time()
+        hide(text, secrets_of({"uri": text}))
+        hide(text, secrets_of({"uri": f"a://{text}"}))
+        return time.process_time() - begun
+
+    assert seconds(100_000) < 5.0
+
+
+def test_log_lines_and_their_tracebacks_have_no_secret() -> None:
+    try:
+        raise ValueError("no https://u:geheim1@h/x")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "f", 1, "at %s", ("https://u:geheim1@h/x?sig=geheim1",), sys.exc_info())
+    said = HidingFormatter("%(levelname)s %(message)s").format(record)
+    assert said.startswith("ERROR at https://u:***@h/x?sig=***")
+    assert "ValueError: no https://u:***@h/x" in said
+    assert "geheim1" not in said
 
 
 def test_no_repr_of_a_job_has_a_secret() -> None:

@@ -1,0 +1,111 @@
+"""Where an output that a person names leads: an open file of a process, a device or pipe, or a file that is replaced whole.
+
+Links are followed: what they lead to is written, and they stay. An open file is written to as it is open, so that in append mode
+nothing is lost and what is printed next comes after it; a rename would leave its writers a file without a name. Open files are
+those that are named by number (``/dev/stdout``, ``/dev/fd/3``), and this process's standard output and error by any name.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from iceberg_ops.io.temporary_names import temporary_name
+
+STANDARD_OUTPUT = 1
+_MOST_LINKS = 40
+"""As Linux follows them."""
+_DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd|/dev/fd")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlace:
+    """``path`` has no symbolic links but that of another process's open file. ``descriptor``: this process's open file there.
+    ``is_stream``: it is written to where it is, never replaced. ``is_file``: a regular file is there."""
+
+    path: str
+    descriptor: int | None
+    is_stream: bool
+    is_file: bool
+
+
+def output_place(path: str) -> OutputPlace:
+    """Where ``path`` leads. Raises OSError for links in a circle, a number that is not open, and what must not be looked at."""
+    number, is_named = _named_descriptor(path)
+    found = _stat(path) if number is None else os.fstat(number)
+    if number is None and found is not None:
+        number = next((n for n in (STANDARD_OUTPUT, 2) if _is_open_on(n, found)), None)
+    is_file = found is not None and stat.S_ISREG(found.st_mode)
+    is_device = found is not None and not is_file and not stat.S_ISDIR(found.st_mode)
+    # What a pipe's number links to is no path that could be opened.
+    plain = path if is_named and number is None else os.path.realpath(path)
+    return OutputPlace(plain, number, is_named or number is not None or is_device, is_file)
+
+
+def check_stream(place: OutputPlace) -> None:
+    """Raise PermissionError for a stream that can not be written to."""
+    if place.descriptor is None:
+        may = os.access(place.path, os.W_OK)
+    else:
+        may = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    if not may:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def open_descriptor(number: int) -> BinaryIO:
+    """This process's open file, to write to where it stands; what was printed to it before comes first."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(ValueError):  # closed
+            stream.flush()
+    return os.fdopen(os.dup(number), "wb")
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[BinaryIO]:
+    """A file beside ``path`` that takes its place once it is whole, with its permissions. What fails leaves an earlier file as it
+    was."""
+    beside = os.path.join(os.path.dirname(path), temporary_name(path))
+    try:
+        with open(beside, "xb") as sink:
+            with suppress(OSError):  # there is no earlier file, or no permissions on this file system
+                os.fchmod(sink.fileno(), stat.S_IMODE(os.stat(path).st_mode) & 0o777)
+            yield sink
+        os.replace(beside, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _named_descriptor(path: str) -> tuple[int | None, bool]:
+    """The number of this process's open file that the path names, and whether it names an open file of any process."""
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(path)
+        of = _DESCRIPTORS.fullmatch(os.path.realpath(folder))
+        if of is not None and name.isdecimal():
+            return (int(name) if of[1] in (None, str(os.getpid())) else None), True
+        if not os.path.islink(path):
+            break
+        path = os.path.join(folder, os.readlink(path))
+    return None, False
+
+
+def _is_open_on(number: int, found: os.stat_result) -> bool:
+    try:
+        return stat.S_ISREG(found.st_mode) and os.path.samestat(os.fstat(number), found)
+    except OSError:  # it is closed
+        return False
