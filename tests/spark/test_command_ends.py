@@ -109,8 +109,8 @@ STUBBORN = """
 import os, signal, sys, time
 from spark_jobs.jobs import interrupts
 interrupts.TIDYING_SECONDS = 0.5
-interrupts.end_with_command(sys.argv[1])
 signal.signal(signal.SIGINT, signal.SIG_IGN)
+interrupts.end_with_command(sys.argv[1])
 print("ready", flush=True)
 time.sleep(600)
 """
