@@ -57,7 +57,10 @@ def _walked(warehouse: str) -> Iterator[Identifier]:
     root = os.path.realpath(warehouse or "/")
     level, links, visited = [_Folder((), root, (root,))], list[_Folder](), {root}
     with ThreadPoolExecutor(_LISTED_AT_ONCE, thread_name_prefix="warehouse") as threads:
-        while level:
+        while level or links:
+            if not level:
+                level, links = [folder for folder in map(_behind, links) if _is_new(folder, visited)], []
+                continue
             below: list[_Folder] = []
             for folder, found in zip(level, threads.map(_subfolders, level), strict=True):
                 if any(name == METADATA for name, _ in found):
@@ -65,8 +68,6 @@ def _walked(warehouse: str) -> Iterator[Identifier]:
                 for name, is_link in sorted(found):
                     child = _Folder((*folder.names, name), os.path.join(folder.path, name), folder.roots)
                     (links if is_link else below).append(child)
-            if links and not below:
-                below, links = [_behind(link) for link in links], []
             level = [folder for folder in below if _is_new(folder, visited)]
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
-from iceberg_ops.commit.ledger import ledger_entry
+from iceberg_ops.commit.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, WAP_ID, entries_of_made, publication_names
+from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, WAP_ID, entries_of_made, is_publication, publication_names
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
@@ -112,7 +112,9 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException)."""
     head = base_of(table.metadata, branch)
     wap_id = picked.summary.get(WAP_ID)
+    first = head
     for snapshot in table.metadata.ancestors(None if head is None else head.snapshot_id):
+        first = snapshot
         if snapshot.snapshot_id == picked.snapshot_id:
             raise ValidationError(
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: already an ancestor", snapshot_id=picked.snapshot_id
@@ -132,6 +134,16 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
             raise ValidationError(
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on {branch} already, by snapshot "
                 f"{entry.partition('@')[0]}, which has expired or lies before a snapshot that has",
+                snapshot_id=picked.snapshot_id,
+            )
+    if first is not None and first.parent_snapshot_id is not None:
+        # The branch may have come of the one where it was published: made from it, moved to it, or renamed.
+        elsewhere = entries_whose_name(table, lambda name: is_publication(name, published))
+        if elsewhere:
+            raise ValidationError(
+                f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "
+                f"{min(elsewhere.values()).partition('@')[0]}, and the history of {branch} that would show whether its rows "
+                f"are there has expired; write them anew if they are not",
                 snapshot_id=picked.snapshot_id,
             )
 

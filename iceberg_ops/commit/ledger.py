@@ -14,7 +14,7 @@ import gzip
 import json
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
 from iceberg_ops.config.whole_numbers import count_of
@@ -42,6 +42,16 @@ def ledger_entry(table: Table, name: str) -> str | None:
         if key.startswith(LEDGER_FILE_PREFIX) and (text := _entries_in(table, location).get(name)) is not None:
             return text
     return None
+
+
+def entries_whose_name(table: Table, is_meant: Callable[[str], bool]) -> dict[str, str]:
+    """The entries of such names. Raises CorruptTableError where a ledger file is missing or broken."""
+    properties = table.metadata.properties
+    found = {k: v for k, v in properties.items() if k.startswith(LEDGER_PREFIX) and is_meant(k)}
+    for key, location in properties.items():
+        if key.startswith(LEDGER_FILE_PREFIX):
+            found |= {k: v for k, v in _entries_in(table, location).items() if is_meant(k)}
+    return found
 
 
 class Ledger:

@@ -238,6 +238,16 @@ def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
     return [f"{LEDGER_PREFIX}{_PUBLISHED}{what}@{_coded_branch(branch)}:{value}" for what, value in asked if value is not None]
 
 
+def is_publication(name: str, summary: Mapping[str, str]) -> bool:
+    """Whether the ledger name is that of this publication, on whatever branch."""
+    wanted = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
+    for what, value in wanted:
+        prefix = f"{LEDGER_PREFIX}{_PUBLISHED}{what}@"
+        if value is not None and name.startswith(prefix) and name.removeprefix(prefix).partition(":")[2] == value:
+            return True
+    return False
+
+
 def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
     """``<snapshot id or nothing>@<milliseconds since the epoch>[@<work>]``."""
     return f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{'' if run.work is None else '@' + run.work}"

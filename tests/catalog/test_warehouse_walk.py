@@ -116,6 +116,17 @@ def test_links_are_followed_and_no_folder_is_visited_twice(tmp_path: Path) -> No
     assert sorted(catalog.all_tables()) == [("b", "far"), ("ns", "t")]
 
 
+def test_a_link_behind_a_link_is_followed_where_another_one_leads_to_nothing_new(tmp_path: Path) -> None:
+    catalog = on_disk(tmp_path, ("ns", "t"))
+    for folder in ("disk1/sub", "disk2"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "wh" / "one").symlink_to(tmp_path / "disk1")
+    (tmp_path / "wh" / "two").symlink_to(tmp_path / "disk1" / "sub")
+    (tmp_path / "disk1" / "moved").symlink_to(tmp_path / "disk2")
+    make_table(catalog, identifier=("one", "moved", "v"))
+    assert sorted(catalog.all_tables()) == [("ns", "t"), ("one", "moved", "v")]
+
+
 def test_a_warehouse_may_be_the_root_of_the_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
 

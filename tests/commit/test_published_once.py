@@ -74,3 +74,35 @@ def test_a_wap_id_that_one_branch_published_is_published_on_another_after_an_exp
     keyed.append("c")
     keyed.expire()
     assert done_again(keyed.commit(CherryPick(snapshot_id=second, branch="other")))
+
+
+@pytest.mark.parametrize("made", ["before the expiry", "after the expiry"])
+@pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy"])
+def test_a_branch_that_is_made_of_one_where_it_was_published_does_not_take_it_again(by: str, made: str) -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    published(keyed, first, by)
+    keyed.commit(SetRef(ref="again", snapshot_id=second, type="tag"))
+    keyed.append("c")
+    for step in (keyed.expire, None) if made == "after the expiry" else (None, keyed.expire):
+        if step is not None:
+            step()
+        else:
+            keyed.commit(SetRef(ref="audit", snapshot_id=keyed.table.metadata.current_snapshot_id or 0, type="branch"))
+    with pytest.raises(ValidationError, match=r"it was published on (another branch|audit already), by snapshot"):
+        keyed.commit(CherryPick(snapshot_id=second, branch="audit"))
+
+
+def test_a_branch_whose_whole_history_is_there_takes_what_was_published_on_another_one() -> None:
+    keyed = Keyed()
+    keyed.append("a")
+    keyed.commit(SetRef(ref="audit", snapshot_id=keyed.table.metadata.current_snapshot_id or 0, type="branch"))
+    first = staged(keyed, "b")
+    keyed.append("between")
+    keyed.commit(CherryPick(snapshot_id=first, run_key="publish"))
+    keyed.commit(SetRef(ref="kept", snapshot_id=first, type="tag"))
+    keyed.append("c")
+    keyed.expire()
+    keyed.commit(CherryPick(snapshot_id=first, branch="audit"))
+    assert keyed.table.metadata.refs["audit"].snapshot_id == first
