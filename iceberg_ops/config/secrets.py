@@ -27,7 +27,8 @@ _SECRET_NAME = re.compile(
 )
 _WORD = re.compile(r"[^\s'\"]+")
 """What may be a URI: these patterns, and those below, take time in proportion to the text, however long its words are."""
-_UP_TO_PASSWORD = re.compile(r"://[^:/@]*:")
+_UP_TO_PASSWORD = re.compile(r"://[^:/]*:")
+"""A user name may have an @, as mail addresses do."""
 _PARAMETER = re.compile(r"(?:[?&;]|%3B|%26)([\w.-]{1,64})(?:=|%3D)", re.IGNORECASE)
 """The name of a parameter of a URI's query, or of a setting of a connection string in one."""
 _VALUE = re.compile(r"[^\s&'\"]*")

@@ -185,8 +185,21 @@ def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | N
     inner = child_arrow_fields(f.type)
     entries = _mapped(_roles(f.type) or [c.name for c in inner], entry.fields if entry else ())
     children = tuple(_column(c, i, leaf, own, mapped) for i, (c, own) in enumerate(zip(inner, entries, strict=True)))
-    leaves = tuple(n for c in children for n in c.leaves) if inner else (next(leaf),)
+    leaves = tuple(n for c in children for n in c.leaves) if inner else tuple(next(leaf) for _ in range(_leaf_count(f.type)))
     return FileColumn(field_id, f.name, f.type, index, leaves, children)
+
+
+def _leaf_count(type_: pa.DataType) -> int:
+    """Columns that a file stores for a column of a type without children of its own here: of a type of Arrow's that no table has
+    (a list view, an extension type over a struct), as many as the type it is stored as."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return _leaf_count(type_.storage_type)
+    if pa.types.is_dictionary(type_):
+        return _leaf_count(type_.value_type)
+    if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
+        return _leaf_count(type_.value_type)
+    inner = child_arrow_fields(type_)
+    return sum(_leaf_count(f.type) for f in inner) if inner else 1
 
 
 def _roles(type_: pa.DataType) -> tuple[str, ...] | None:

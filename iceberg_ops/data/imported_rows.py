@@ -27,6 +27,7 @@ from iceberg_ops.data.conform import check_required
 from iceberg_ops.data.delete_keys import descend
 from iceberg_ops.data.file_columns import FileColumn, child_arrow_fields, find_column
 from iceberg_ops.data.footer_statistics import holds_nulls_only
+from iceberg_ops.data.missing_values import ancestors
 from iceberg_ops.data.partition_values import distinct
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
@@ -69,7 +70,7 @@ def check_rows(io: FileIO, file: DataFile, footer: Footer, schema: Schema, spec:
     context = ReadContext(table_schema=schema, projected=schema, specs={spec.spec_id: spec}, name_mapping=mapping)
     try:
         _check_partition(io, file, footer, context)
-        fields = [f for f in schema.fields if _is_doubtful(f, footer)]
+        fields = [f for f in schema.fields if _is_doubtful(f, footer, schema, spec)]
         if fields:
             for batch in _read(io, file, context, fields):
                 check_required(batch, Schema(StructType(tuple(fields))))
@@ -107,9 +108,11 @@ def _shown(type_: IcebergType, value: Any) -> str:
     return str(value) if isinstance(value, uuid.UUID) else str(array_of(type_, [value])[0])
 
 
-def _is_doubtful(f: NestedField, footer: Footer) -> bool:
+def _is_doubtful(f: NestedField, footer: Footer, schema: Schema, spec: PartitionSpec) -> bool:
     column = find_column(footer.columns, f.field_id)
-    return column is not None and _needs_reading(f, column, footer.arrow.field(column.index), footer)
+    if column is None:  # The partition may make a struct of it, in which a required field has no value.
+        return any(f.field_id in ancestors(schema, i) for field in spec.fields for i in field.source_ids)
+    return _needs_reading(f, column, footer.arrow.field(column.index), footer)
 
 
 def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer: Footer) -> bool:
@@ -119,6 +122,8 @@ def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer:
     if f.type.is_primitive:
         return f.type != VARIANT and not column.children and _may_leave_range(column.type, f.type, footer.chunks(column.leaves[0]))
     parts = {child.field_id: child for child in child_fields(f.type)}
+    if any(child.required for i, child in parts.items() if i not in {c.field_id for c in column.children}):
+        return True
     below = child_arrow_fields(column.type)
     return any(c.field_id in parts and _needs_reading(parts[c.field_id], c, below[c.index], footer) for c in column.children)
 

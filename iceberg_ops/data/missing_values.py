@@ -7,8 +7,9 @@ DEFAULT-09). A struct that the file lacks as a whole is there all the same where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NoReturn
 
 from iceberg_ops.errors import CorruptTableError, DataError
@@ -26,10 +27,12 @@ def _not_in_the_file(f: NestedField) -> NoReturn:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """``constants``: values by field id that come before any default; ``default`` gives a field's own (MISSING or None: null);
-    ``refuse`` raises for a required field without a value."""
+    """``constants``: values by field id that come before any default; ``structs``: ids of structs that have one of them inside, by
+    the table's schema, whichever fields are asked for; ``default`` gives a field's own (MISSING or None: null); ``refuse`` raises
+    for a required field without a value."""
 
     constants: Mapping[int, Any] = field(default_factory=dict)
+    structs: frozenset[int] = frozenset()
     default: Callable[[NestedField], Any] = _initial_default
     refuse: Callable[[NestedField], NoReturn] = _not_in_the_file
 
@@ -39,22 +42,29 @@ class MissingValues:
             return self.constants[f.field_id]
         own = self.default(f)
         value = None if own is MISSING else own
-        if isinstance(f.type, StructType) and (value is not None or self._is_inside(f.type)):
+        if isinstance(f.type, StructType) and (value is not None or f.field_id in self.structs):
             value = tuple(self.value_of(child) for child in f.type.fields)
         if value is None and f.required:
             self.refuse(f)
         return value
 
-    def _is_inside(self, type_: StructType) -> bool:
-        """Whether a constant is the value of a field at any depth."""
-        return any(
-            self.constants.get(f.field_id) is not None or (isinstance(f.type, StructType) and self._is_inside(f.type))
-            for f in type_.fields
-        )
-
 
 OF_NO_PARTITION = MissingValues()
 """Initial defaults only."""
+
+
+def of_partition(constants: Mapping[int, Any], schema: Schema) -> MissingValues:
+    """What a file of a table with that schema does not have; ``constants`` are the values of its partition by source id."""
+    around = (ancestors(schema, field_id) for field_id, value in constants.items() if value is not None)
+    return MissingValues(constants, frozenset(chain.from_iterable(around)))
+
+
+def ancestors(schema: Schema, field_id: int) -> Iterator[int]:
+    """Ids of the structs around a field, from the inside; none for a field that the schema does not have."""
+    parent = schema.parents.get(field_id)
+    while parent is not None:
+        yield parent
+        parent = schema.parents[parent]
 
 
 def write_defaults(schema: Schema) -> MissingValues:

@@ -23,7 +23,7 @@ from iceberg_ops.data.delete_keys import descend, keys_of, positions_with_keys
 from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.data.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
-from iceberg_ops.data.missing_values import MissingValues
+from iceberg_ops.data.missing_values import of_partition
 from iceberg_ops.data.position_deletes import deleted_positions, kept
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_ahead import ahead
@@ -90,7 +90,7 @@ class _Reading:
         self.task, self.context, self.keep = task, context, keep_dictionaries
         self.residual = _bound(task.residual, context)
         self.positions = deleted_positions(io, task.deletes, task.file_path)
-        self.missing = MissingValues(partition_constants(task, context))
+        self.missing = of_partition(partition_constants(task, context), context.table_schema)
         self.keys = keys_of(io, task.deletes, context)
         self.with_keys = [positions_with_keys(task, keys, self._key_column, io) for keys in self.keys.many]
         self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(self.keys.ids | field_ids(self.residual))}

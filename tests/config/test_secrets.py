@@ -128,6 +128,8 @@ def test_passwords_of_uris_are_hidden_where_secrets_are_not_known() -> None:
         ("at jdbc:sqlserver://db;user=sa;password=geheim1: no", "at jdbc:sqlserver://db;user=sa;password=*** no"),
         ("mssql:///?odbc_connect=UID%3Dsa%3BPWD%3Dgeheim1", "mssql:///?odbc_connect=UID%3Dsa%3BPWD%3D***"),
         ("https://u:geheim1@h/x?TOKEN=geheim1", "https://u:***@h/x?TOKEN=***"),
+        ("sftp://me@corp.com:geheim1@host/folder", "sftp://me@corp.com:***@host/folder"),
+        ("abfss://c@a.dfs:443/x", "abfss://c@a.dfs:443/x"),
         ("WHERE token = 'x' AND a?b=1", "WHERE token = 'x' AND a?b=1"),
         ("'a://u:p@h','b://v:q@i'", "'a://u:***@h','b://v:***@i'"),
         ("a://b:c a://:@h 1a://:p@h", "a://b:c a://:@h 1a://:***@h"),

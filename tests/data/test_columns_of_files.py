@@ -121,6 +121,31 @@ def test_of_two_names_that_differ_in_case_the_exact_one_is_the_field(form: FileF
     assert found == [{"a": 1 + names.index("a")}]
 
 
+PAIR = pa.struct([("p", pa.int64()), ("q", pa.int64())])
+STORED_AS_SEVERAL = {
+    "list view": pa.array([[{"p": 10, "q": 20}], []], pa.list_view(PAIR)),
+    "large list view": pa.array([[{"p": 10, "q": 20}], []], pa.large_list_view(PAIR)),
+    "extension": pa.ExtensionArray.from_storage(pa.opaque(PAIR, "x", "y"), pa.array([{"p": 1, "q": 2}, None], PAIR)),
+}
+
+
+@pytest.mark.parametrize("kind", STORED_AS_SEVERAL)
+@pytest.mark.parametrize("asked", [["b"], ["a", "b"]])
+def test_a_column_of_a_type_that_no_table_has_does_not_move_the_others(kind: str, asked: list[str]) -> None:
+    other = STORED_AS_SEVERAL[kind]
+    fields = [_field("x", other.type, 50), _field("a", pa.int64(), 1), _field("b", pa.int64(), 2)]
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays([other, pa.array([1, 2]), pa.array([100, 200])], schema=pa.schema(fields)), sink)
+    store = new_io()
+    store.write("memory://t/f.parquet", sink.getvalue())
+    schema = Schema.of(NestedField(1, "a", LONG), NestedField(2, "b", LONG))
+    size = len(sink.getvalue())
+    file = DataFile(file_path="memory://t/f.parquet", file_format=FileFormat.PARQUET, record_count=2, file_size_in_bytes=size)
+    context = ReadContext(table_schema=schema, projected=schema).select(asked)
+    found = [row for b in read_task(FileScanTask(data_file=file, sequence_number=1), context, store) for row in b.to_pylist()]
+    assert found == [{name: values[name] for name in asked} for values in ({"a": 1, "b": 100}, {"a": 2, "b": 200})]
+
+
 @pytest.mark.parametrize("form", FORMATS, ids=str)
 def test_a_mapping_gives_swapped_and_renamed_columns_their_ids(form: FileFormat) -> None:
     mapping = NameMapping((MappedField(("b",), 1), MappedField(("a", "old"), 2), MappedField(("c.d",), 3)))

@@ -84,6 +84,16 @@ def test_a_struct_that_the_file_lacks_is_there_where_the_partition_has_a_value_f
     assert rows(table, "s.deep.r IS NULL") == [{"id": 2, "s": None}]
 
 
+def test_such_a_struct_is_there_whichever_of_its_fields_are_asked_for() -> None:
+    """A filter reads no more than the path to its own column, on which nothing is the partition's."""
+    s = NestedField(2, "s", StructType((R, NestedField(5, "n", INT, initial_default=9), X)))
+    table = table_of(s, {"a": pa.table({"id": [1]}), None: pa.table({"id": [2]})})
+    one = {"id": 1, "s": {"r": "a", "n": 9, "x": None}}
+    assert rows(table, "s.n = 9") == [one]
+    assert rows(table, "s.r = 'a' AND s.n = 9") == [one]
+    assert rows(table, "s.n IS NULL") == [{"id": 2, "s": None}]
+
+
 def test_a_rewrite_leaves_such_rows_in_their_partition() -> None:
     table = table_of(NestedField(2, "s", StructType((R, X))), {"a": pa.table({"id": [1, 2], "s": [{"x": 5}, {"x": 6}]})})
     tasks = plan(table, Scan()).tasks
