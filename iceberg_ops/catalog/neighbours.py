@@ -38,6 +38,7 @@ from iceberg_ops.io.locations import (
 )
 from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
+from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
 T = TypeVar("T")
@@ -113,8 +114,9 @@ def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) ->
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other, leased in _with_leased_folders(catalog, table):
-        if other.metadata.table_uuid == table.metadata.table_uuid:
-            raise ValidationError(f"table {other.name} is the same table as {table.name}: its uuid is {other.metadata.table_uuid}")
+        if same_table(other, table):
+            uuid = f": its uuid is {other.metadata.table_uuid}" if other.metadata.table_uuid else ", which has no uuid yet"
+            raise ValidationError(f"table {other.name} is the same table as {table.name}{uuid}")
         claims = [claim for searched in own if (claim := _claim(other, leased, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
         if any(claim.around for claim in claims):

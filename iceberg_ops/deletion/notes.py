@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
-from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError, UnsupportedError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError, TerminalError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
+from iceberg_ops.io.machine_limits import limit_error
 from iceberg_ops.serde.json_objects import JsonObject, as_long, parse_json
 from iceberg_ops.table.table import Table
 
@@ -113,7 +114,13 @@ def _is_served(io: FileIO, folder: str) -> bool:
 @contextmanager
 def _in_force(note: DeletionNote) -> Iterator[DeletionNote]:
     try:
-        note.write()
+        try:
+            note.write()
+        except OSError as e:
+            raise limit_error(e) or TerminalError(
+                f"table {note.table.name}: nothing was deleted, because the note that warns imports of it cannot be written: {e}. "
+                f"Let the job write there, or give the table another folder to write to"
+            ) from e
         yield note
     finally:
         note.take_away()

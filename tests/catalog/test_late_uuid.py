@@ -91,3 +91,17 @@ def test_a_table_without_a_uuid_below_a_leftover_of_a_dropped_one_is_alive(catal
     without_uuid(str(folder / "v1.metadata.json"))
     (folder / "v2.metadata.json").write_bytes(leftover)
     assert catalog.load_table(IDENTIFIER).metadata_location.endswith("/v1.metadata.json")
+
+
+def test_two_tables_without_a_uuid_are_not_taken_for_one(catalog: FileSystemCatalog) -> None:
+    for name in ("t", "u"):
+        table = make_table(catalog, version=1, identifier=("ns", name))
+        catalog.io.write(f"{table.location}/data/{name}.parquet", b"x")
+        without_uuid(
+            commit(catalog, table, AppendFiles(added=(data_file(f"{table.location}/data/{name}.parquet"),))).table.metadata_location
+        )
+        without_uuid(table.metadata_location)
+    catalog.drop_table(("ns", "t"), purge=True)
+    left = [info.location.rpartition("/")[2] for info in catalog.io.list_prefix(table.location.rpartition("/")[0])]
+    assert "t.parquet" not in left
+    assert "u.parquet" in left

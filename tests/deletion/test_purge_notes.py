@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
-from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
+from iceberg_ops.errors import CatalogUnavailableError, TerminalError, UnsupportedError
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import Lake, make_lake
 from tests.builders import data_file, make_table
@@ -89,3 +90,33 @@ def test_an_import_waits_for_a_purge_however_it_reaches_the_folder(
     assert refused
     assert not list(io.list_prefix(folder))
     assert not list((tmp_path / "lent").rglob("iceberg-ops"))
+
+
+@pytest.mark.parametrize("kind", ["sql", "filesystem"])
+def test_a_table_of_whose_folders_one_cannot_be_written_is_not_dropped_with_its_files(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io = LocalFileIO()
+    wh = str(tmp_path / "wh")
+    catalog = (
+        FileSystemCatalog("c", io, warehouse=wh)
+        if kind == "filesystem"
+        else SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", io, warehouse=wh)
+    )
+    catalog.create_namespace(("ns",))
+    archive = f"{tmp_path}/archive"
+    table = make_table(catalog, properties={"write.data.path": archive})
+    io.write(f"{archive}/a.parquet", b"x")
+    commit(catalog, table, AppendFiles(added=(data_file(f"{archive}/a.parquet"),)))
+    write = LocalFileIO.write
+
+    def mounted_read_only(self: LocalFileIO, location: str, data: bytes, *, overwrite: bool) -> None:
+        if location.startswith(archive):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), location)
+        write(self, location, data, overwrite=overwrite)
+
+    monkeypatch.setattr(LocalFileIO, "write", mounted_read_only)
+    with pytest.raises(TerminalError, match=r"ns\.t: nothing was deleted, because the note .* cannot be written: .*Read-only"):
+        catalog.drop_table(table.identifier[1:], purge=True)
+    assert catalog.table_exists(table.identifier[1:])
+    assert os.path.exists(f"{archive}/a.parquet")
