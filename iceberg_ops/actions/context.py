@@ -150,10 +150,10 @@ class Run:
             )
 
         held = HeldLease(lambda: (self.table, lease()), LEASE_MS, now_ms=self.now_ms)
-        held.begin()
         self.held.append(held)
         error: BaseException | None = None
         try:
+            held.begin()
             yield
         except BaseException as e:
             error = e

@@ -62,9 +62,9 @@ class HeldLease:
             self._take()
 
     def end(self, *, give_back: bool) -> None:
-        """Stop renewing. A lease that is not given back runs out by itself."""
+        """Stop renewing, also where ``begin`` was interrupted. A lease that is not given back runs out by itself."""
         self._ended.set()
-        if self._renewer is not None:
+        if self._renewer is not None and self._renewer.is_alive():  # an interrupt may have come before it was
             self._renewer.join()
         if give_back:
             release_lease(*self.needed())

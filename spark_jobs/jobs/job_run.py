@@ -75,9 +75,9 @@ class JobRun:
         Given back at the end. After an unknown outcome, or when the driver dies, it runs out by itself: until then what may still
         be committed stays."""
         self._held = HeldLease(lambda: (self.table, self._lease()), LEASE_MS)
-        self._held.begin()
         error: BaseException | None = None
         try:
+            self._held.begin()
             yield
         except BaseException as e:
             error = e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from iceberg_ops.actions import dispatch
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
 from tests.actions.lake import Lake, make_lake, numbered
@@ -57,3 +59,20 @@ def test_a_rewrite_whose_lease_ran_out_looks_whether_its_files_are_still_there(r
     else:
         assert lake.run("rewrite_data_files", runner=runner, now=lambda: clock[0], **options).status == "committed"
     assert lake.rows() == before
+
+
+def test_an_interrupt_while_the_lease_begins_leaves_nothing_that_renews_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a program that runs jobs itself the thread would renew it for as long as the program lives."""
+    lake = make_lake()
+    lake.append(numbered(0, 10), numbered(10, 10), numbered(20, 10), numbered(30, 10), numbered(40, 10))
+    begin = HeldLease.begin
+
+    def interrupted(self: HeldLease) -> None:
+        begin(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HeldLease, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lake.run("rewrite_data_files", **{"rewrite-all": "true"})
+    assert active_leases(lake.table) == []
+    assert not [thread for thread in threading.enumerate() if thread.name == "lease"]
