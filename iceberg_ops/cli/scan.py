@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from iceberg_ops.cli.scan_output import SCANNED, check_output, opened
+from iceberg_ops.cli.scan_output import check_output, opened
 from iceberg_ops.cli.target import open_table, parse_instant, snapshot_options, target_options, where_of
 from iceberg_ops.errors import OptionError, UnsupportedError
 
@@ -150,7 +150,6 @@ def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Bina
     with pq.ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(_cast(batch, writer.schema))
-        writer.add_key_value_metadata({SCANNED: "scan"})
 
 
 def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:

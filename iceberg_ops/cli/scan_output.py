@@ -2,8 +2,8 @@
 open file of this process (``/dev/stdout``), a device or a pipe is written to where it is.
 
 Refused are files in a folder of the table, files that any of its snapshots or its metadata records wherever they lie, and files of
-the formats that tables consist of, which may be any table's. Of these only a Parquet file that a scan wrote is replaced: scans note
-that in it.
+the formats that tables consist of, which may be any table's: also a Parquet file that a scan wrote, because a table may have taken
+it in since (``add_files``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from iceberg_ops.io.output_places import STANDARD_OUTPUT, check_stream, open_des
 
 if TYPE_CHECKING:
     from iceberg_ops.table.table import Table
-
-SCANNED = "iceberg-ops.written-by"
-"""The note in the footer of Parquet files that scans write."""
 
 
 def check_output(table: Table, output: str) -> None:
@@ -46,10 +43,9 @@ def check_output(table: Table, output: str) -> None:
     with suppress(FileNotFoundError), open(place, "rb") as source:
         begin = source.read(16)
     kind = kind_of_data(place, begin)
-    if kind is not None and not _is_scanned(place):
+    if kind is not None:
         raise OptionError(
-            f"-o {output}: it would take the place of {kind} that no scan wrote, and that may be a table's: "
-            "name another file, or delete this one first"
+            f"-o {output}: it would take the place of {kind} that may be a table's: name another file, or delete this one first"
         )
 
 
@@ -67,16 +63,6 @@ def _is_recorded(table: Table, place: str) -> bool:
             if path is not None and os.path.samestat(there, os.stat(path)):
                 return True
     return False
-
-
-def _is_scanned(place: str) -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return SCANNED.encode() in (pq.read_metadata(place).metadata or {})
-    except (OSError, pa.ArrowException):
-        return False
 
 
 @contextmanager

@@ -133,7 +133,20 @@ def test_an_output_takes_the_place_of_no_file_of_a_tables_formats(
     assert (ran.code, "a table's metadata" in ran.err) == (1, True)
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
+def test_an_output_takes_not_the_place_of_a_parquet_file_that_a_scan_wrote_and_a_table_took_in(
+    cli: Cli, outside: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "export").mkdir()
+    export = tmp_path / "export" / "rows.parquet"
+    assert cli("scan", "lake.ns.t", "--format", "parquet", "-o", str(export)).code == 0
+    assert cli("import", "lake.ns.other", str(export.parent)).code == 0
+    for kind in ("parquet", "csv"):
+        ran = cli("scan", "lake.ns.t", "--limit", "1", "--format", kind, "-o", str(export))
+        assert (ran.code, "that may be a table's: name another file, or delete this one first" in ran.err) == (1, True)
+    assert cli("scan", "lake.ns.other").out.count("id") == 3
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "arrow"])
 def test_an_output_takes_the_place_of_an_earlier_one(cli: Cli, outside: Path, tmp_path: Path, kind: str) -> None:
     output = tmp_path / "out"
     for _ in range(2):
