@@ -17,6 +17,7 @@ from iceberg_ops.config.properties import FORMAT_VERSION
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
+from iceberg_ops.spec.nesting import check_nesting
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import changed_partition_field
 from iceberg_ops.spec.requirements import (
@@ -122,6 +123,7 @@ class UpdateSchema(MetadataOperation):
             AssertLastAssignedFieldId(base.last_column_id),
             AssertCurrentSchemaId(base.current_schema_id),
         )
+        check_nesting(self.schema, metadata.schema)
         if promoted := _promoted(metadata.schema, self.schema):
             no_moved_partition_values(table, promoted)
             requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)

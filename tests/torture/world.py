@@ -298,10 +298,15 @@ class World:
 
     def commit(self, w: Writer, table: Table, operation: Any, act: Act, files: Iterable[DataFile] = ()) -> Any:
         """Commit an operation; sometimes the same work is submitted once more under its run key."""
-        done = self.attempt(w, act, lambda: commit(w.catalog, table, operation), files, planned=table)
-        if done is not None and act.key is not None and self.once_more():
+        written = list(files)
+        done = self.attempt(w, act, lambda: commit(w.catalog, table, operation), written, planned=table)
+        if done is not None and act.key is not None and self.once_more() and self._are_there(written):
             self.attempt(w, act, lambda: commit(w.catalog, table, operation), planned=table)
         return done
+
+    def _are_there(self, files: Iterable[DataFile]) -> bool:
+        """An expiry may have taken an unpublished snapshot, and its files: a host that runs the job again writes new ones."""
+        return all(self.storage.io.exists(self.storage.identity(f.file_path)) for f in files)
 
     def once_more(self) -> bool:
         """Whether a work that is done is submitted again."""
@@ -334,6 +339,8 @@ class World:
             self._ended(act, error, act.changes[begun:], comes_from(error, w.raised[raised:]))
             again = act.key is not None and (self.persistent or self.random.random() < 0.5)
             if not (act.in_doubt or comes_from(error, w.raised[raised:])) or attempt == MOST_ATTEMPTS or not again:
+                break
+            if not self._are_there(files):
                 break
         w.act = None
         if not act.in_doubt:
