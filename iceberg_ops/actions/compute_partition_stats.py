@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
-from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.config.table_options import compute_stats_options
 from iceberg_ops.data.arrow_schema import stored_schema
 from iceberg_ops.data.arrow_values import array_of
@@ -85,7 +85,7 @@ def compute_partition_stats(run: Run) -> None:
     """Fill ``run.outcome``; nothing to do for a table that is not partitioned. Raises OptionError, NoSuchSnapshotError,
     UnsupportedError."""
     options = compute_stats_options("compute_partition_stats", run.job.options)
-    table, metadata = run.table, run.table.metadata
+    metadata = run.table.metadata
     if not metadata.snapshots or not union_of(metadata).type.fields:
         return
     ref = run.job.branch if options.snapshot_id is None else None
@@ -99,15 +99,7 @@ def compute_partition_stats(run: Run) -> None:
         file = _written(run, snapshot, _plan(run, snapshot))
         with run.step("commit"):
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
-            committed = commit_staged(
-                run.catalog,
-                table,
-                statistics,
-                [file.statistics_path],
-                mark=run.lease_mark,
-                check=run.check_files,
-                on_commit=run.outcome.record,
-            )
+            committed = commit_staged(run, statistics, [file.statistics_path])
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)
 

@@ -14,8 +14,8 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_works import even_parts
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import SpreadingRunner
+from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
-from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.config.table_options import compute_stats_options
 from iceberg_ops.data.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.data.read_context import ReadContext
@@ -122,14 +122,6 @@ def _written(run: Run, snapshot: Snapshot, sketches: dict[int, ThetaSketch]) -> 
 def _register(run: Run, file: StatisticsFile) -> None:
     with run.step("commit"):
         statistics = UpdateStatistics(added=(file,), run_key=run.run_key, summary=run.summary)
-        committed = commit_staged(
-            run.catalog,
-            run.table,
-            statistics,
-            [file.statistics_path],
-            mark=run.lease_mark,
-            check=run.check_files,
-            on_commit=run.outcome.record,
-        )
+        committed = commit_staged(run, statistics, [file.statistics_path])
     if not committed.already_committed:
         run.outcome.files.append(file.statistics_path)

@@ -1,9 +1,8 @@
 """The lane without a JVM: file groups rewritten in worker processes of this machine.
 
 Works that together are small run in this process, because starting an interpreter with Arrow costs about half a second, which is
-what a core rewrites of 20 MB. Larger runs use processes,
-at most one per CPU (``worker_processes``); a large sort is done by all of them in two stages (``staged_sort``). Tables in memory
-live in this process only, so their works never leave it.
+what a core rewrites of 20 MB. Larger runs use processes, at most one per CPU (``worker_processes``); a large sort is done by all
+of them in two stages (``staged_sort``). Tables in memory live in this process only, so their works never leave it.
 
 The rules upheld: one work's failure is an answer, not an exception; a pool that dies is an answer for each work it had. No worker
 outlives its work: who closes the answers early has ended the workers, and can delete what they wrote.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit import run_keys
 from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.staged_files import commit_staged
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact
@@ -52,13 +52,6 @@ def only_local_options(run: Run) -> None:
 
 
 def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:
-    """Commit ``operation`` and fill ``run.outcome``.
-
-    ``staged`` are the files written for it: deleted when the commit is known not to have happened or an earlier run with the key
-    won; after an unknown outcome they stay.
-    """
+    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``."""
     with run.step("commit"):
-        paths = [f.file_path for f in staged]
-        commit_staged(
-            run.catalog, run.table, operation, paths, mark=run.lease_mark, check=run.check_files, on_commit=run.outcome.record
-        )
+        commit_staged(run, operation, [f.file_path for f in staged])

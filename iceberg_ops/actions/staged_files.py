@@ -1,4 +1,4 @@
-"""Files a run wrote that no commit refers to, and how they go away.
+"""Files a run wrote: one commit that adds them, and how they go away where no commit refers to them.
 
 Every file of a run has the run's operation id in its name, so even what a killed worker left behind is found by name. The gate
 (``iceberg_ops.deletion``) proves that the table does not refer to a file before it deletes it, and deletes nothing while the
@@ -7,14 +7,26 @@ outcome of a commit is unknown."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.commit import staged_files
+from iceberg_ops.commit.operation import Committed, Operation
 from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.table.metadata_files import data_folder
 
 log = logging.getLogger(__name__)
+
+
+def commit_staged(run: Run, operation: Operation, staged: Sequence[str]) -> Committed:
+    """Commit ``operation``, the only one of the run, and record it in ``run.outcome``.
+
+    The files at ``staged`` were written for it. They are deleted when the commit is known not to have happened or an earlier run
+    with the key won; after an unknown outcome they stay. Raises what the committer and ``Run.check_files`` raise."""
+    return staged_files.commit_staged(
+        run.catalog, run.table, operation, staged, mark=run.lease_mark, check=run.check_files, on_commit=run.outcome.record
+    )
 
 
 def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | None = None) -> list[str]:

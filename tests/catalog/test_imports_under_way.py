@@ -58,6 +58,12 @@ class World:
     def creates(self) -> Any:
         return import_folder(self.catalog, CONFIG, "test.ns.new", self.folder)
 
+    def creation_is_refused(self, error: type[Exception], match: str) -> None:
+        with pytest.raises(error, match=match):
+            self.creates()
+        with pytest.raises(NoSuchTableError):
+            self.catalog.load_table(("ns", "new"))
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
@@ -128,18 +134,12 @@ def test_a_purge_in_a_filesystem_catalog_leaves_what_is_being_imported(tmp_path:
 def test_a_table_is_not_created_over_files_that_another_one_was_made_around(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """No catalog has the table yet, so nobody finds its lease."""
     meanwhile(monkeypatch, world.makes_and_cleans)
-    with pytest.raises(UnsupportedError, match=r"a folder of table test\.ns\.around"):
-        world.creates()
-    with pytest.raises(NoSuchTableError):
-        world.catalog.load_table(("ns", "new"))
+    world.creation_is_refused(UnsupportedError, r"a folder of table test\.ns\.around")
 
 
 def test_a_table_is_not_created_over_files_that_were_deleted_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     meanwhile(monkeypatch, world.cleans_and_drops)
-    with pytest.raises(ValidationError, match=r"x\.parquet was deleted below .* nothing was committed; run it again"):
-        world.creates()
-    with pytest.raises(NoSuchTableError):
-        world.catalog.load_table(("ns", "new"))
+    world.creation_is_refused(ValidationError, r"x\.parquet was deleted below .* nothing was committed; run it again")
 
 
 @pytest.mark.parametrize("late", ["makes_and_cleans", "around"])

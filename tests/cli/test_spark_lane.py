@@ -42,6 +42,16 @@ def spark(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
 APPEND = ["append", "lake.ns.t", "--from", "/x", "--lane", "spark"]
 
 
+def signalled(program: str, report: Path, begun: Path, number: signal.Signals) -> tuple[subprocess.Popen[str], str]:
+    """An append by a Python program of its own, which gets the signal once the file ``begun`` is there; and what it said."""
+    command = subprocess.Popen([sys.executable, "-c", program, *APPEND, "--report", str(report)], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not begun.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    command.send_signal(number)
+    return command, command.communicate(timeout=60)[1]
+
+
 @pytest.mark.parametrize(("how", "code"), [("kill -9 $$", 137), ("exit 137", 137), ("exit 0", 0), ("exit 1", 1), ("exit 3", 3)])
 def test_a_job_without_a_report_has_an_unknown_outcome(cli: Cli, spark: Spark, how: str, code: int) -> None:
     """The exit code was Spark's, and there was no line that said what had happened."""
@@ -106,13 +116,7 @@ def test_a_job_that_reported_is_not_said_to_have_changed_nothing(
     report = COMMITTED if is_whole else COMMITTED[:40]
     spark.does(f"report '{report}'; touch {tmp_path}/reported; sleep 600")
     code = "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s; s.find_java = lambda e: (17, 'java'); m.main()"
-    arguments = [*APPEND, "--report", str(tmp_path / "report.json")]
-    command = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
-    while not (tmp_path / "reported").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    command.send_signal(number)
-    said = command.communicate(timeout=60)[1]
+    command, said = signalled(code, tmp_path / "report.json", tmp_path / "reported", number)
     assert "INTERRUPTED" not in said
     assert (tmp_path / "report.json").exists() is is_whole
     if number == signal.SIGTERM:
@@ -174,13 +178,8 @@ def test_a_job_that_has_begun_is_interrupted_and_says_how_it_ended(
         "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s, iceberg_ops.cli.spark_process as p\n"
         "s.find_java = lambda e: (17, 'java'); p._TIDYING_SECONDS = 1.0; p._TERM_SECONDS = 1.0; m.main()"
     )
-    arguments = [*APPEND, "--report", str(tmp_path / "report.json")]
-    command = subprocess.Popen([sys.executable, "-c", program, *arguments], stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
-    while not (tmp_path / "begun").exists() and time.monotonic() < until:
-        time.sleep(0.05)
-    command.send_signal(number)
-    lines = command.communicate(timeout=60)[1].splitlines()
+    command, told = signalled(program, tmp_path / "report.json", tmp_path / "begun", number)
+    lines = told.splitlines()
     assert (tmp_path / "report.json").exists() is bool(report)
     if number == signal.SIGTERM:
         assert command.returncode == -number

@@ -17,6 +17,13 @@ def staged(keyed: Keyed, name: str) -> int:
     return snapshot.snapshot_id
 
 
+def staged_twice() -> tuple[Keyed, int, int]:
+    """A table with one snapshot, and two that are staged under one wap id."""
+    keyed = Keyed()
+    keyed.append("a")
+    return keyed, staged(keyed, "b"), staged(keyed, "b again")
+
+
 def published(keyed: Keyed, snapshot_id: int, by: str) -> int:
     """The head of main, once the snapshot is published on it."""
     if by == "a picked copy":
@@ -30,9 +37,7 @@ def published(keyed: Keyed, snapshot_id: int, by: str) -> int:
 
 @pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy"])
 def test_a_wap_id_that_was_staged_twice_is_published_once_though_its_publication_expired(by: str) -> None:
-    keyed = Keyed()
-    keyed.append("a")
-    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    keyed, first, second = staged_twice()
     published(keyed, first, by)
     keyed.commit(SetRef(ref="again", snapshot_id=second, type="tag"))
     keyed.append("c")
@@ -47,9 +52,7 @@ def test_a_wap_id_that_was_staged_twice_is_published_once_though_its_publication
 
 @pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy"])
 def test_a_snapshot_is_not_published_again_where_a_tag_kept_it_and_the_branchs_history_is_cut_after_it(by: str) -> None:
-    keyed = Keyed()
-    keyed.append("a")
-    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    keyed, first, second = staged_twice()
     head = published(keyed, first, by)
     for name, snapshot_id in (("first", first), ("second", second), ("publication", head)):
         keyed.commit(SetRef(ref=name, snapshot_id=snapshot_id, type="tag"))
@@ -79,9 +82,7 @@ def test_a_wap_id_that_one_branch_published_is_published_on_another_after_an_exp
 @pytest.mark.parametrize("made", ["before the expiry", "after the expiry"])
 @pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy"])
 def test_a_branch_that_is_made_of_one_where_it_was_published_does_not_take_it_again(by: str, made: str) -> None:
-    keyed = Keyed()
-    keyed.append("a")
-    first, second = staged(keyed, "b"), staged(keyed, "b again")
+    keyed, first, second = staged_twice()
     published(keyed, first, by)
     keyed.commit(SetRef(ref="again", snapshot_id=second, type="tag"))
     keyed.append("c")

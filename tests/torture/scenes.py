@@ -239,27 +239,25 @@ def a_delete_by_a_dropped_column_reaches_rows_that_are_compacted_meanwhile() -> 
     for steps in range(10, 60, 10):
         with a_world(Shape(version=2, columns_come_back=True, foreign=True, layout="none"), "append", "append") as world:
             do(world, "foreign upsert", upsert)
-            do(world, "drop", kind_comes_or_goes)
-            compaction = world.begin("compact", compact_all)
-            for _ in range(steps):
-                if not compaction.ended:
-                    world.step(compaction)
-            do(world, "foreign upsert", upsert)
-            world.finish(compaction)
-            check_all(world)
+            _while_a_dropped_column_is_not_copied(world, steps, "foreign upsert", upsert)
 
 
 def values_of_a_column_that_comes_back_are_in_rows_that_are_compacted_meanwhile() -> None:
     for steps in range(10, 80, 10):
         with a_world(Shape(version=2, columns_come_back=True, layout="none"), "append", "append") as world:
-            do(world, "drop", kind_comes_or_goes)
-            compaction = world.begin("compact", compact_all)
-            for _ in range(steps):
-                if not compaction.ended:
-                    world.step(compaction)
-            do(world, "set back", column_set_back)
-            world.finish(compaction)
-            check_all(world)
+            _while_a_dropped_column_is_not_copied(world, steps, "set back", column_set_back)
+
+
+def _while_a_dropped_column_is_not_copied(world: World, steps: int, name: str, work: Callable[[World, Writer], None]) -> None:
+    """``work`` is done when a compaction, which began after a column was dropped, has made so many steps."""
+    do(world, "drop", kind_comes_or_goes)
+    compaction = world.begin("compact", compact_all)
+    for _ in range(steps):
+        if not compaction.ended:
+            world.step(compaction)
+    do(world, name, work)
+    world.finish(compaction)
+    check_all(world)
 
 
 def an_upsert_finds_rows_that_were_moved_meanwhile() -> None:
