@@ -89,13 +89,42 @@ def reason(why: BaseException | None) -> str:
 @contextmanager
 def incomplete_if_interrupted(done: str) -> Iterator[None]:
     """Within, what remains to be done after ``done`` happened: an interrupt says so. Errors pass."""
-    try:
+    with state_if_interrupted(done) as happened:
+        happened()
         yield
+
+
+@contextmanager
+def state_if_interrupted(done: str) -> Iterator[Callable[[], None]]:
+    """Within, a change and what remains to be done after it; calls the given function as soon as the change has happened. From then
+    on an interrupt says ``done``. One that comes later than an error that says what is done, or that nobody knows, says the same.
+    Errors pass."""
+    state: list[str] = []
+    try:
+        yield lambda: state.append(done)
     except Exception:
         raise
     except BaseException as e:
-        message = f"{done}: {reason(e)}"
+        known = _state_said_before(e)
+        if isinstance(known, CommitStateUnknownError):
+            raise unknown_outcome(str(known), e) from e
+        if known is None and not state:
+            raise
+        message = f"{done}: {reason(e)}" if known is None else str(known)
         raise (IncompleteInterruptedError if isinstance(e, KeyboardInterrupt) else IncompleteError)(message) from e
+
+
+def _state_said_before(interrupt: BaseException) -> CommitStateUnknownError | IncompleteError | None:
+    """The error that was on its way when the interrupt came, if it says what state the table is in."""
+    error = interrupt.__context__
+    while error is not None and not isinstance(error, CommitStateUnknownError | IncompleteError):
+        error = error.__context__
+    return error
+
+
+def dropped_in_part(identifier: Identifier) -> str:
+    """What an interrupt says once a table is dropped, and not all of it is deleted."""
+    return f"table {'.'.join(identifier)} is dropped, but not all of its files and folders are deleted"
 
 
 def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
@@ -271,13 +300,13 @@ class BaseCatalog(ABC):
         if not files:
             self._forget(identifier, location)
             return
-        with purge_noted(table, folders) as note:
+        with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:
             self._forget(identifier, location)
-            with incomplete_if_interrupted(f"table {table.name} is dropped, but not all of its files are deleted"):
-                try:
-                    purge_files(table, files, folders, claimed, note)
-                except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
-                    log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
+            happened()
+            try:
+                purge_files(table, files, folders, claimed, note)
+            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
+                log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
     # for subclasses
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from iceberg_ops.catalog.base import attempts, nothing_published, now_ms
+from iceberg_ops.catalog.base import attempts, dropped_in_part, incomplete_if_interrupted, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
@@ -292,7 +292,11 @@ class FileSystemCatalog(FolderNamespaces):
             )
         self._forbid_second_name(identifier)
         super().drop_table(identifier, purge=True)
-        remove_empty_folders(self.io, self._table_folder(identifier))
+        with incomplete_if_interrupted(dropped_in_part((self.name, *identifier))):
+            try:
+                remove_empty_folders(self.io, self._table_folder(identifier))
+            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its folders
+                log.warning("table %s was dropped, but not all of its folders: %s", ".".join(identifier), e)
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running
