@@ -46,11 +46,11 @@ from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import all_files
-from iceberg_ops.table.same_table import same_uuid
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)

@@ -48,6 +48,7 @@ from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.table import Table
@@ -127,7 +128,7 @@ class FileSystemCatalog(FolderNamespaces):
             data = self.io.read(location)
         except FileNotFoundError:
             raise CommitFailedError(f"{location} is gone: the table was dropped, or its versions were cleaned, just now") from None
-        if uuid and location == table.metadata_location and table_uuid_from_json(data, location) == uuid:
+        if uuid and location == table.metadata_location and same_uuid(table_uuid_from_json(data, location), uuid):
             return table.metadata
         return metadata_from_json(data, location)
 

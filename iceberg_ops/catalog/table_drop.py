@@ -78,8 +78,8 @@ class TableDrop:
         return [*own, *([HINT] if set(owners.values()) <= {uuid, None, *dropped} else [])]
 
     def _delete(self, names: Sequence[str]) -> None:
-        """Delete what the marked table has in the folder of versions. Versions from before it had its uuid go first, and alone: they
-        count as dropped only as long as the next one is there."""
+        """Delete what the marked table has in the folder of versions. Versions from before it had its uuid go first, and alone:
+        they count as dropped only as long as the next one is there."""
         try:
             early = [n for n in names if version_of(n) is not None and not self._has_uuid(n)]
             failures = self._deleted(early)
@@ -105,8 +105,8 @@ class TableDrop:
     def _maybe_half_dropped(self, what: str, why: BaseException | None) -> CommitStateUnknownError:
         """The error for a table without a mark of which versions may be deleted."""
         return unknown_outcome(
-            f"table {'.'.join(self.identifier)} may be half dropped: {what}; it has no uuid, so it is dropped if no version file is "
-            f"left in {self.versions.folder}. If the catalog has the table still, drop it again",
+            f"table {'.'.join(self.identifier)} may be half dropped: {what}; it has no uuid, so it is dropped if no version file "
+            f"is left in {self.versions.folder}. If the catalog has the table still, drop it again",
             why,
         )
 

@@ -27,8 +27,8 @@ from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid, uuid_key
 from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
-from iceberg_ops.table.same_table import same_uuid
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _VERSION_HINT = "version-hint.text"
@@ -119,7 +119,7 @@ def foreign_metadata(info: FileInfo, owned: Ownership, io: FileIO) -> Skipped | 
         found = read_metadata(io, info.location)
     except (CorruptTableError, FileNotFoundError) as e:
         return Skipped(info.location, f"metadata file that can not be read: {e}")
-    if found.table_uuid in owned.dropped:
+    if uuid_key(found.table_uuid) in owned.dropped:
         passed = (version_of(info.location) or 0) < owned.version
         return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
     if not same_uuid(found.table_uuid, owned.table_uuid):

@@ -8,6 +8,7 @@ refused and files are kept.
 from __future__ import annotations
 
 from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.table.table import Table
 
 
@@ -16,10 +17,6 @@ def same_table(one: Table, other: Table) -> bool:
     if one.metadata.table_uuid and other.metadata.table_uuid:
         return same_uuid(one.metadata.table_uuid, other.metadata.table_uuid)
     return _came_of(one, other) or _came_of(other, one) or _share_a_snapshot(one, other)
-
-
-def same_uuid(one: str, other: str) -> bool:
-    return one.lower() == other.lower()
 
 
 def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:

@@ -146,7 +146,7 @@ def test_a_second_interrupt_does_not_hide_that_the_outcome_of_a_drop_is_unknown(
 
     monkeypatch.setattr(catalog, "_remove_pointer", interrupted)
     monkeypatch.setattr(io, "delete_many", once_more)
-    with pytest.raises(CommitInterruptedError, match="the drop of table ns.t got no answer: it was interrupted"):
+    with pytest.raises(CommitInterruptedError, match=r"the drop of table ns\.t got no answer: it was interrupted"):
         catalog.drop_table(IDENTIFIER, purge=True)
     assert catalog.table_exists(IDENTIFIER) is not happens
 
