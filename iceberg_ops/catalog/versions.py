@@ -28,6 +28,7 @@ from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.serde.metadata_json import table_uuid_from_json
 from iceberg_ops.spec.table_uuid import uuid_key
 from iceberg_ops.table.metadata_files import hinted_version, read_metadata
+from iceberg_ops.table.same_table import share_a_snapshot
 from iceberg_ops.table.stored_files import failure_of
 
 HINT = "version-hint.text"
@@ -169,8 +170,8 @@ class TableVersions:
         return [f"{self.folder}/{name}" for name, owner in self.owners().items() if owner in dropped]
 
     def owners(self) -> dict[str, str | None]:
-        """Version file -> key of its table's uuid, lowest version first; None for a file that cannot be read, empty for a table without a
-        uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""
+        """Version file -> key of its table's uuid, lowest version first; None for a file that cannot be read, empty for a table
+        without a uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""
         found: dict[str, str | None] = {}
         above: list[str] = []
         for _, names in sorted(self.listed().items(), reverse=True):
@@ -199,10 +200,12 @@ class TableVersions:
         return next((owner for later in above if (owner := owners.get(later)) and self._was_built_on(later, name)), "")
 
     def _was_built_on(self, later: str, name: str) -> bool:
-        """Whether the metadata log of a later version has the version, as it was last updated."""
-        updated = read_metadata(self.io, f"{self.folder}/{name}").last_updated_ms
-        log = read_metadata(self.io, f"{self.folder}/{later}").metadata_log
-        return any(e.metadata_file.rpartition("/")[2] == name and e.timestamp_ms == updated for e in log)
+        """Whether the metadata log of a later version has the version, as it was last updated; or its snapshots, where versions in
+        between are gone."""
+        early = read_metadata(self.io, f"{self.folder}/{name}")
+        late = read_metadata(self.io, f"{self.folder}/{later}")
+        logged = (e.timestamp_ms for e in late.metadata_log if e.metadata_file.rpartition("/")[2] == name)
+        return early.last_updated_ms in logged or share_a_snapshot(early, late)
 
     def mark_place(self, uuid: str) -> str:
         """Where the drop of the table is marked."""
