@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import ClassVar, cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
@@ -37,6 +37,8 @@ from iceberg_ops.errors import (
     NoSuchTableError,
     RetryableError,
     TerminalError,
+    UnsupportedError,
+    ValidationError,
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative
@@ -157,6 +159,9 @@ def metadata_version(location: str) -> int:
 
 class BaseCatalog(ABC):
     """A catalog whose tables are found by the location of their current metadata file."""
+
+    _WAY_OUT: ClassVar[str] = "Drop it without purge: then only the name goes"
+    """What to do where a table cannot be dropped with its files."""
 
     def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
         self._name = name
@@ -290,10 +295,17 @@ class BaseCatalog(ABC):
         table = self._table(identifier, metadata, location)
         folders = self._own_folders(table)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
+        if not files:
+            self._forget(identifier, location)
+            return
         try:
             claimed = claims_of_all(cast("Catalog", self), table, folders)
         except (RetryableError, MachineLimitError):
             raise  # Nothing is changed yet, and another try may find out.
+        except ValidationError as e:
+            raise UnsupportedError(
+                f"not supported: dropping table {table.name} with its files, because {e} and needs them. {self._WAY_OUT}"
+            ) from e
         except IcebergOpsError as e:
             log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
             files, claimed = (), lambda _: None

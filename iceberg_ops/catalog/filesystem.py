@@ -62,6 +62,8 @@ OWN_FOLDER = ".iceberg-ops"
 class FileSystemCatalog(FolderNamespaces):
     """``warehouse`` is the root folder. Safe between any number of processes where FileIO creates files exclusively."""
 
+    _WAY_OUT = "Drop that one first: of a copy only what lies in its own folder is deleted"
+
     def __init__(
         self,
         name: str,
