@@ -133,7 +133,7 @@ def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: S
 def _ownership(run: Run, table: Table) -> Ownership:
     catalog = run.catalog
     return Ownership(
-        table_uuid=table.metadata.table_uuid,
+        table=table,
         partition_names=partition_names(table.metadata),
         dropped=catalog.dropped_tables(table.identifier[1:]) if isinstance(catalog, KeepsTablesInFolders) else (),
         version=version_of(table.metadata_location) or 0,

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import ClassVar, cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
@@ -37,6 +37,8 @@ from iceberg_ops.errors import (
     NoSuchTableError,
     RetryableError,
     TerminalError,
+    UnsupportedError,
+    ValidationError,
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative
@@ -46,11 +48,11 @@ from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.spec.updates import TableUpdate
 from iceberg_ops.table.metadata_files import read_metadata
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.reachable import all_files
-from iceberg_ops.table.same_table import same_uuid
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -89,13 +91,42 @@ def reason(why: BaseException | None) -> str:
 @contextmanager
 def incomplete_if_interrupted(done: str) -> Iterator[None]:
     """Within, what remains to be done after ``done`` happened: an interrupt says so. Errors pass."""
-    try:
+    with state_if_interrupted(done) as happened:
+        happened()
         yield
+
+
+@contextmanager
+def state_if_interrupted(done: str) -> Iterator[Callable[[], None]]:
+    """Within, a change and what remains to be done after it; calls the given function as soon as the change has happened. From then
+    on an interrupt says ``done``. One that comes later than an error that says what is done, or that nobody knows, says the same.
+    Errors pass."""
+    state: list[str] = []
+    try:
+        yield lambda: state.append(done)
     except Exception:
         raise
     except BaseException as e:
-        message = f"{done}: {reason(e)}"
+        known = _state_said_before(e)
+        if isinstance(known, CommitStateUnknownError):
+            raise unknown_outcome(str(known), e) from e
+        if known is None and not state:
+            raise
+        message = f"{done}: {reason(e)}" if known is None else str(known)
         raise (IncompleteInterruptedError if isinstance(e, KeyboardInterrupt) else IncompleteError)(message) from e
+
+
+def _state_said_before(interrupt: BaseException) -> CommitStateUnknownError | IncompleteError | None:
+    """The error that was on its way when the interrupt came, if it says what state the table is in."""
+    error = interrupt.__context__
+    while error is not None and not isinstance(error, CommitStateUnknownError | IncompleteError):
+        error = error.__context__
+    return error
+
+
+def dropped_in_part(identifier: Identifier) -> str:
+    """What an interrupt says once a table is dropped, and not all of it is deleted."""
+    return f"table {'.'.join(identifier)} is dropped, but not all of its files and folders are deleted"
 
 
 def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
@@ -128,6 +159,9 @@ def metadata_version(location: str) -> int:
 
 class BaseCatalog(ABC):
     """A catalog whose tables are found by the location of their current metadata file."""
+
+    _WAY_OUT: ClassVar[str] = "Drop it without purge: then only the name goes"
+    """What to do where a table cannot be dropped with its files."""
 
     def __init__(self, name: str, io: FileIO, *, warehouse: str | None = None, clock: Callable[[], int] = now_ms) -> None:
         self._name = name
@@ -261,23 +295,30 @@ class BaseCatalog(ABC):
         table = self._table(identifier, metadata, location)
         folders = self._own_folders(table)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
+        if not files:
+            self._forget(identifier, location)
+            return
         try:
             claimed = claims_of_all(cast("Catalog", self), table, folders)
         except (RetryableError, MachineLimitError):
             raise  # Nothing is changed yet, and another try may find out.
+        except ValidationError as e:
+            raise UnsupportedError(
+                f"not supported: dropping table {table.name} with its files, because {e} and needs them. {self._WAY_OUT}"
+            ) from e
         except IcebergOpsError as e:
             log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
             files, claimed = (), lambda _: None
         if not files:
             self._forget(identifier, location)
             return
-        with purge_noted(table, folders) as note:
+        with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:
             self._forget(identifier, location)
-            with incomplete_if_interrupted(f"table {table.name} is dropped, but not all of its files are deleted"):
-                try:
-                    purge_files(table, files, folders, claimed, note)
-                except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
-                    log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
+            happened()
+            try:
+                purge_files(table, files, folders, claimed, note)
+            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its files
+                log.warning("table %s was dropped, but not all of its files: %s", table.name, e)
 
     # for subclasses
 

@@ -122,7 +122,8 @@ class KeepsTablesInFolders(Protocol):
     """A catalog in which a table is its folder: files of tables that it does not list may lie there."""
 
     def dropped_tables(self, identifier: Identifier) -> frozenset[str]:
-        """Uuids of the tables of that name that were dropped: their metadata files may still come, or be left."""
+        """Keys of the uuids (``uuid_key``) of the tables of that name that were dropped: their metadata files may still come, or be
+        left."""
         ...
 
     def all_tables(self) -> list[Identifier]:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from iceberg_ops.catalog.base import attempts, nothing_published, now_ms
+from iceberg_ops.catalog.base import attempts, dropped_in_part, incomplete_if_interrupted, nothing_published, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
@@ -48,6 +48,7 @@ from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix
 from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.table import Table
@@ -60,6 +61,8 @@ OWN_FOLDER = ".iceberg-ops"
 
 class FileSystemCatalog(FolderNamespaces):
     """``warehouse`` is the root folder. Safe between any number of processes where FileIO creates files exclusively."""
+
+    _WAY_OUT = "Drop that one first: of a copy only what lies in its own folder is deleted"
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class FileSystemCatalog(FolderNamespaces):
             data = self.io.read(location)
         except FileNotFoundError:
             raise CommitFailedError(f"{location} is gone: the table was dropped, or its versions were cleaned, just now") from None
-        if uuid and location == table.metadata_location and table_uuid_from_json(data, location) == uuid:
+        if uuid and location == table.metadata_location and same_uuid(table_uuid_from_json(data, location), uuid):
             return table.metadata
         return metadata_from_json(data, location)
 
@@ -292,7 +295,11 @@ class FileSystemCatalog(FolderNamespaces):
             )
         self._forbid_second_name(identifier)
         super().drop_table(identifier, purge=True)
-        remove_empty_folders(self.io, self._table_folder(identifier))
+        with incomplete_if_interrupted(dropped_in_part((self.name, *identifier))):
+            try:
+                remove_empty_folders(self.io, self._table_folder(identifier))
+            except Exception as e:  # noqa: BLE001 - the table is dropped, whatever becomes of its folders
+                log.warning("table %s was dropped, but not all of its folders: %s", ".".join(identifier), e)
 
     def _files_of(self, table: Table) -> tuple[str, ...]:
         """The table's files and whatever else lies in its folder, but for the pointers, which ``_forget`` deletes, for what running

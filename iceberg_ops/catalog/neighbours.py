@@ -106,20 +106,24 @@ def _was_elsewhere(other: Table, identity: Identity, known: Sequence[str]) -> bo
 
 def claims_of_all(catalog: Catalog, table: Table, own_folders: Sequence[str]) -> Callable[[str], str | None]:
     """Location -> the name of another table of the catalog that claims it, in ``own_folders``, of which the first is
-    where the table lies; None where none does.
+    where the table lies; None where none does. Of one that is the same table in another place (a copy, with or without rewritten
+    paths, and its original) all that it refers to counts.
 
-    Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table (registered twice)."""
+    Raises what ``claims_of_others`` raises, and ValidationError where another name holds the same table in the same place: it was
+    registered twice, or is a copy whose metadata names the files here."""
     identity, links = identity_under(table.io), links_under(table.io)
     own = [folder_identity(identity, folder) for folder in own_folders]
+    place = folder_identity(identity, table.location)
     folders: dict[str, str] = {}
     files: dict[str, str] = {}
     for other, leased in _with_leased_folders(catalog, table):
-        if same_table(other, table):
-            uuid = f": its uuid is {other.metadata.table_uuid}" if other.metadata.table_uuid else ", which has no uuid yet"
-            raise ValidationError(f"table {other.name} is the same table as {table.name}{uuid}")
+        is_same = same_table(other, table)
+        if is_same and own[0] == place == folder_identity(identity, other.location):
+            uuid = f"uuid {other.metadata.table_uuid}" if other.metadata.table_uuid else "by its history"
+            raise ValidationError(f"table {other.name} is the same table ({uuid}; it was registered twice, or copied)")
         claims = [claim for searched in own if (claim := _claim(other, leased, identity, searched, own[0])) is not None]
         folders |= {folder: other.name for claim in claims for folder in claim.folders}
-        if any(claim.around for claim in claims):
+        if is_same or any(claim.around for claim in claims):
             for location in recorded_locations(other):
                 forbid_relative_record(other.io, location, other.name)
                 files |= dict.fromkeys((identity(location), *links(location)), other.name)

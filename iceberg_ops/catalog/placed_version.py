@@ -13,6 +13,7 @@ from iceberg_ops.catalog.versions import Listed, TableVersions
 from iceberg_ops.config.properties import METADATA_PREVIOUS_VERSIONS_MAX
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid, uuid_key
 from iceberg_ops.table.metadata_files import read_metadata
 
 
@@ -31,7 +32,7 @@ class PlacedVersion:
         """Why the version does not count; None where it is the table's. Raises CorruptTableError where neither can be shown."""
         on_top = self._is_on_top_of_current()
         dropped = self.versions.dropped()
-        if self.metadata.table_uuid in dropped:
+        if uuid_key(self.metadata.table_uuid) in dropped:
             return f"version {self.version} at {self.location} comes too late: the table was dropped"
         if above := self._above(dropped):
             if (known := self._is_known_to(above)) is None:
@@ -49,7 +50,7 @@ class PlacedVersion:
         """Whether somebody took the version for the table's and committed the next one on top of it."""
         for name in self.versions.listed().get(self.version + 1, ()):
             later = read_metadata(self.versions.io, f"{self.versions.folder}/{name}")
-            if later.table_uuid == self.metadata.table_uuid and self._logged_by(later) == self.metadata.last_updated_ms:
+            if same_uuid(later.table_uuid, self.metadata.table_uuid) and self._logged_by(later) == self.metadata.last_updated_ms:
                 return True
         return False
 
@@ -61,7 +62,7 @@ class PlacedVersion:
     def _is_on_top_of_current(self) -> bool:
         """Whether the version before this one is there, and still the same table's."""
         try:
-            return self.versions.uuid_of(self.current_location.rpartition("/")[2]) == self.current.table_uuid
+            return same_uuid(self.versions.uuid_of(self.current_location.rpartition("/")[2]), self.current.table_uuid)
         except FileNotFoundError:
             return False
 
@@ -74,7 +75,7 @@ class PlacedVersion:
     def _is_known_to(self, above: Listed) -> bool | None:
         """Whether the versions above were built on this one; None where that cannot be told."""
         later = self._read(above, min(above))
-        if later.table_uuid != self.metadata.table_uuid:
+        if not same_uuid(later.table_uuid, self.metadata.table_uuid):
             return False
         logged = self._logged_by(later)
         if logged is not None and logged != self.metadata.last_updated_ms:

@@ -10,7 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iceberg_ops.catalog.base import attempts, incomplete_if_interrupted, moved_while_dropped, reason, unknown_outcome
+from iceberg_ops.catalog.base import (
+    attempts,
+    dropped_in_part,
+    incomplete_if_interrupted,
+    moved_while_dropped,
+    reason,
+    unknown_outcome,
+)
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation
 from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, version_of
@@ -48,40 +55,60 @@ class TableDrop:
             raise moved_while_dropped(self.identifier) if newest else self._no_table()
         before = _names(versions)
         uuid, current = versions.uuid_of(location.rpartition("/")[2]), version_of(location) or 0
-        if uuid:
-            self._mark(uuid, current)
+        if not uuid:
+            self._delete_without_mark(self._own_names(uuid, current, before))
+            return
+        self._mark(uuid, current)
         try:
-            mine = self._asked(lambda: self._list_in_mark(versions, uuid, current)) if uuid else before
-            owners = self._asked(versions.owners)
-            dropped = self._asked(versions.dropped)
+            mine = self._asked(lambda: self._list_in_mark(versions, uuid, current))
+            own = self._own_names(uuid, current, mine)
+            if late := sorted({*own} - before - {HINT}):
+                log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
         except BaseException as e:
-            if uuid:
-                raise self._half_dropped(uuid, e) from e
-            raise
-        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
-        if late := sorted(set(own) - before):
-            log.warning("table %s got %s while it was dropped; the files of that commit are left in its folder", name, late)
-        hint = [HINT] if set(owners.values()) <= {uuid, None, *dropped} else []
-        with incomplete_if_interrupted(f"table {name} is dropped, but not all of its files are deleted"):
-            self._delete(uuid, [*own, *hint])
+            raise self._half_dropped(uuid, e) from e
+        with incomplete_if_interrupted(dropped_in_part((self.catalog, *self.identifier))):
+            self._delete(own)
 
-    def _delete(self, uuid: str, names: Sequence[str]) -> None:
-        """Delete what is the table's in the folder of versions. Versions from before it had its uuid go first, and alone: they
-        count as dropped only as long as the next one is there."""
-        versions, table = self.versions, ".".join(self.identifier)
+    def _own_names(self, uuid: str, current: int, mine: frozenset[str]) -> list[str]:
+        """Names of the table's files among the versions ``mine``, the current one last, and of the hint where no other table of the
+        name needs it."""
+        owners = self._asked(self.versions.owners)
+        dropped = self._asked(self.versions.dropped)
+        own = [n for n in owners if n in mine and (owners[n] == uuid or (owners[n] is None and (version_of(n) or 0) < current))]
+        return [*own, *([HINT] if set(owners.values()) <= {uuid, None, *dropped} else [])]
+
+    def _delete(self, names: Sequence[str]) -> None:
+        """Delete what the marked table has in the folder of versions. Versions from before it had its uuid go first, and alone:
+        they count as dropped only as long as the next one is there."""
         try:
-            early = [n for n in names if uuid and version_of(n) is not None and not self._has_uuid(n)]
+            early = [n for n in names if version_of(n) is not None and not self._has_uuid(n)]
             failures = self._deleted(early)
             if not failures:
                 failures = self._deleted([n for n in names if n not in early])
-        except Exception as e:
-            if not uuid:
-                raise CommitStateUnknownError(f"table {table} may be half dropped: {e}") from e
-            failures = [DeleteFailure(f"{versions.folder}/{HINT}", str(e))]
+        except Exception as e:  # noqa: BLE001 - the mark is the drop
+            failures = [DeleteFailure(f"{self.versions.folder}/{HINT}", str(e))]
         for failure in failures:
-            if not uuid:
-                raise CommitStateUnknownError(f"table {table} is half dropped: {failure.location}: {failure.reason}")
-            log.warning("table %s is dropped, but %s stays: %s", table, failure.location, failure.reason)
+            log.warning("table %s is dropped, but %s stays: %s", ".".join(self.identifier), failure.location, failure.reason)
+
+    def _delete_without_mark(self, names: Sequence[str]) -> None:
+        """The same for a table without a uuid, which has no mark: it is dropped once its current version is gone. That one goes
+        after the others, so that no older state of the table is ever its current one."""
+        versions = [name for name in names if name != HINT]
+        for step in (versions[:-1], versions[-1:], [name for name in names if name == HINT]):
+            try:
+                failures = self._deleted(step)
+            except BaseException as e:
+                raise self._maybe_half_dropped(reason(e), e) from e
+            for failure in failures:
+                raise self._maybe_half_dropped(f"{failure.location}: {failure.reason}", None)
+
+    def _maybe_half_dropped(self, what: str, why: BaseException | None) -> CommitStateUnknownError:
+        """The error for a table without a mark of which versions may be deleted."""
+        return unknown_outcome(
+            f"table {'.'.join(self.identifier)} may be half dropped: {what}; it has no uuid, so it is dropped if no version file "
+            f"is left in {self.versions.folder}. If the catalog has the table still, drop it again",
+            why,
+        )
 
     def _deleted(self, names: Sequence[str]) -> list[DeleteFailure]:
         return delete_pointers(self.versions.io, [f"{self.versions.folder}/{name}" for name in names]) if names else []

@@ -26,7 +26,9 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.serde.metadata_json import table_uuid_from_json
+from iceberg_ops.spec.table_uuid import uuid_key
 from iceberg_ops.table.metadata_files import hinted_version, read_metadata
+from iceberg_ops.table.same_table import share_a_snapshot
 from iceberg_ops.table.stored_files import failure_of
 
 HINT = "version-hint.text"
@@ -65,8 +67,8 @@ class TableVersions:
         return found
 
     def dropped(self) -> frozenset[str]:
-        """Uuids of the tables of this name that were dropped."""
-        return frozenset(unquote(name) for name in names_in(self.io, self.marks) if not is_temporary(name))
+        """Keys of the uuids (``uuid_key``) of the tables of this name that were dropped."""
+        return frozenset(uuid_key(unquote(name)) for name in names_in(self.io, self.marks) if not is_temporary(name))
 
     def living(self) -> Listed:
         """The version files without those on top of them that belong to a dropped table: the highest one is current."""
@@ -117,7 +119,8 @@ class TableVersions:
             return None  # Whatever is the matter with it: a folder, a link in a circle, no permission.
 
     def uuid_of(self, name: str) -> str:
-        """The uuid of the table that the version file belongs to. Raises FileNotFoundError, CorruptTableError."""
+        """The key of the uuid (``uuid_key``) of the table that the version file belongs to. Raises FileNotFoundError,
+        CorruptTableError."""
         location = f"{self.folder}/{name}"
         try:
             data = self.io.read(location)
@@ -125,7 +128,7 @@ class TableVersions:
             raise
         except OSError as e:
             raise failure_of(e, location, "metadata file") from e
-        return table_uuid_from_json(data, location)
+        return uuid_key(table_uuid_from_json(data, location))
 
     def mark_dropped(self, uuid: str, mark: DropMark, *, again: bool = False) -> bool:
         """From now on no version of the table counts. False where it was marked before, by somebody else. ``again``: by the caller,
@@ -157,7 +160,7 @@ class TableVersions:
 
     def has_other_than(self, uuid: str) -> bool:
         """Whether the folder holds a version of another table that was not dropped."""
-        mine = {uuid, *self.dropped()}
+        mine = {uuid_key(uuid), *self.dropped()}
         return len(owners := self.owners()) > 1 and any(owner not in mine for owner in owners.values())
 
     def dead(self) -> list[str]:
@@ -167,8 +170,8 @@ class TableVersions:
         return [f"{self.folder}/{name}" for name, owner in self.owners().items() if owner in dropped]
 
     def owners(self) -> dict[str, str | None]:
-        """Version file -> uuid of its table, lowest version first; None for a file that cannot be read, empty for a table without a
-        uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""
+        """Version file -> key of its table's uuid, lowest version first; None for a file that cannot be read, empty for a table
+        without a uuid. A vanished one is left out. A v1 table may get its uuid late: its versions before that are its own, too."""
         found: dict[str, str | None] = {}
         above: list[str] = []
         for _, names in sorted(self.listed().items(), reverse=True):
@@ -197,14 +200,16 @@ class TableVersions:
         return next((owner for later in above if (owner := owners.get(later)) and self._was_built_on(later, name)), "")
 
     def _was_built_on(self, later: str, name: str) -> bool:
-        """Whether the metadata log of a later version has the version, as it was last updated."""
-        updated = read_metadata(self.io, f"{self.folder}/{name}").last_updated_ms
-        log = read_metadata(self.io, f"{self.folder}/{later}").metadata_log
-        return any(e.metadata_file.rpartition("/")[2] == name and e.timestamp_ms == updated for e in log)
+        """Whether the metadata log of a later version has the version, as it was last updated; or its snapshots, where versions in
+        between are gone."""
+        early = read_metadata(self.io, f"{self.folder}/{name}")
+        late = read_metadata(self.io, f"{self.folder}/{later}")
+        logged = (e.timestamp_ms for e in late.metadata_log if e.metadata_file.rpartition("/")[2] == name)
+        return early.last_updated_ms in logged or share_a_snapshot(early, late)
 
     def mark_place(self, uuid: str) -> str:
         """Where the drop of the table is marked."""
-        return f"{self.marks}/{quote(uuid, safe='')}"
+        return f"{self.marks}/{quote(uuid_key(uuid), safe='')}"
 
     def _without(self, found: Listed, dropped: frozenset[str]) -> Listed:
         left = dict(found)

@@ -21,6 +21,7 @@ from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, WAP_ID, entries_of_made, is_publication, publication_names
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
@@ -128,24 +129,36 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
             raise ValidationError(
                 f"Duplicate request to cherry pick wap id that was published already: {wap_id}", snapshot_id=snapshot.snapshot_id
             )
+    if first is not None and first.parent_snapshot_id is not None:
+        _no_double_publish_before(first, table, branch, picked)
+
+
+def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked: Snapshot) -> None:
+    """The same for the part of the history before ``first`` that has expired: the ledger remembers its publications. One that came
+    later than ``first`` is none of that part: the branch was rolled back past it."""
+    wap_id = picked.summary.get(WAP_ID)
     published = {SOURCE: str(picked.snapshot_id)} | ({} if wap_id is None else {PUBLISHED_WAP_ID: wap_id})
+
+    def counts(entry: str) -> bool:
+        by = table.metadata.snapshots_by_id.get(count_of(entry.partition("@")[0]) or -1)
+        return by is None or by.sequence_number <= first.sequence_number
+
     for name in (name for known_branch in (branch, "") for name in publication_names(published, known_branch)):
-        if (entry := ledger_entry(table, name)) is not None:
+        if (entry := ledger_entry(table, name)) is not None and counts(entry):
             raise ValidationError(
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on {branch} already, by snapshot "
                 f"{entry.partition('@')[0]}, which has expired or lies before a snapshot that has",
                 snapshot_id=picked.snapshot_id,
             )
-    if first is not None and first.parent_snapshot_id is not None:
-        # The branch may have come of the one where it was published: made from it, moved to it, or renamed.
-        elsewhere = entries_whose_name(table, lambda name: is_publication(name, published))
-        if elsewhere:
-            raise ValidationError(
-                f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "
-                f"{min(elsewhere.values()).partition('@')[0]}, and the history of {branch} that would show whether its rows "
-                f"are there has expired; write them anew if they are not",
-                snapshot_id=picked.snapshot_id,
-            )
+    # The branch may have come of the one where it was published: made from it, moved to it, or renamed.
+    elsewhere = entries_whose_name(table, lambda name: is_publication(name, published))
+    if entry := min(filter(counts, elsewhere.values()), default=""):
+        raise ValidationError(
+            f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "
+            f"{entry.partition('@')[0]}, and the history of {branch} that would show whether its rows are there has expired; "
+            f"write them again if they are not",
+            snapshot_id=picked.snapshot_id,
+        )
 
 
 def no_replaced_rows(table: Table, branch: str, picked: Snapshot) -> None:

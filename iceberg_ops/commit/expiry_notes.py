@@ -15,7 +15,8 @@ from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.json_objects import JsonObject, as_list, as_long, as_text, parse_json
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.table.same_table import logged, same_uuid
+from iceberg_ops.spec.table_uuid import same_uuid
+from iceberg_ops.table.same_table import logged
 from iceberg_ops.table.stored_files import named_failures
 from iceberg_ops.table.table import Table
 

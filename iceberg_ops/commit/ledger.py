@@ -3,7 +3,8 @@
 Each entry is a property of its own, so two commits never overwrite each other's. When an expiry would leave more than LEDGER_SIZE
 of them, it moves all into one immutable file beside the metadata, together with what earlier files hold, and the properties then
 name that file. The file belongs to the commit like any other: the gate keeps it as long as the metadata names it, and it is lost
-with none of two expiries at once, because each names its own. A ledger holds the latest MOST_REMEMBERED entries.
+with none of two expiries at once, because each names its own. A ledger holds the latest MOST_REMEMBERED runs, and as many
+publications of staged snapshots: an expiry may enter one for each tag and branch, and they must not push runs out.
 
 The file's name is hidden (it begins with ``_``), so that other engines' orphan removal leaves it alone.
 """
@@ -30,6 +31,8 @@ from iceberg_ops.table.table import Table
 LEDGER_SIZE = 64
 """The most entries that an expiry leaves in a table's properties, which every commit writes again."""
 MOST_REMEMBERED = 50_000
+PUBLICATION = "published-"
+"""How the names of publications begin after ``LEDGER_PREFIX``; the other entries are runs."""
 _BYTES_OF_ENTRY = 200
 
 
@@ -76,8 +79,10 @@ class Ledger:
         return [SetProperties({name: location}), RemoveProperties((*known, *files))], location
 
     def _write(self, table: Table, entries: Mapping[str, str]) -> str:
-        latest = sorted(entries.items(), key=lambda e: _at(e[1]))[-MOST_REMEMBERED:]
-        key = tuple(sorted(latest))
+        by_age = sorted(entries.items(), key=lambda e: _at(e[1]))
+        publications = [e for e in by_age if e[0].startswith(f"{LEDGER_PREFIX}{PUBLICATION}")]
+        runs = [e for e in by_age if not e[0].startswith(f"{LEDGER_PREFIX}{PUBLICATION}")]
+        key = tuple(sorted([*runs[-MOST_REMEMBERED:], *publications[-MOST_REMEMBERED:]]))
         if key not in self._known:
             location = f"{metadata_folder(table.metadata)}/{LEDGER_FILE_NAME.format(uuid.uuid4())}"
             self.written.append(location)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from iceberg_ops.commit.ledger import ledger_entry
+from iceberg_ops.commit.ledger import PUBLICATION, ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
@@ -47,7 +47,6 @@ WAP_ID = "wap.id"
 """Summary key of a staged snapshot (write-audit-publish)."""
 IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK})
 _STAGED = "+staged"
-_PUBLISHED = "published-"
 _MADE_UP = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/.*)?", re.DOTALL)
 
 
@@ -173,12 +172,14 @@ def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[s
 
 def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[str, str]:
     """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
-    are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published."""
+    are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published. A publication that
+    was rolled back, and that no retained snapshot comes of, is none."""
     found: dict[str, str] = {}
     known = metadata.snapshots_by_id
     published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
     heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
     in_a_branch = {s.snapshot_id for head in heads for s in metadata.ancestors(head)}
+    in_a_retained_line = _ancestors_of(metadata, metadata.snapshots_by_id.keys() - frozenset(gone))
     sources = {str(s.snapshot_id): s for s in metadata.snapshots if STAGED in s.summary}
     for snapshot in (known[i] for i in gone):
         staged = STAGED in snapshot.summary
@@ -186,8 +187,20 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
             found |= entries_of_made(snapshot)
         if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
             found |= entries_of_made(source)
-        found |= _entries_of_publication(snapshot, snapshot.summary, snapshot.summary.get(BRANCH, ""))
+        if snapshot.snapshot_id in in_a_retained_line:
+            found |= _entries_of_publication(snapshot, snapshot.summary, snapshot.summary.get(BRANCH, ""))
     return found | _entries_of_cut_histories(metadata, frozenset(gone))
+
+
+def _ancestors_of(metadata: TableMetadata, snapshot_ids: Collection[int]) -> set[int]:
+    """The snapshots and all their ancestors that are there. Each is passed once."""
+    found: set[int] = set()
+    for start in snapshot_ids:
+        for snapshot in metadata.ancestors(start):
+            if snapshot.snapshot_id in found:
+                break
+            found.add(snapshot.snapshot_id)
+    return found
 
 
 def _entries_of_cut_histories(metadata: TableMetadata, gone: frozenset[int]) -> dict[str, str]:
@@ -235,14 +248,14 @@ def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
 def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
     """Ledger names of the publication that a snapshot with this summary is: of its source, and of its WAP id."""
     asked = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
-    return [f"{LEDGER_PREFIX}{_PUBLISHED}{what}@{_coded_branch(branch)}:{value}" for what, value in asked if value is not None]
+    return [f"{LEDGER_PREFIX}{PUBLICATION}{what}@{_coded_branch(branch)}:{value}" for what, value in asked if value is not None]
 
 
 def is_publication(name: str, summary: Mapping[str, str]) -> bool:
     """Whether the ledger name is that of this publication, on whatever branch."""
     wanted = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
     for what, value in wanted:
-        prefix = f"{LEDGER_PREFIX}{_PUBLISHED}{what}@"
+        prefix = f"{LEDGER_PREFIX}{PUBLICATION}{what}@"
         if value is not None and name.startswith(prefix) and name.removeprefix(prefix).partition(":")[2] == value:
             return True
     return False
@@ -256,7 +269,7 @@ def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
 def _coded_action(action: str) -> str:
     """Up to the first ``@`` of a ledger name, and not taken for a publication."""
     coded = action.replace("%", "%25").replace("@", "%40")
-    return f"%{ord(coded[0]):X}{coded[1:]}" if coded.startswith(_PUBLISHED) else coded
+    return f"%{ord(coded[0]):X}{coded[1:]}" if coded.startswith(PUBLICATION) else coded
 
 
 def _coded_branch(branch: str) -> str:
@@ -271,7 +284,7 @@ def _is_coded(name: str) -> bool:
     branch, _, key = rest.partition(":")
     staged = branch.endswith(_STAGED)
     run = RunIdentity(key=key, action=unquote(action), branch=unquote(branch.removesuffix(_STAGED)), staged=staged)
-    return run.ledger_name == name or action.startswith(_PUBLISHED)
+    return run.ledger_name == name or action.startswith(PUBLICATION)
 
 
 def made_up_run_key() -> str:

@@ -25,6 +25,8 @@ _RENEWALS = 4
 """Renewals within the time of one lease."""
 _TRIES = 60
 """Tries to renew within the time of one lease, after an error."""
+_PATIENCE_S = 60.0
+"""How long the end of a job waits for a renewal under way: a store that does not answer by then must not keep it for ever."""
 _NAMED = 3
 
 
@@ -62,10 +64,14 @@ class HeldLease:
             self._take()
 
     def end(self, *, give_back: bool) -> None:
-        """Stop renewing, also where ``begin`` was interrupted. A lease that is not given back runs out by itself."""
+        """Stop renewing, also where ``begin`` was interrupted. A lease that is not given back runs out by itself, and so does one
+        that a renewal writes which the store answers only after ``_PATIENCE_S``."""
         self._ended.set()
         if self._renewer is not None and self._renewer.is_alive():  # an interrupt may have come before it was
-            self._renewer.join()
+            self._renewer.join(_PATIENCE_S)
+            if self._renewer.is_alive():
+                table, lease = self.needed()
+                log.warning("lease of run %s on %s: its renewal got no answer, and is not waited for", lease.holder, table.name)
         if give_back:
             release_lease(*self.needed())
 

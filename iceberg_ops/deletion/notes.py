@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from iceberg_ops.deletion.own_files import discard_own
 from iceberg_ops.deletion.places import FOLDER, noted, notes_folder
-from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, IcebergOpsError, TerminalError, UnsupportedError
+from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, TerminalError, UnsupportedError
 from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
@@ -68,13 +68,13 @@ class DeletionNote:
         return held
 
     def take_away(self) -> None:
-        """What cannot be deleted runs out by itself."""
+        """What cannot be deleted runs out by itself: no error of it hides what was deleted."""
         for location in (self.location, *self.copies):
             try:
                 delete_note(self.table.io, location)
                 if location in self.copies:
                     remove_empty_folders(self.table.io, location.rpartition(f"/{DELETIONS}/")[0])
-            except (IcebergOpsError, OSError) as e:
+            except Exception as e:  # noqa: BLE001 - what the note was written for is done
                 log.warning("deletion note %s stays until it runs out, imports wait for it: %s", location, e)
 
 

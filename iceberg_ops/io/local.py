@@ -33,6 +33,8 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.
 _NO_EXCLUSIVE_RENAME = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM})
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
 """Arguments of Linux's renameat2(2)."""
+_FOLDER_ATTEMPTS = 20
+"""How often a file's folder is made. Each removal of empty folders takes away one of them once."""
 _DELETE_THREADS = 8
 _FAST_S, _PATIENCE_S = 0.0002, 0.01
 """A local disk deletes a file in a hundredth of a millisecond, and threads would take longer to be told of it."""
@@ -284,11 +286,17 @@ def check_writable(location: str) -> None:
 
 
 def _create(path: str) -> BinaryIO:
-    try:
-        return open(path, "xb", buffering=1 << 20)
-    except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return open(path, "xb", buffering=1 << 20)
+    """A new file, and its folder where there is none. A removal of empty folders at that moment (``remove_empty_folders``) may take
+    the folder away again before the file is in it."""
+    for attempt in range(_FOLDER_ATTEMPTS):
+        try:
+            if attempt:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            return open(path, "xb", buffering=1 << 20)
+        except FileNotFoundError:
+            if attempt + 1 == _FOLDER_ATTEMPTS:
+                raise
+    raise AssertionError
 
 
 def _publish(temporary: str, path: str, *, overwrite: bool) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote, urlsplit
 
 from iceberg_ops.config.options import RemoveOrphanFilesOptions
@@ -27,8 +27,10 @@ from iceberg_ops.io.temporary_names import is_temporary
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import Meeting, is_checksum, meetings
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid, uuid_key
 from iceberg_ops.table.metadata_files import is_ledger_file, read_metadata, version_of
-from iceberg_ops.table.same_table import same_uuid
+from iceberg_ops.table.same_table import TableStates
+from iceberg_ops.table.table import Table
 
 _METADATA_FILE = re.compile(r"\.metadata\.json(\.gz)?$|\.gz\.metadata\.json$")
 _VERSION_HINT = "version-hint.text"
@@ -49,12 +51,18 @@ class Unmet:
     location: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A metadata file whose table is known once all of them are read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What is known of the table beside its files. ``partition_names`` are names of partition fields of every spec, ``dropped``
-    uuids of tables that had the table's name and folder before. ``version`` is the number of the table's current metadata file."""
+    """What is known of ``table`` beside its files. ``partition_names`` are names of partition fields of every spec, ``dropped``
+    keys of the uuids of tables that had the table's name and folder before. ``version`` is the number of the table's current
+    metadata file."""
 
-    table_uuid: str
+    table: Table
     partition_names: Collection[str] = ()
     dropped: Collection[str] = ()
     version: int = 0
@@ -106,28 +114,63 @@ def partition_names(metadata: TableMetadata) -> frozenset[str]:
     return frozenset(f.name for spec in metadata.partition_specs for f in spec.fields)
 
 
-def foreign_metadata(info: FileInfo, owned: Ownership, io: FileIO) -> Skipped | None:
-    """Look into a metadata file below the location that the table does not know; None for a file of another kind or an old one of
-    the table's own, or of a dropped table before it.
+class OldMetadata:
+    """Metadata files below the location that the table does not know: old ones of its own, or another table's."""
 
-    Raises UnsupportedError if it belongs to another table. A file that does not parse is kept; so is a dropped table's whose name
-    the table may still give to a version: it could be that version by the time it is deleted.
-    """
-    if not _METADATA_FILE.search(info.location):
+    def __init__(self, owned: Ownership, io: FileIO) -> None:
+        self._owned, self._io = owned, io
+        self._own = TableStates(owned.table)
+        self._waiting: list[Table] = []
+
+    def look(self, info: FileInfo) -> Skipped | Waiting | None:
+        """None for a file of another kind, or an old one of the table's own or of a dropped table before it. Where the file or the
+        table has no uuid, history shows whose it is, which takes the other files: then ``decide`` says it.
+
+        Raises UnsupportedError if it belongs to another table. A file that does not parse is kept; so is a dropped table's whose
+        name the table may still give to a version: it could be that version by the time it is deleted."""
+        if not _METADATA_FILE.search(info.location):
+            return None
+        try:
+            found = read_metadata(self._io, info.location)
+        except (CorruptTableError, FileNotFoundError) as e:
+            return Skipped(info.location, f"metadata file that can not be read: {e}")
+        if uuid_key(found.table_uuid) in self._owned.dropped:
+            passed = (version_of(info.location) or 0) < self._owned.version
+            return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
+        state, uuid = replace(self._owned.table, metadata=found, metadata_location=info.location), self._uuid
+        if not found.table_uuid or not uuid:
+            self._waiting.append(state)
+            return Waiting()
+        if not same_uuid(found.table_uuid, uuid):
+            raise self._foreign(state)
+        self._own.add(state)
         return None
-    try:
-        found = read_metadata(io, info.location)
-    except (CorruptTableError, FileNotFoundError) as e:
-        return Skipped(info.location, f"metadata file that can not be read: {e}")
-    if found.table_uuid in owned.dropped:
-        passed = (version_of(info.location) or 0) < owned.version
-        return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")
-    if not same_uuid(found.table_uuid, owned.table_uuid):
-        raise UnsupportedError(
-            f"not supported: removing orphan files below a location that holds another table: {info.location} is metadata of "
-            f"table {found.table_uuid}, not of {owned.table_uuid}"
+
+    def decide(self) -> None:
+        """Raise UnsupportedError if a file without a uuid is not shown to be the table's."""
+        found = True
+        while found and self._waiting:
+            mine = [state for state in self._waiting if self._own.lead_to(state)]
+            found = bool(mine)
+            for state in mine:
+                self._own.add(state)
+            self._waiting = [state for state in self._waiting if not any(state is known for known in mine)]
+        if self._waiting:
+            raise self._foreign(self._waiting[0])
+
+    @property
+    def _uuid(self) -> str:
+        return self._owned.table.metadata.table_uuid
+
+    def _foreign(self, state: Table) -> UnsupportedError:
+        theirs = state.metadata.table_uuid
+        if theirs and self._uuid:
+            what = f"is metadata of table {theirs}, not of {self._uuid}"
+        else:
+            what = f"is not shown to be the table's by its log or snapshots, and {'the table' if theirs else 'it'} has no uuid"
+        return UnsupportedError(
+            f"not supported: removing orphan files below a location that holds another table: {state.metadata_location} {what}"
         )
-    return None
 
 
 def find_orphans(
@@ -141,6 +184,7 @@ def find_orphans(
     """
     identity = identity_under(io)
     searched = folder_identity(identity, location)
+    old, waiting = OldMetadata(owned, io), list[tuple[FileInfo, Meeting]]()
     for meeting in meetings(lines):
         listed = {identity(info.location) for info in meeting.listed}
         recorded = {name: r for r in meeting.recorded if (name := identity(r))}
@@ -148,17 +192,21 @@ def find_orphans(
         for info in meeting.listed:
             if identity(info.location) in recorded or _is_checksum_of_kept(info.location, recorded, identity):
                 continue
-            if (found := _unowned(info, meeting, owned, options, location, io)) is not None:
-                yield found
+            found = old.look(info)
+            if isinstance(found, Waiting):
+                waiting.append((info, meeting))
+            elif (said := found or _unowned(info, meeting, owned, options, location, identity)) is not None:
+                yield said
+    old.decide()
+    for info, meeting in waiting:
+        if (said := _unowned(info, meeting, owned, options, location, identity)) is not None:
+            yield said
 
 
 def _unowned(
-    info: FileInfo, meeting: Meeting, owned: Ownership, options: RemoveOrphanFilesOptions, location: str, io: FileIO
+    info: FileInfo, meeting: Meeting, owned: Ownership, options: RemoveOrphanFilesOptions, location: str, identity: Identity
 ) -> Orphan | Skipped | None:
     """What a file is that no recorded location names; None where nothing need be said of it."""
-    identity = identity_under(io)
-    if (foreign := foreign_metadata(info, owned, io)) is not None:
-        return foreign
     reason = _reason_to_keep(info, owned, options, location)
     if reason is None and meeting.recorded:
         path = path_of(identity(info.location))

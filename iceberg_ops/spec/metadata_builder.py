@@ -31,6 +31,7 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, 
 from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.spec.types import MISSING, NestedField
 
 __all__ = ["apply_updates", "creation_updates", "new_table_metadata"]
@@ -180,9 +181,9 @@ class _Builder:
 
 
 def _assign_uuid(b: _Builder, update: u.AssignUUID) -> None:
-    if b.base is not None and b.base.table_uuid and b.base.table_uuid.lower() != update.uuid.lower():
+    if b.base is not None and b.base.table_uuid and not same_uuid(b.base.table_uuid, update.uuid):
         raise BadInputError(f"table {b.base.table_uuid}: can not be given uuid {update.uuid}: a table keeps its uuid")
-    if b.state.table_uuid.lower() != update.uuid.lower():
+    if not same_uuid(b.state.table_uuid, update.uuid):
         b.set(table_uuid=update.uuid)
 
 

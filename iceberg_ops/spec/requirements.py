@@ -16,6 +16,7 @@ from iceberg_ops.config.properties import GC_ENABLED, LEDGER_FILE_PREFIX, RETENT
 from iceberg_ops.errors import CommitFailedError
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import uuid_key
 
 
 class TableRequirement(ABC):
@@ -51,7 +52,7 @@ class AssertTableUUID(TableRequirement):
     uuid: str
 
     def check(self, current: TableMetadata | None) -> None:
-        _expect("table uuid", self.uuid.lower(), _exists(current).table_uuid.lower())
+        _expect("table uuid", uuid_key(self.uuid), uuid_key(_exists(current).table_uuid))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,57 @@ refused and files are kept.
 from __future__ import annotations
 
 from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.table.table import Table
+
+_File = tuple[str, int]
+"""Identity of a metadata file, and when it was last updated: a filesystem catalog counts its names, so that another table may have
+had the same file."""
+_Snapshot = tuple[int, int, str | None, tuple[str, ...] | None]
 
 
 def same_table(one: Table, other: Table) -> bool:
     """Whether both are states of one table, whichever is the later one."""
     if one.metadata.table_uuid and other.metadata.table_uuid:
         return same_uuid(one.metadata.table_uuid, other.metadata.table_uuid)
-    return _came_of(one, other) or _came_of(other, one) or _share_a_snapshot(one, other)
+    return TableStates(one).lead_to(other)
 
 
-def same_uuid(one: str, other: str) -> bool:
-    return one.lower() == other.lower()
+class TableStates:
+    """States that are known to be one table's, of which any number may be added."""
+
+    def __init__(self, table: Table) -> None:
+        self._identity = identity_under(table.io)
+        self._files: set[_File] = set()
+        self._logged: set[_File] = set()
+        self._snapshots: set[_Snapshot] = set()
+        self.add(table)
+
+    def add(self, state: Table) -> None:
+        self._files.add(self._file_of(state))
+        self._logged |= self._log_of(state)
+        self._snapshots |= _snapshots_of(state.metadata)
+
+    def lead_to(self, state: Table) -> bool:
+        """Whether ``state`` came before or after one of them by their metadata logs, or has a snapshot of theirs."""
+        return (
+            self._file_of(state) in self._files
+            or self._file_of(state) in self._logged
+            or not self._files.isdisjoint(self._log_of(state))
+            or not self._snapshots.isdisjoint(_snapshots_of(state.metadata))
+        )
+
+    def _file_of(self, state: Table) -> _File:
+        return self._identity(state.metadata_location), state.metadata.last_updated_ms
+
+    def _log_of(self, state: Table) -> set[_File]:
+        return {(self._identity(e.metadata_file), e.timestamp_ms) for e in state.metadata.metadata_log}
+
+
+def share_a_snapshot(one: TableMetadata, other: TableMetadata) -> bool:
+    """Ids are drawn at random, and each snapshot has a manifest list, or manifests, of its own."""
+    return not _snapshots_of(one).isdisjoint(_snapshots_of(other))
 
 
 def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:
@@ -32,15 +71,5 @@ def logged(table: Table, metadata_location: str, last_updated_ms: int) -> bool:
     return any((identity(location), at) == wanted for location, at in known)
 
 
-def _came_of(later: Table, earlier: Table) -> bool:
-    return logged(later, earlier.metadata_location, earlier.metadata.last_updated_ms)
-
-
-def _share_a_snapshot(one: Table, other: Table) -> bool:
-    """Ids are drawn at random, and each snapshot has a manifest list, or manifests, of its own."""
-    known = other.metadata.snapshots_by_id
-    return any(
-        (found := known.get(s.snapshot_id)) is not None
-        and (found.timestamp_ms, found.manifest_list, found.manifests) == (s.timestamp_ms, s.manifest_list, s.manifests)
-        for s in one.metadata.snapshots
-    )
+def _snapshots_of(metadata: TableMetadata) -> set[_Snapshot]:
+    return {(s.snapshot_id, s.timestamp_ms, s.manifest_list, s.manifests) for s in metadata.snapshots}

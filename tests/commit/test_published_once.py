@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from iceberg_ops.commit import ledger
 from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.refs import RemoveRef, SetCurrentSnapshot, SetRef
 from iceberg_ops.errors import ValidationError
 from tests.commit.test_run_keys import Keyed, done_again
 
@@ -107,3 +109,92 @@ def test_a_branch_whose_whole_history_is_there_takes_what_was_published_on_anoth
     keyed.expire()
     keyed.commit(CherryPick(snapshot_id=first, branch="audit"))
     assert keyed.table.metadata.refs["audit"].snapshot_id == first
+
+
+def tagged(keyed: Keyed, snapshot_id: int) -> int:
+    keyed.commit(SetRef(ref=f"tag-{snapshot_id}", snapshot_id=snapshot_id, type="tag"))
+    return snapshot_id
+
+
+def appended(keyed: Keyed, name: str) -> int:
+    snapshot = keyed.append(name).snapshot
+    assert snapshot is not None
+    return snapshot.snapshot_id
+
+
+@pytest.mark.parametrize("first_is_gone", [False, True], ids=["whole history", "history that is cut"])
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_snapshot_that_a_rollback_took_out_of_a_branch_is_picked_again(expired: bool, first_is_gone: bool) -> None:
+    keyed = Keyed()
+    first = appended(keyed, "a")
+    base = tagged(keyed, appended(keyed, "b"))
+    rolled_back = tagged(keyed, appended(keyed, "c"))
+    between = appended(keyed, "d")
+    appended(keyed, "e")
+    if expired:
+        keyed.expire(ExpireSnapshots(snapshot_ids=(between,)))
+    if first_is_gone:
+        keyed.expire(ExpireSnapshots(snapshot_ids=(first,)))
+    keyed.commit(SetCurrentSnapshot(snapshot_id=base))
+    appended(keyed, "f")
+    keyed.commit(CherryPick(snapshot_id=rolled_back))
+    assert keyed.rows == {"a", "b", "c", "f"}
+
+
+def test_a_publication_that_was_rolled_back_and_expired_is_none() -> None:
+    keyed = Keyed()
+    first = appended(keyed, "a")
+    snapshot_id = tagged(keyed, staged(keyed, "b"))
+    base = appended(keyed, "c")
+    keyed.commit(CherryPick(snapshot_id=snapshot_id))
+    keyed.commit(SetCurrentSnapshot(snapshot_id=base))
+    appended(keyed, "d")
+    keyed.expire()
+    assert first not in keyed.table.metadata.snapshots_by_id
+    keyed.commit(CherryPick(snapshot_id=snapshot_id, run_key="again"))
+    assert keyed.rows == {"a", "b", "c", "d"}
+
+
+def test_a_publication_that_was_rolled_back_counts_where_a_tag_has_its_rows() -> None:
+    keyed = Keyed()
+    appended(keyed, "a")
+    snapshot_id = tagged(keyed, staged(keyed, "b"))
+    base = appended(keyed, "c")
+    publication = keyed.commit(CherryPick(snapshot_id=snapshot_id)).snapshot
+    assert publication is not None
+    tip = tagged(keyed, appended(keyed, "d"))
+    keyed.commit(SetCurrentSnapshot(snapshot_id=base))
+    appended(keyed, "e")
+    keyed.expire()
+    assert publication.snapshot_id not in keyed.table.metadata.snapshots_by_id
+    keyed.commit(SetRef(ref="made", snapshot_id=tip, type="branch"))
+    keyed.commit(RemoveRef(ref=f"tag-{tip}"))
+    with pytest.raises(ValidationError, match=r"it was published on (another branch|made already), by snapshot"):
+        keyed.commit(CherryPick(snapshot_id=snapshot_id, branch="made", run_key="again"))
+
+
+def test_an_ordinary_snapshot_is_not_picked_again_where_the_history_that_has_it_is_cut() -> None:
+    keyed = Keyed()
+    appended(keyed, "a")
+    ordinary = tagged(keyed, appended(keyed, "b"))
+    appended(keyed, "c")
+    appended(keyed, "d")
+    keyed.expire()
+    with pytest.raises(ValidationError, match="it was published on main already"):
+        keyed.commit(CherryPick(snapshot_id=ordinary))
+    assert keyed.rows == {"a", "b", "c", "d"}
+
+
+def test_publications_push_no_run_key_out_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One publication is remembered for each tag beyond a cut, on each branch."""
+    monkeypatch.setattr(ledger, "LEDGER_SIZE", 4)
+    monkeypatch.setattr(ledger, "MOST_REMEMBERED", 4)
+    keyed = Keyed()
+    keyed.append("run", run_key="nightly")
+    for n in range(10):
+        tagged(keyed, appended(keyed, f"t{n}"))
+    between = appended(keyed, "between")
+    appended(keyed, "last")
+    keyed.expire()
+    assert between not in keyed.table.metadata.snapshots_by_id
+    assert not done_again(keyed.append("run", run_key="nightly"))

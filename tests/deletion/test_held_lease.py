@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from iceberg_ops.deletion import held_lease
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, release_lease
 from iceberg_ops.deletion.notes import deletion_noted
@@ -64,6 +65,27 @@ def test_no_thread_is_left_when_the_lease_ends() -> None:
     time.sleep(0.3)
     lease.end(give_back=True)
     assert threading.active_count() == before
+
+
+def test_a_renewal_that_the_store_does_not_answer_does_not_keep_the_job_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_lease, "_PATIENCE_S", 0.1)
+    asked, answers = threading.Event(), threading.Event()
+
+    def hangs(number: int) -> bool:
+        if number > 1:
+            asked.set()
+            answers.wait(10)
+        return number > 1
+
+    table = make_lake().table
+    lease = held(table, Store(hangs), lasts_ms=400)
+    lease.begin()
+    assert asked.wait(5)
+    started = time.monotonic()
+    lease.end(give_back=True)
+    assert time.monotonic() - started < 5
+    assert active_leases(table) == []
+    answers.set()
 
 
 def lapsed(table: Table) -> HeldLease:

@@ -12,7 +12,7 @@ import pytest
 
 from iceberg_ops.errors import CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io import local
-from iceberg_ops.io.local import LocalFileIO, path_of
+from iceberg_ops.io.local import LocalFileIO, path_of, remove_empty_folders
 from iceberg_ops.io.temporary_names import is_temporary, temporary_name
 
 LOCATIONS = {
@@ -154,3 +154,24 @@ def test_files_are_all_deleted_whether_the_disk_is_slow_or_fast(
 def test_an_empty_folder_name_and_a_file_as_prefix_list_nothing(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"")
     assert list(LocalFileIO().list_prefix(f"{tmp_path}/a")) == []
+
+
+def test_a_file_is_written_though_its_empty_folders_are_removed_at_that_moment(tmp_path: Path) -> None:
+    """A drop ends while a job writes its first file to a new table of the name."""
+    io, ended = LocalFileIO(), threading.Event()
+
+    def cleaning() -> None:
+        while not ended.is_set():
+            remove_empty_folders(io, str(tmp_path / "wh"))
+
+    cleaner = threading.Thread(target=cleaning)
+    cleaner.start()
+    try:
+        for n in range(300):
+            place = tmp_path / "wh" / "ns" / "t" / f"day={n}" / "a.parquet"
+            io.write(str(place), b"x")
+            assert place.read_bytes() == b"x"
+            place.unlink()
+    finally:
+        ended.set()
+        cleaner.join()

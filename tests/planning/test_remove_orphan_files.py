@@ -17,10 +17,10 @@ from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.planning.file_groups import Skipped
 from iceberg_ops.planning.orphan_records import listed_line, recorded_line
 from iceberg_ops.planning.remove_orphan_files import (
+    OldMetadata,
     Orphan,
     Ownership,
     find_orphans,
-    foreign_metadata,
     owned_elsewhere,
     search_location,
 )
@@ -30,6 +30,7 @@ from tests.builders import make_catalog, make_table
 NOW = 1_800_000_000_000
 OLD = NOW - 4 * 86_400_000
 IO = MemoryFileIO("orphan-tests")
+TABLE = make_table(make_catalog())
 
 
 def found(
@@ -38,7 +39,7 @@ def found(
     lines = [listed_line(FileInfo(location, 1, modified), location_identity) for location, modified in listed.items()]
     lines += [recorded_line(location, location_identity) for location in reachable]
     parsed = remove_orphan_files_options(options or {}, now_ms=NOW)
-    owned = Ownership(table_uuid="u", partition_names=names or set())
+    owned = Ownership(table=TABLE, partition_names=names or set())
     return list(find_orphans(sorted(lines), owned, parsed, "/wh/t", IO))
 
 
@@ -103,7 +104,7 @@ def test_the_location_must_be_the_tables_own(asked: str | None, allowed: bool) -
 
 
 def owned_by(table: Table) -> Ownership:
-    return Ownership(table_uuid=table.metadata.table_uuid)
+    return Ownership(table=table)
 
 
 def test_metadata_of_another_table_stops_everything() -> None:
@@ -111,8 +112,8 @@ def test_metadata_of_another_table_stops_everything() -> None:
     mine, other = make_table(catalog), make_table(catalog, identifier=("ns", "u"))
     theirs = FileInfo(other.metadata_location, 1, OLD)
     with pytest.raises(UnsupportedError, match=other.metadata.table_uuid):
-        foreign_metadata(theirs, owned_by(mine), mine.io)
-    assert foreign_metadata(theirs, owned_by(other), mine.io) is None
+        OldMetadata(owned_by(mine), mine.io).look(theirs)
+    assert OldMetadata(owned_by(other), mine.io).look(theirs) is None
 
 
 def test_metadata_that_does_not_parse_is_kept() -> None:
@@ -120,8 +121,8 @@ def test_metadata_that_does_not_parse_is_kept() -> None:
     table = make_table(catalog)
     broken = f"{table.location}/metadata/00007-x.metadata.json"
     table.io.write(broken, b"{")
-    kept = foreign_metadata(FileInfo(broken, 1, OLD), owned_by(table), table.io)
-    assert kept is not None
+    kept = OldMetadata(owned_by(table), table.io).look(FileInfo(broken, 1, OLD))
+    assert isinstance(kept, Skipped)
     assert kept.file_path == broken
 
 
