@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -73,6 +74,19 @@ def test_a_scan_that_fails_leaves_an_earlier_output_as_it_was(cli: Cli, data_fil
     assert cli("scan", "lake.ns.t", "-o", str(output)).code == 1
     assert output.read_bytes() == before
     assert [p.name for p in output.parent.iterdir()] == ["rows.jsonl"]
+
+
+@pytest.mark.parametrize("place", ["/dev/fd/99999999999999", "/proc/self/fd/99999999999999", "new/", "new/.", "socket"])
+def test_an_output_that_no_file_can_be_is_refused_in_one_line(
+    cli: Cli, data_file: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    os.mknod("socket", stat.S_IFSOCK | 0o600)
+    for kind in ("jsonl", "parquet"):
+        ran = cli("scan", "lake.ns.t", "--format", kind, "-o", place)
+        assert (ran.code, ran.err[:11], f"{place}: " in ran.err) == (1, "error: IO: ", True), ran
+    assert os.listdir() == ["socket"]
 
 
 @pytest.fixture
