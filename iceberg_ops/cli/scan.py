@@ -33,6 +33,7 @@ FORMATS = ("jsonl", "csv", "parquet", "arrow")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="jsonl where nothing is said.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option("-o", "output", metavar="FILE", help="Write to a file instead of standard output.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE whatever its format, unless the table refers to it.")
 def scan(
     target: str,
     locations: tuple[str, ...],
@@ -47,12 +48,15 @@ def scan(
     kind: str | None,
     as_json: bool,
     output: str | None,
+    overwrite: bool,
 ) -> None:
     """Print the rows of a table."""
     from iceberg_ops.scan.planning import Scan
 
     if as_json and kind not in (None, "jsonl"):
         raise OptionError(f"--json and --format {kind} were given: choose one")
+    if overwrite and output is None:
+        raise OptionError("--overwrite needs -o FILE: standard output is not replaced")
     names = parse_columns(columns)
     table = open_table(target, locations)
     request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
@@ -64,7 +68,7 @@ def scan(
         shown, found = _changes(table, changes_from, changes_to, request.where, names)
     batches = _limited(found, limit)
     if output is not None:
-        check_output(table, output)
+        check_output(table, output, overwrite=overwrite)
     with opened(output) as sink:
         _WRITERS[kind or "jsonl"](batches, shown, sink)
 
