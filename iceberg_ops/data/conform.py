@@ -18,6 +18,7 @@ from iceberg_ops.data.missing_values import write_defaults
 from iceberg_ops.data.nested_nulls import entries_of
 from iceberg_ops.data.projection import project
 from iceberg_ops.data.promotion import family
+from iceberg_ops.data.stored_texts import with_checked_texts
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
@@ -103,15 +104,15 @@ def check_required(batch: pa.RecordBatch, schema: Schema) -> None:
 
 
 def check_stored(batch: pa.RecordBatch, schema: Schema, location: str) -> pa.RecordBatch:
-    """The rows of a table's file that are to be written again, as they are. Raises CorruptTableError, with the file, for a null in
-    a required column: no file can hold it (Parquet would store an empty value)."""
+    """The rows of a table's file that are to be written again, as they are. Raises CorruptTableError, with file and column, for a
+    null in a required column, which no file can hold (Parquet would store an empty value), and for text that is no UTF-8."""
     try:
         check_required(batch, schema)
     except DataError as e:
         raise CorruptTableError(
             f"file {location}: {e}. Give these rows a value, delete them, or make the column optional (DROP NOT NULL)"
         ) from None
-    return batch
+    return with_checked_texts(batch, schema.fields, location)
 
 
 def _check(f: NestedField, array: pa.Array, name: str) -> None:
