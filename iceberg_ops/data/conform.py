@@ -16,6 +16,7 @@ from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.missing_values import write_defaults
 from iceberg_ops.data.nested_nulls import entries_of
+from iceberg_ops.data.plain_types import plain_batch
 from iceberg_ops.data.projection import project
 from iceberg_ops.data.promotion import family
 from iceberg_ops.data.stored_texts import with_checked_texts
@@ -33,7 +34,7 @@ def conform(
     """``batch`` as the canonical batch of ``schema``. Raises DataError.
 
     ``of_structs_some``: structs may have more fields than the schema, which are left out."""
-    batch = _without_null_entries(batch)
+    batch = _without_null_entries(plain_batch(batch))
     columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
