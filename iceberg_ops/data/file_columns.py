@@ -80,8 +80,8 @@ class ColumnIds:
     """False: ids in the source are another table's, perhaps; names decide."""
 
     def columns(self, source: pa.Schema) -> tuple[FileColumn, ...]:
-        """The file's columns with ids; ``source`` has plain types (``plain_types``). The same call on a schema pruned to some columns
-        gives these the same ids, except where ids come from positions: resolve the whole file first, then ``pruned``."""
+        """The file's columns with ids; ``source`` has plain types (``plain_types``). The same call on a schema pruned to some
+        columns gives these the same ids, except where ids come from positions: resolve the whole file first, then ``pruned``."""
         fields = list(source)
         if self.trust_ids:
             seen = _SEEN.get("columns")

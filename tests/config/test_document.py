@@ -97,5 +97,18 @@ def test_aliases_that_repeat_millions_of_values_are_refused_at_once(form: str) -
     assert from_yaml(_aliases(5, form), dict[str, Any], "policy.yml")
 
 
+@pytest.mark.parametrize("depth", [500, 20_000])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("{a: ", "}")])
+def test_a_document_nested_too_deeply_is_refused_as_such(depth: int, begin: str, end: str) -> None:
+    with pytest.raises(OptionError, match="^policy.yml: lists and mappings are nested too deeply$"):
+        from_yaml(begin * depth + "1" + end * depth, Any, "policy.yml")
+
+
+@pytest.mark.parametrize("text", ["job: &a [*a]", "&a {job: *a}", "x: 1\ny: &a {z: [1, *a]}", "&a\n<<: *a\njob: x"])
+def test_an_alias_to_what_contains_it_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match=r"^policy.yml: line \d: an alias refers to what contains it$"):
+        from_yaml(text, Any, "policy.yml")
+
+
 def test_a_large_document_without_aliases_is_read() -> None:
     assert len(from_yaml("".join(f"k{i}: {i}\n" for i in range(60_000)), dict[str, int], "policy.yml")) == 60_000
