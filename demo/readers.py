@@ -65,6 +65,7 @@ def read_with_iceberg_ops(places: Places, table: str, snapshot_id: int | None = 
         "parquet",
         "-o",
         str(out),
+        "--overwrite",
     ]
     environment = {**os.environ, "ICEBERG_OPS_CATALOGS": str(places.catalogs_file)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -21,6 +21,7 @@ from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import AlreadyExistsError, UnsupportedError
+from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.serde.name_mapping_json import name_mapping_to_json
 from iceberg_ops.spec.name_mapping import create_name_mapping
 
@@ -47,6 +48,8 @@ def import_folder(
         raise AlreadyExistsError(f"table {table} already exists: files are added to it by add_files")
     catalog.namespace_properties(identifier[:-1])
     schema, spec = shape_of_folder(catalog.io, folder, FORMAT_VERSION.of(properties or {}))
+    if config.type == "filesystem" and location is not None:
+        _check_location(catalog, table, location, catalog.stage_table(identifier, schema).location)
     staged = catalog.stage_table(identifier, schema, spec=spec, location=location, properties=properties)
     job = JobSpec(
         job="add_files",
@@ -62,3 +65,13 @@ def import_folder(
         commit(with_table, with_table.load_table(identifier), UpdateProperties(updates={NAME_MAPPING.name: mapping}))
         report = with_fields(report, status="committed")
     return report
+
+
+def _check_location(catalog: Catalog, table: str, location: str, own: str) -> None:
+    """Raise UnsupportedError where a table of a filesystem catalog, which is its folder ``own``, is to live elsewhere."""
+    identity = identity_under(catalog.io)
+    if folder_identity(identity, location) != folder_identity(identity, own):
+        raise UnsupportedError(
+            f"not supported: table {table} in {location}, because in a filesystem catalog a table is its folder, {own}: import the "
+            "files where they lie (--mode snapshot), or move them into that folder first"
+        )

@@ -25,6 +25,7 @@ from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.config.properties import Property
 from iceberg_ops.data.copy_without import copy_context
 from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.stored_texts import column_without_utf8
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.predicates import Expression
@@ -80,11 +81,14 @@ class RowStatement:
 
     def write(self, columns: Sequence[pa.Array], old: pa.RecordBatch | None, place: Callable[[int], str]) -> None:
         """Write rows of the table's columns; ``old`` are the rows they take the place of. Raises DataError that names a column and,
-        by ``place``, the row that has no value in it though it must."""
+        by ``place``, the row that has no value in it though it must, or text that is no UTF-8."""
         for f, column in zip(self.schema.fields, columns, strict=True):
             if f.required and column.null_count:
                 row = int(np.argmax(np.asarray(column.is_null())))
                 raise DataError(f"column {f.name!r} is required, but {place(row)} would have no value")
+            if (name := column_without_utf8(f, column)) is not None:
+                row = next(i for i in range(len(column)) if column_without_utf8(f, column.slice(i, 1)))
+                raise DataError(f"column {name!r}: {place(row)} would have text that is no UTF-8")
         arrays = list(columns)
         if self._keeps_ids:
             rows = len(arrays[0])

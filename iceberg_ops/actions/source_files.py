@@ -77,7 +77,8 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
                 f"not supported without Spark: source table {other.name}: column {f.name} is {f.type}, not {wanted}: "
                 "run it with --lane spark"
             )
-    return (batch for batch in scan_batches(other, Scan(snapshot_id=source.snapshot_id, ref=source.ref)))
+    scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+    return (batch for batch in scan_batches(other, scan, check_texts=True))
 
 
 def source_table(run: Run, source: Source) -> Table:

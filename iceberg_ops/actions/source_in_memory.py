@@ -81,7 +81,7 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
     _check_names(other.name, [f.name for f in schema.fields])
-    found = scan_batches(other, scan)
+    found = scan_batches(other, scan, check_texts=True)
     return SourceRows(other.name, schema, _held(other.name, schema, found), {}, of_files=False)
 
 

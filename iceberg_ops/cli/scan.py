@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from iceberg_ops.spec.schema import Schema
     from iceberg_ops.table.table import Table
 
-FORMATS = ("jsonl", "csv", "parquet", "arrow")
+_TEXT_FORMATS = ("jsonl", "csv")
+FORMATS = (*_TEXT_FORMATS, "parquet", "arrow")
 
 
 @click.command()
@@ -33,6 +34,7 @@ FORMATS = ("jsonl", "csv", "parquet", "arrow")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="jsonl where nothing is said.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option("-o", "output", metavar="FILE", help="Write to a file instead of standard output.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE whatever its format, unless the table refers to it.")
 def scan(
     target: str,
     locations: tuple[str, ...],
@@ -47,36 +49,39 @@ def scan(
     kind: str | None,
     as_json: bool,
     output: str | None,
+    overwrite: bool,
 ) -> None:
     """Print the rows of a table."""
     from iceberg_ops.scan.planning import Scan
 
     if as_json and kind not in (None, "jsonl"):
         raise OptionError(f"--json and --format {kind} were given: choose one")
+    if overwrite and output is None:
+        raise OptionError("--overwrite needs -o FILE: standard output is not replaced")
     names = parse_columns(columns)
     table = open_table(target, locations)
     request = Scan(snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of), where=where_of(where))
     if changes_from is None and changes_to is None:
-        shown, found = _rows(table, request, names)
+        shown, found = _rows(table, request, names, check_texts=kind in (None, *_TEXT_FORMATS))
     elif request != Scan(where=request.where):
         raise OptionError("--changes-from and --changes-to choose the snapshots: no other choice of one may be given")
     else:
         shown, found = _changes(table, changes_from, changes_to, request.where, names)
     batches = _limited(found, limit)
     if output is not None:
-        check_output(table, output)
+        check_output(table, output, overwrite=overwrite)
     with opened(output) as sink:
         _WRITERS[kind or "jsonl"](batches, shown, sink)
 
 
-def _rows(table: Table, request: Scan, names: list[str] | None) -> tuple[Schema, Iterator[pa.RecordBatch]]:
+def _rows(table: Table, request: Scan, names: list[str] | None, *, check_texts: bool) -> tuple[Schema, Iterator[pa.RecordBatch]]:
     from iceberg_ops.data.read_context import ReadContext
     from iceberg_ops.data.reader import scan_batches
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
 
     _, schema = choose_snapshot(table.metadata, snapshot_id=request.snapshot_id, ref=request.ref, as_of_ms=request.as_of_ms)
     shown = ReadContext.for_table(table.metadata, schema=schema, columns=names).projected
-    return shown, scan_batches(table, request, columns=names)
+    return shown, scan_batches(table, request, columns=names, check_texts=check_texts)
 
 
 def _changes(

@@ -1,9 +1,9 @@
 """Where ``scan -o FILE`` writes: beside FILE, which it takes the place of once it is whole, and never over a file of a table. An
 open file of this process (``/dev/stdout``), a device or a pipe is written to where it is.
 
-Refused are files in a folder of the table, files that any of its snapshots or its metadata records wherever they lie, and files of
-the formats that tables consist of, which may be any table's: also a Parquet file that a scan wrote, because a table may have taken
-it in since (``add_files``).
+Refused are files in a folder of the table, files that any of its snapshots or its metadata records, in whatever folder, and the
+files that the catalogs are read from. Without ``--overwrite`` refused as well are files of the formats that tables consist of,
+which may be any table's: also a Parquet file that a scan wrote, because a table may have taken it in since (``add_files``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from iceberg_ops.table.table import Table
 
 
-def check_output(table: Table, output: str) -> None:
-    """Raise OptionError where ``output`` would take the place of a file of ``table``, or perhaps of another one."""
-    from iceberg_ops.table.file_kinds import kind_of_data
+def check_output(table: Table, output: str, *, overwrite: bool = False) -> None:
+    """Raise OptionError where ``output`` would take the place of a file of ``table`` or of its catalog, or perhaps of another
+    table's; ``overwrite``: the user means this file, so it is no other table's."""
+    from iceberg_ops.table.file_kinds import kind_of_data, kind_of_file
     from iceberg_ops.table.own_folders import check_outside
 
     leads = output_place(output)
@@ -39,13 +40,21 @@ def check_output(table: Table, output: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), output)
     if _is_recorded(table, place):
         raise OptionError(f"-o {output}: table {table.name} refers to this file: write it elsewhere")
-    begin = b""
-    with suppress(FileNotFoundError), open(place, "rb") as source:
-        begin = source.read(16)
-    kind = kind_of_data(place, begin)
+    if _is_among(place, _files_of_catalogs()):
+        raise OptionError(f"-o {output}: the catalogs are read from this file: write it elsewhere")
+    if overwrite and not leads.is_stream:
+        return
+    try:
+        with open(place, "rb") as source:
+            kind = kind_of_file(place, source)
+    except FileNotFoundError:
+        kind = kind_of_data(place, b"")
+    if kind is not None and leads.is_stream:
+        raise OptionError(f"-o {output}: it would be added to {kind} that may be a table's: write it elsewhere")
     if kind is not None:
         raise OptionError(
-            f"-o {output}: it would take the place of {kind} that may be a table's: name another file, or delete this one first"
+            f"-o {output}: it would take the place of {kind} that may be a table's: name another file, or replace this one with"
+            " --overwrite"
         )
 
 
@@ -53,12 +62,31 @@ def _is_recorded(table: Table, place: str) -> bool:
     """Whether the table refers to the file, by whatever path or link. Manifests are read only where there is such a file."""
     from iceberg_ops.table.reachable import recorded_locations
 
+    return _is_among(place, (table.io.local_path(location) for location in recorded_locations(table)))
+
+
+def _files_of_catalogs() -> Iterator[str]:
+    """The file that names the catalogs, and the databases of SQLite among them."""
+    from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, read_catalogs
+
+    yield os.environ.get(CATALOGS_VARIABLE) or DEFAULT_FILE
+    try:
+        known = read_catalogs()
+    except OptionError:  # a table that is given by its path needs no catalogs
+        return
+    for config in known:
+        scheme, _, database = config.properties.get("uri", "").partition(":///")
+        if scheme.partition("+")[0] == "sqlite":
+            yield database.partition("?")[0].removeprefix("file:")
+
+
+def _is_among(place: str, paths: Iterable[str | None]) -> bool:
+    """Whether the local file at ``place`` is one of ``paths``, by whatever link; these are not looked at where it is missing."""
     try:
         there = os.stat(place)
     except FileNotFoundError:
         return False
-    for location in recorded_locations(table):
-        path = table.io.local_path(location)
+    for path in paths:
         with suppress(OSError):  # a file that is gone is not the one that is there
             if path is not None and os.path.samestat(there, os.stat(path)):
                 return True

@@ -53,7 +53,7 @@ def from_yaml(data: bytes | str, kind: type[T], name: str) -> T:
     except yaml.YAMLError as e:
         raise OptionError(f"{name}: not YAML: {_yaml_problem(e)}") from None
     except RecursionError:
-        raise OptionError(f"{name}: not YAML: an alias refers to what contains it") from None
+        raise OptionError(f"{name}: lists and mappings are nested too deeply") from None
     except (msgspec.ValidationError, OptionError) as e:
         raise OptionError(f"{name}: {e}") from None
     finally:
@@ -99,22 +99,25 @@ def _content(loader: yaml.SafeLoader) -> Any:
 
 
 def _check_size(root: yaml.Node) -> None:
-    """Raise OptionError for a document that is far larger once its aliases are followed."""
+    """Raise OptionError for a document that is far larger, or has no end, once its aliases are followed."""
     sizes: dict[int, int] = {}
     if _size(root, sizes) - len(sizes) > _MOST_REPEATED:
         raise OptionError(f"aliases and merge keys repeat more than {_MOST_REPEATED:,} values: write fewer of them")
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Nodes in a node, those of its aliases every time. ``sizes``: of the nodes that were counted, by identity."""
+    """Nodes in a node, those of its aliases every time. ``sizes``: of the nodes that were counted, by identity; 0 of those that are
+    being counted. Raises OptionError for a node that is in itself."""
+    if sizes.get(id(node)) == 0:
+        raise OptionError(f"line {_line(node)}: an alias refers to what contains it")
     if id(node) not in sizes:
         inside: Any = ()
         if isinstance(node, yaml.SequenceNode):
             inside = node.value
         elif isinstance(node, yaml.MappingNode):
             inside = (part for pair in node.value for part in pair)
-        sizes[id(node)] = 1  # where it refers to itself
-        sizes[id(node)] += sum(_size(part, sizes) for part in inside)
+        sizes[id(node)] = 0
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in inside)
     return sizes[id(node)]
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from iceberg_ops.data.plain_types import is_list, plain_type
 from iceberg_ops.errors import SchemaError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
@@ -177,6 +178,7 @@ def _fields_of(fields: list[pa.Field], ids: Iterator[int], path: str) -> tuple[N
 
 def type_of_arrow(type_: pa.DataType, ids: Iterator[int], path: str = "") -> IcebergType:
     """The Iceberg type that holds every value of an Arrow type; ``path`` names the column in errors. Raises SchemaError."""
+    type_ = plain_type(type_)
     if isinstance(type_, pa.DictionaryType):
         return type_of_arrow(type_.value_type, ids, path)
     if pa.types.is_struct(type_):
@@ -186,7 +188,7 @@ def type_of_arrow(type_: pa.DataType, ids: Iterator[int], path: str = "") -> Ice
         key = NestedField(key_id, "key", type_of_arrow(type_.key_type, ids, path + ".key"), True)
         value = type_of_arrow(type_.item_type, ids, path + ".value")
         return MapType(key, NestedField(value_id, "value", value, not type_.item_field.nullable))
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+    if is_list(type_):
         element_id = next(ids)
         element = type_of_arrow(type_.value_type, ids, path + ".element")
         return ListType(NestedField(element_id, "element", element, not type_.value_field.nullable))

@@ -16,8 +16,10 @@ from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.missing_values import write_defaults
 from iceberg_ops.data.nested_nulls import entries_of
+from iceberg_ops.data.plain_types import plain_batch
 from iceberg_ops.data.projection import project
 from iceberg_ops.data.promotion import family
+from iceberg_ops.data.stored_texts import with_checked_texts
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
@@ -32,7 +34,7 @@ def conform(
     """``batch`` as the canonical batch of ``schema``. Raises DataError.
 
     ``of_structs_some``: structs may have more fields than the schema, which are left out."""
-    batch = _without_null_entries(batch)
+    batch = _without_null_entries(plain_batch(batch))
     columns = ColumnIds(mapping=create_name_mapping(schema), trust_ids=False).columns(batch.schema)
     known = {f.field_id for f in schema.fields}
     if extra := [c.name for c in columns if c.field_id not in known]:
@@ -103,15 +105,15 @@ def check_required(batch: pa.RecordBatch, schema: Schema) -> None:
 
 
 def check_stored(batch: pa.RecordBatch, schema: Schema, location: str) -> pa.RecordBatch:
-    """The rows of a table's file that are to be written again, as they are. Raises CorruptTableError, with the file, for a null in
-    a required column: no file can hold it (Parquet would store an empty value)."""
+    """The rows of a table's file that are to be written again, as they are. Raises CorruptTableError, with file and column, for a
+    null in a required column, which no file can hold (Parquet would store an empty value), and for text that is no UTF-8."""
     try:
         check_required(batch, schema)
     except DataError as e:
         raise CorruptTableError(
             f"file {location}: {e}. Give these rows a value, delete them, or make the column optional (DROP NOT NULL)"
         ) from None
-    return batch
+    return with_checked_texts(batch, schema.fields, location)
 
 
 def _check(f: NestedField, array: pa.Array, name: str) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.data.arrow_schema import FIELD_ID
+from iceberg_ops.data.plain_types import is_list
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.name_mapping import MappedField, NameMapping, create_name_mapping
 from iceberg_ops.spec.schema import Schema
@@ -64,7 +65,7 @@ def child_arrow_fields(type_: pa.DataType) -> list[pa.Field]:
         return [type_.field(i) for i in range(type_.num_fields)]
     if pa.types.is_map(type_):
         return [type_.key_field, type_.item_field]
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+    if is_list(type_):
         return [type_.value_field]
     return []
 
@@ -79,8 +80,8 @@ class ColumnIds:
     """False: ids in the source are another table's, perhaps; names decide."""
 
     def columns(self, source: pa.Schema) -> tuple[FileColumn, ...]:
-        """The file's columns with ids. The same call on a schema pruned to some columns gives these the same ids, except where
-        ids come from positions: resolve the whole file first, then ``pruned``."""
+        """The file's columns with ids; ``source`` has plain types (``plain_types``). The same call on a schema pruned to some
+        columns gives these the same ids, except where ids come from positions: resolve the whole file first, then ``pruned``."""
         fields = list(source)
         if self.trust_ids:
             seen = _SEEN.get("columns")
@@ -185,21 +186,8 @@ def _column(f: pa.Field, index: int, leaf: Iterator[int], entry: MappedField | N
     inner = child_arrow_fields(f.type)
     entries = _mapped(_roles(f.type) or [c.name for c in inner], entry.fields if entry else ())
     children = tuple(_column(c, i, leaf, own, mapped) for i, (c, own) in enumerate(zip(inner, entries, strict=True)))
-    leaves = tuple(n for c in children for n in c.leaves) if inner else tuple(next(leaf) for _ in range(_leaf_count(f.type)))
+    leaves = tuple(n for c in children for n in c.leaves) if inner else (next(leaf),)
     return FileColumn(field_id, f.name, f.type, index, leaves, children)
-
-
-def _leaf_count(type_: pa.DataType) -> int:
-    """Columns that a file stores for a column of a type without children of its own here: of a type of Arrow's that no table has
-    (a list view, an extension type over a struct), as many as the type it is stored as."""
-    if isinstance(type_, pa.BaseExtensionType):
-        return _leaf_count(type_.storage_type)
-    if pa.types.is_dictionary(type_):
-        return _leaf_count(type_.value_type)
-    if pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_):
-        return _leaf_count(type_.value_type)
-    inner = child_arrow_fields(type_)
-    return sum(_leaf_count(f.type) for f in inner) if inner else 1
 
 
 def _roles(type_: pa.DataType) -> tuple[str, ...] | None:

@@ -22,6 +22,7 @@ from iceberg_ops.data.footer_statistics import TrustedStatistics, holds_nulls_on
 from iceberg_ops.data.imported_rows import Footer, check_rows
 from iceberg_ops.data.metrics import BoundsOf, Observer, enclosing, file_metrics, value_of
 from iceberg_ops.data.parquet_reader import group_offset
+from iceberg_ops.data.plain_types import plain_schema
 from iceberg_ops.errors import CorruptTableError, DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
@@ -78,7 +79,7 @@ def footer_of(io: FileIO, location: str) -> tuple[pq.FileMetaData, pa.Schema]:
     try:
         source = path if path is not None else io.open_input(location)
         with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
-            return file.metadata, _with_instants(file.schema_arrow, _int96_leaves(file.metadata))
+            return file.metadata, _with_instants(plain_schema(file.schema_arrow), _int96_leaves(file.metadata))
     except (pa.ArrowException, OSError) as e:
         raise DataError(f"file {location} is not a whole Parquet file: {e}") from None
 

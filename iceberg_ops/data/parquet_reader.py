@@ -23,6 +23,7 @@ from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
+from iceberg_ops.data.plain_types import plain_batch, plain_schema
 from iceberg_ops.data.row_group_pruning import groups_that_may_match, runs
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
@@ -35,11 +36,12 @@ _INDEX_BYTES, _PAGE_BYTES = 3, 512
 @dataclass(frozen=True, slots=True)
 class _Likeness:
     """How the last file was read: ``names`` as dictionaries, which gives its schema as ``opened`` (without notes that are not a
-    column's) instead of ``plain``."""
+    column's) instead of ``plain``, which has plain types (``is_plain``: as the file does)."""
 
     names: tuple[str, ...]
     opened: pa.Schema
     plain: pa.Schema
+    is_plain: bool
 
 
 _LAST: dict[str, _Likeness] = {}
@@ -54,6 +56,7 @@ class ParquetDataFile:
         self.location = location
         self._source = arrow_source(io, location)
         self._names: tuple[str, ...] = ()
+        self._is_plain = True
         try:
             self._file, self._plain = self._opened(io)
             self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
@@ -85,12 +88,12 @@ class ParquetDataFile:
         return decoded_rows(self._file.metadata, leaves, groups, batch_rows, encoded)
 
     def _opened(self, io: FileIO) -> tuple[pq.ParquetFile, pa.Schema]:
-        """The file, perhaps as the last one was read, and its schema without dictionaries."""
+        """The file, perhaps as the last one was read, and its schema without dictionaries, in plain types."""
         try:
             if (last := _LAST.get("parquet")) is not None:
                 file = _open(self._source, last.names)
                 if file is not None and file.schema_arrow.remove_metadata().equals(last.opened, check_metadata=True):
-                    self._names = last.names
+                    self._names, self._is_plain = last.names, last.is_plain
                     return file, last.plain
             file = _open(self._source, ())
         except OSError as e:
@@ -99,7 +102,10 @@ class ParquetDataFile:
             with io.open_input(self.location) as source:
                 file = _open(self._source, (), repaired_metadata(source, self.location))
         assert file is not None
-        return file, file.schema_arrow
+        stored = file.schema_arrow
+        plain = plain_schema(stored)
+        self._is_plain = plain is stored
+        return file, plain
 
     def _keep_in_dictionaries(self, metadata: pq.FileMetaData, leaves: set[int], groups: Sequence[int]) -> None:
         """Open the file anew where other columns among the leaves are to be read as dictionaries than are: reading them so keeps
@@ -111,7 +117,7 @@ class ParquetDataFile:
         again = _open(self._source, names, metadata)
         assert again is not None
         self._file, self._names = again, tuple(names)
-        _LAST["parquet"] = _Likeness(self._names, again.schema_arrow.remove_metadata(), self._plain)
+        _LAST["parquet"] = _Likeness(self._names, again.schema_arrow.remove_metadata(), self._plain, self._is_plain)
 
     def _text_columns(self, leaves: set[int]) -> tuple[tuple[int, str], ...]:
         """``text_columns``, told once of files that were opened alike."""
@@ -133,6 +139,7 @@ class ParquetDataFile:
         columns, threads = None, pa.cpu_count() > 1
         try:
             for batch in self._file.reader.iter_batches(batch_rows, row_groups=groups, column_indices=numbers, use_threads=threads):
+                batch = batch if self._is_plain else plain_batch(batch)
                 columns = columns or pruned(self.columns, batch.schema, leaves)
                 yield position, batch, columns
                 position += batch.num_rows

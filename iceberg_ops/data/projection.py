@@ -18,6 +18,7 @@ from iceberg_ops.data.arrow_schema import arrow_field, arrow_type
 from iceberg_ops.data.arrow_values import bare_batch, repeated
 from iceberg_ops.data.file_columns import FileColumn, find_column
 from iceberg_ops.data.missing_values import OF_NO_PARTITION, MissingValues
+from iceberg_ops.data.plain_types import is_list, offsets_of
 from iceberg_ops.data.promotion import promote
 from iceberg_ops.data.variant import read_variant
 from iceberg_ops.errors import CorruptTableError
@@ -44,7 +45,7 @@ def needed_leaves(fields: Sequence[NestedField], columns: Sequence[FileColumn]) 
 
 
 def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:
-    if not column.children or f.type == VARIANT or not f.type.is_nested:
+    if f.type == VARIANT or not _has_shape(column, f):
         return set(column.leaves)
     if isinstance(f.type, StructType):
         return needed_leaves(f.type.fields, column.children) or set(_cheapest(column))
@@ -151,7 +152,8 @@ def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: Missi
         if column.children:
             raise CorruptTableError(f"column {f.name}: the file stores {column.type}, which can not be read as {f.type}")
         return promote(array, arrow_type(f.type), f.name)
-    _check_shape(column, f)
+    if not _has_shape(column, f):
+        raise CorruptTableError(f"column {f.name}: the file stores {column.type}, which can not be read as {f.type}")
     if isinstance(f.type, StructType):
         return _struct(array, column, f.type, missing)
     if isinstance(f.type, ListType):
@@ -160,15 +162,13 @@ def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: Missi
     return _map(array, column, f.type, missing)
 
 
-def _check_shape(column: FileColumn, f: NestedField) -> None:
-    type_ = column.type
-    fits = (
-        (isinstance(f.type, StructType) and pa.types.is_struct(type_))
-        or (isinstance(f.type, ListType) and bool(column.children) and not pa.types.is_struct(type_) and not pa.types.is_map(type_))
-        or (isinstance(f.type, MapType) and pa.types.is_map(type_))
-    )
-    if not fits:
-        raise CorruptTableError(f"column {f.name}: the file stores {type_}, which can not be read as {f.type}")
+def _has_shape(column: FileColumn, f: NestedField) -> bool:
+    """Whether the file stores a struct, list or map where the field is one."""
+    if isinstance(f.type, StructType):
+        return bool(pa.types.is_struct(column.type))
+    if isinstance(f.type, MapType):
+        return bool(pa.types.is_map(column.type))
+    return isinstance(f.type, ListType) and is_list(column.type)
 
 
 def _struct(array: pa.Array, column: FileColumn, type_: StructType, missing: MissingValues) -> pa.Array:
@@ -202,17 +202,11 @@ def _hidden(child: pa.Array, parent: pa.Array) -> pa.Array:
     return pa.ExtensionArray.from_storage(child.type, zeros) if extended else zeros
 
 
-def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets from 0 of a list's or map's entries, null ones empty."""
-    lengths = np.asarray(array.value_lengths().fill_null(0))
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-
-
 def _list(array: pa.Array, column: FileColumn, type_: ListType, missing: MissingValues) -> pa.Array:
     element = column.children[0]
     values = _convert(array.flatten(), element, type_.element, missing)
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(_offsets(array), values, type=arrow_type(type_), mask=mask)
+    return pa.ListArray.from_arrays(offsets_of(array), values, type=arrow_type(type_), mask=mask)
 
 
 def _map(array: pa.Array, column: FileColumn, type_: MapType, missing: MissingValues) -> pa.Array:
@@ -222,4 +216,4 @@ def _map(array: pa.Array, column: FileColumn, type_: MapType, missing: MissingVa
     keys = _convert(pairs.field(0), column.children[0], type_.key, missing)
     values = _convert(pairs.field(1), column.children[1], type_.value, missing)
     mask = array.is_null() if array.null_count else None
-    return pa.MapArray.from_arrays(_offsets(lists), keys, values, type=arrow_type(type_), mask=mask)
+    return pa.MapArray.from_arrays(offsets_of(lists), keys, values, type=arrow_type(type_), mask=mask)

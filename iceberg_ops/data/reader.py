@@ -29,6 +29,7 @@ from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.row_filter import matching
+from iceberg_ops.data.stored_texts import with_checked_texts
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicate, field_ids, leaves
 from iceberg_ops.io.file_io import FileIO
@@ -189,14 +190,22 @@ def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, A
     return found
 
 
-def scan_batches(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all).
+def scan_batches(
+    table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None, *, check_texts: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all). With ``check_texts``
+    text that is no UTF-8 is a CorruptTableError that names the file.
 
     Planned, and refused where it must be, before the first batch is asked for. Raises UnsupportedError (a column that only changes
     have), SchemaError, WhereError, CorruptTableError.
     """
     tasks, context = _planned(table, scan, columns)
-    return (b for task in tasks for b in read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES))
+    for_texts = context.projected.fields if check_texts else ()
+    return (
+        with_checked_texts(b, for_texts, task.file_path)
+        for task in tasks
+        for b in read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES)
+    )
 
 
 def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.file_columns import child_arrow_fields
+from iceberg_ops.data.plain_types import is_list, plain_schema
 from iceberg_ops.data.source_parts import SourcePart, parts_of
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.promotion import can_promote
@@ -42,7 +43,7 @@ def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourceP
     Raises UnsupportedError that names what does not fit, DataError for a file that can not be read.
     """
     with _opened(path) as file:
-        footer, columns = file.metadata, file.schema_arrow
+        footer, columns = file.metadata, plain_schema(file.schema_arrow)
     if sorted(columns.names) != sorted(fields):
         raise UnsupportedError(f"source {path}: its columns are {', '.join(columns.names)}, not {', '.join(fields)}")
     for column in columns:
@@ -56,7 +57,7 @@ def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourceP
 def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
     """A local Parquet file's columns, whatever a table's are, and its parts. Raises as ``parts_that_fit``."""
     with _opened(path) as file:
-        footer, columns = file.metadata, file.schema_arrow
+        footer, columns = file.metadata, plain_schema(file.schema_arrow)
     return columns, _parts(path, footer)
 
 
@@ -96,7 +97,7 @@ def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
             return False
         return all(fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
     if isinstance(wanted, ListType):
-        return pa.types.is_list(stored) and fits(stored.value_type, wanted.element.type)
+        return is_list(stored) and fits(stored.value_type, wanted.element.type)
     if isinstance(wanted, MapType):
         return pa.types.is_map(stored) and fits(stored.key_type, wanted.key.type) and fits(stored.item_type, wanted.value.type)
     if child_arrow_fields(stored):

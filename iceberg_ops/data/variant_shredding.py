@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from iceberg_ops.data import variant_encoding as encoding
+from iceberg_ops.data.plain_types import is_list
 from iceberg_ops.data.variant_values import names_in, object_fields
 from iceberg_ops.errors import CorruptTableError
 
@@ -65,7 +66,7 @@ class _Column:
             typed = typed.dictionary_decode()
         if pa.types.is_struct(typed.type):
             return self._objects(typed, plain, rows, present)
-        found = _where(present, self._list(typed, rows) if pa.types.is_list(typed.type) else self._primitives(typed))
+        found = _where(present, self._list(typed, rows) if is_list(typed.type) else self._primitives(typed))
         if any(v is not None and f is not None for v, f in zip(plain, found, strict=True)):
             raise CorruptTableError("value and typed_value are both set for something that is no object")
         return [v if f is None else f for v, f in zip(plain, found, strict=True)]

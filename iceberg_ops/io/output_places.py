@@ -23,6 +23,7 @@ from iceberg_ops.io.temporary_names import temporary_name
 STANDARD_OUTPUT = 1
 _MOST_LINKS = 40
 """As Linux follows them."""
+_MOST_DESCRIPTOR = 2**31 - 1
 _DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd|/dev/fd")
 
 
@@ -38,8 +39,13 @@ class OutputPlace:
 
 
 def output_place(path: str) -> OutputPlace:
-    """Where ``path`` leads. Raises OSError for links in a circle, a number that is not open, and what must not be looked at."""
+    """Where ``path`` leads. Raises OSError for links in a circle, a number that is not open, the name of a folder (``new/``, also
+    where there is none), and what must not be looked at."""
+    if os.path.basename(path) in ("", ".", ".."):
+        raise IsADirectoryError(errno.EISDIR, "it names a folder: name a file", path)
     number, is_named = _named_descriptor(path)
+    if number is not None and number > _MOST_DESCRIPTOR:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), path)
     found = _stat(path) if number is None else os.fstat(number)
     if number is None and found is not None:
         number = next((n for n in (STANDARD_OUTPUT, 2) if _is_open_on(n, found)), None)
@@ -51,8 +57,10 @@ def output_place(path: str) -> OutputPlace:
 
 
 def check_stream(place: OutputPlace) -> None:
-    """Raise PermissionError for a stream that can not be written to."""
+    """Raise OSError for a stream that cannot be written to: a socket, or one that may only be read."""
     if place.descriptor is None:
+        if stat.S_ISSOCK(os.stat(place.path).st_mode):
+            raise OSError(errno.ENXIO, "a socket cannot be opened as a file", place.path)
         may = os.access(place.path, os.W_OK)
     else:
         may = fcntl.fcntl(place.descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY

@@ -71,6 +71,22 @@ def table_uuid_from_json(data: bytes, name: str) -> str:
         raise CorruptTableError(f"table metadata {name}: {e}") from None
 
 
+class _Marks(msgspec.Struct, rename="kebab"):
+    """What every version of the format requires, and few other documents have."""
+
+    format_version: int
+    location: str
+
+
+def is_metadata(data: bytes) -> bool:
+    """Whether a file of these bytes is a table's metadata, plain or compressed, as far as its required fields tell."""
+    try:
+        msgspec.json.decode(_unpacked(data), type=_Marks)
+    except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
 def _unpacked(data: bytes) -> bytes:
     if data[:4] == _ZSTD_MAGIC:
         return _unzstd(data)

@@ -24,6 +24,8 @@ from iceberg_ops.errors import (
     UnsupportedError,
 )
 from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, NestedField
 from tests.catalog.wrappers import Wrapped
 from tests.commit.test_crashes import Died, Mortal, MortalSql, open_catalog
 
@@ -162,3 +164,18 @@ def test_a_name_that_is_taken_or_has_no_namespace_is_told_before_a_footer_is_rea
     imported(catalog, folder, "snapshot")
     with pytest.raises(AlreadyExistsError, match="add_files"):
         imported(catalog, tmp_path / "none", "snapshot")
+
+
+def test_a_table_of_a_filesystem_catalog_lives_in_its_own_folder(folder: Path, tmp_path: Path) -> None:
+    """It was said to have been copied."""
+    catalog = opened("filesystem", tmp_path, LocalFileIO())
+    config = CatalogConfig(name="c", type="filesystem", properties={})
+    catalog.create_namespace(("ns",))
+    with pytest.raises(UnsupportedError, match=r"a table is its folder, .*/ns/t: import the files where they lie"):
+        import_folder(catalog, config, "c.ns.t", str(folder), location=str(folder))
+    assert not catalog.table_exists(("ns", "t"))
+    own = Path(catalog.stage_table(("ns", "t"), Schema.of(NestedField(1, "id", LONG))).location.removeprefix("file://"))
+    own.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2]}), own / "a.parquet")
+    assert import_folder(catalog, config, "c.ns.t", str(own), location=str(own)).status == "committed"
+    assert scan_table(catalog.load_table(("ns", "t")))["id"].to_pylist() == [1, 2]

@@ -101,12 +101,16 @@ def unwritable(folder: Path) -> dict[str, str]:
         "a folder": str(folder),
         "too long a name": f"{folder}/{'x' * 300}",
         "another scheme": "s3://bucket/report.json",
+        "a number of no open file": "/dev/fd/99999999999999",
+        "a folder that is not there yet": f"{folder}/new/",
+        "a socket": f"{folder}/socket",
     }
 
 
 @pytest.mark.parametrize("what", sorted(unwritable(Path("/tmp"))))
 def test_a_place_that_can_not_be_written_is_refused_before_the_work(what: str, tmp_path: Path) -> None:
     place = unwritable(tmp_path)[what]
+    os.mknod(tmp_path / "socket", stat.S_IFSOCK | 0o600)
     with pytest.raises(OptionError, match=f"report {place}: can not be written there: .*; nothing was done"):
         run_job(a_job(place), catalog=None)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,6 +78,19 @@ def test_a_scan_that_fails_leaves_an_earlier_output_as_it_was(cli: Cli, data_fil
     assert [p.name for p in output.parent.iterdir()] == ["rows.jsonl"]
 
 
+@pytest.mark.parametrize("place", ["/dev/fd/99999999999999", "/proc/self/fd/99999999999999", "new/", "new/.", "socket"])
+def test_an_output_that_no_file_can_be_is_refused_in_one_line(
+    cli: Cli, data_file: Path, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    os.mknod("socket", stat.S_IFSOCK | 0o600)
+    for kind in ("jsonl", "parquet"):
+        ran = cli("scan", "lake.ns.t", "--format", kind, "-o", place)
+        assert (ran.code, ran.err[:11], f"{place}: " in ran.err) == (1, "error: IO: ", True), ran
+    assert os.listdir() == ["socket"]
+
+
 @pytest.fixture
 def outside(cli: Cli, tmp_path: Path) -> Path:
     """A file of ``lake.ns.t`` that another writer added where it lies: no property of the table names its folder."""
@@ -142,8 +158,87 @@ def test_an_output_takes_not_the_place_of_a_parquet_file_that_a_scan_wrote_and_a
     assert cli("import", "lake.ns.other", str(export.parent)).code == 0
     for kind in ("parquet", "csv"):
         ran = cli("scan", "lake.ns.t", "--limit", "1", "--format", kind, "-o", str(export))
-        assert (ran.code, "that may be a table's: name another file, or delete this one first" in ran.err) == (1, True)
+        assert (ran.code, "that may be a table's: name another file, or replace this one with --overwrite" in ran.err) == (1, True)
     assert cli("scan", "lake.ns.other").out.count("id") == 3
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_an_output_takes_not_the_place_of_a_tables_metadata_whatever_that_is_called(
+    cli: Cli, outside: Path, tmp_path: Path, packed: Callable[[bytes], bytes]
+) -> None:
+    """A table can be registered with any file, and is gone with it."""
+    assert cli("create", "lake.ns.other", "id bigint").code == 0
+    metadata = next((tmp_path / "warehouse/ns/other/metadata").glob("*.metadata.json")).read_bytes()
+    other = tmp_path / "foo.json"
+    other.write_bytes(packed(metadata))
+    ran = cli("scan", "lake.ns.t", "-o", str(other))
+    assert (ran.code, "it would take the place of a table's metadata" in ran.err) == (1, True)
+    assert other.read_bytes() == packed(metadata)
+
+
+def test_an_output_takes_the_place_of_rows_that_have_the_names_of_metadata(cli: Cli, outside: Path, tmp_path: Path) -> None:
+    output = tmp_path / "rows"
+    output.write_text('{"format-version": 2, "location": "x"}\n' * 2)
+    assert cli("scan", "lake.ns.t", "-o", str(output)).code == 0
+    assert output.read_text().count("\n") == 3
+
+
+def test_an_output_never_takes_the_place_of_the_catalogs_file_or_of_a_catalogs_database(cli: Cli, tmp_path: Path) -> None:
+    catalogs, database = tmp_path / "catalogs.yml", tmp_path / "cat.db"
+    properties = f"{{uri: 'sqlite:///{database}', warehouse: '{tmp_path}/wh'}}"
+    catalogs.write_text(f"catalogs:\n  - name: lake\n    type: sql\n    properties: {properties}\n")
+    assert cli("create", "lake.ns.t", "id bigint", "--create-namespace").code == 0
+    (tmp_path / "link").symlink_to(catalogs)
+    for place in (catalogs, database, tmp_path / "link"):
+        before = place.read_bytes()
+        ran = cli("scan", "lake.ns.t", "-o", str(place), "--overwrite")
+        assert (ran.code, "catalogs are read from this file" in ran.err, place.read_bytes()) == (1, True, before)
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
+def test_an_output_with_overwrite_takes_the_place_of_a_file_of_any_format(
+    cli: Cli, outside: Path, tmp_path: Path, kind: str
+) -> None:
+    output = tmp_path / "out"
+    for earlier in ("parquet", "arrow", kind):
+        assert cli("scan", "lake.ns.t", "--limit", "1", "--format", earlier, "-o", str(output), "--overwrite").code == 0
+        assert cli("scan", "lake.ns.t", "--format", kind, "-o", str(output), "--overwrite").code == 0
+    if kind == "parquet":
+        assert pq.read_table(output)["id"].to_pylist() == [1, 2, 3]
+    output.write_bytes(b"ORC")
+    assert cli("scan", "lake.ns.t", "-o", str(output), "--overwrite").code == 0
+    assert output.read_text() == '{"id": 1}\n{"id": 2}\n{"id": 3}\n'
+
+
+def test_overwrite_replaces_nothing_that_the_table_refers_to(cli: Cli, outside: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(outside)
+    metadata = next((tmp_path / "warehouse/ns/t/metadata").glob("v*.metadata.json"))
+    before = outside.read_bytes()
+    for place in (outside, tmp_path / "link", metadata, metadata.with_name("new.parquet"), metadata.parents[1] / "data/x"):
+        ran = cli("scan", "lake.ns.t", "-o", str(place), "--overwrite")
+        assert (ran.code, "error: BAD_OPTION: -o " in ran.err, "--overwrite" in ran.err) == (1, True, False), ran
+    assert outside.read_bytes() == before
+    assert cli("scan", "lake.ns.t").code == 0
+
+
+def test_overwrite_that_fails_leaves_the_earlier_file(cli: Cli, outside: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.parquet"
+    assert cli("scan", "lake.ns.t", "--format", "parquet", "-o", str(output)).code == 0
+    outside.write_bytes(b"")
+    assert cli("scan", "lake.ns.t", "--format", "parquet", "-o", str(output), "--overwrite").code == 1
+    assert pq.read_table(output).num_rows == 3
+
+
+def test_overwrite_is_for_a_file_that_is_replaced(cli: Cli, outside: Path, tmp_path: Path) -> None:
+    """An open file is added to: a Parquet file would be damaged, not replaced."""
+    ran = cli("scan", "lake.ns.t", "--overwrite")
+    assert (ran.code, "error: BAD_OPTION: --overwrite needs -o FILE" in ran.err) == (1, True)
+    other = tmp_path / "other.parquet"
+    other.write_bytes(b"PAR1 and more")
+    shell = f"{PROGRAM} scan lake.ns.t --overwrite -o /dev/fd/3 3>> {other}"
+    done = subprocess.run(shell, shell=True, check=False, capture_output=True, text=True)
+    assert (done.returncode, "it would be added to a file of format Parquet" in done.stderr) == (1, True)
+    assert other.read_bytes() == b"PAR1 and more"
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "arrow"])

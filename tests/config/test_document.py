@@ -22,7 +22,7 @@ from iceberg_ops.errors import OptionError
         ("version: 1\ntables:\n- match: p.a.b\n  match: p.a.c", "line 4: key 'match' is given twice, first in line 3"),
         ("{version: 1, version: 1}", "line 1: key 'version' is given twice, first in line 1"),
         ("version: 1\n'version': 1", "line 2: key 'version' is given twice, first in line 1"),
-        ("a: &a [*a]", "unknown field `a`"),
+        ("a: &a [*a]", "line 1: an alias refers to what contains it"),
         ("? [a]\n: b", "not YAML: line 1, column 3: found unhashable key"),
         ("version: 1\n---\nversion: 1", "not YAML: line 2, column 1: found another document"),
         ("", "Expected `object`, got `null`"),
@@ -95,6 +95,19 @@ def test_aliases_that_repeat_millions_of_values_are_refused_at_once(form: str) -
         from_yaml(_aliases(30, form), dict[str, Any], "policy.yml")
     assert time.process_time() - begun < 5
     assert from_yaml(_aliases(5, form), dict[str, Any], "policy.yml")
+
+
+@pytest.mark.parametrize("depth", [500, 20_000])
+@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("{a: ", "}")])
+def test_a_document_nested_too_deeply_is_refused_as_such(depth: int, begin: str, end: str) -> None:
+    with pytest.raises(OptionError, match=r"^policy.yml: lists and mappings are nested too deeply$"):
+        from_yaml(begin * depth + "1" + end * depth, Any, "policy.yml")
+
+
+@pytest.mark.parametrize("text", ["job: &a [*a]", "&a {job: *a}", "x: 1\ny: &a {z: [1, *a]}", "&a\n<<: *a\njob: x"])
+def test_an_alias_to_what_contains_it_is_refused(text: str) -> None:
+    with pytest.raises(OptionError, match=r"^policy.yml: line \d: an alias refers to what contains it$"):
+        from_yaml(text, Any, "policy.yml")
 
 
 def test_a_large_document_without_aliases_is_read() -> None:

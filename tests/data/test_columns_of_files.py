@@ -12,16 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from iceberg_ops.data.arrow_schema import FIELD_ID
+from iceberg_ops.data.arrow_schema import FIELD_ID, schema_of_arrow
+from iceberg_ops.data.conform import conform
 from iceberg_ops.data.file_columns import ORC_ID
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, eq
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.name_mapping import MappedField, NameMapping
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, NestedField, StructType, list_of
+from iceberg_ops.spec.types import LONG, STRING, NestedField, StructType, list_of, map_of
 from tests.data.files import new_io
 
 FORMATS = [FileFormat.PARQUET, FileFormat.ORC]
@@ -144,6 +146,65 @@ def test_a_column_of_a_type_that_no_table_has_does_not_move_the_others(kind: str
     context = ReadContext(table_schema=schema, projected=schema).select(asked)
     found = [row for b in read_task(FileScanTask(data_file=file, sequence_number=1), context, store) for row in b.to_pylist()]
     assert found == [{name: values[name] for name in asked} for values in ({"a": 1, "b": 100}, {"a": 2, "b": 200})]
+
+
+SHAPES = {
+    "list": (pa.list_(pa.int64()), list_of(2, LONG)),
+    "map": (pa.map_(pa.int64(), pa.int64()), map_of(3, LONG, 4, LONG)),
+    "struct": (pa.struct([("a", pa.int64())]), StructType((NestedField(5, "a", LONG),))),
+    "long": (pa.int64(), LONG),
+}
+
+
+@pytest.mark.parametrize("stored", SHAPES)
+@pytest.mark.parametrize("wanted", SHAPES)
+def test_a_column_of_another_shape_is_a_damaged_table(stored: str, wanted: str) -> None:
+    if stored == wanted:
+        return
+    schema = Schema.of(NestedField(1, "x", SHAPES[wanted][1]))
+    with pytest.raises(CorruptTableError, match=r"column x: the file stores .*, which can not be read as"):
+        _rows(FileFormat.PARQUET, [_field("x", SHAPES[stored][0], 1)], [[None, None]], schema)
+
+
+NO_LIST = pa.list_view(pa.int64())
+LISTS = [[1, None], None, [], [3, 4]]
+OWN = {
+    "list view": (pa.array(LISTS, NO_LIST), list_of(2, LONG), LISTS),
+    "large list view": (pa.array(LISTS, pa.large_list_view(pa.int64())), list_of(2, LONG), LISTS),
+    "large list": (pa.array(LISTS, pa.large_list(pa.int64())), list_of(2, LONG), LISTS),
+    "list of list views": (pa.array([LISTS, None], pa.list_(NO_LIST)), list_of(2, list_of(3, LONG)), [LISTS, None]),
+    "map to list views": (
+        pa.array([[("k", [1])], None, [("k", None)]], pa.map_(pa.string(), NO_LIST)),
+        map_of(2, STRING, 3, list_of(4, LONG)),
+        [[("k", [1])], None, [("k", None)]],
+    ),
+    "extension over a list": (
+        pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int64(), [1]), pa.array([[1], [2]], pa.list_(pa.int64(), 1))),
+        list_of(2, LONG),
+        [[1], [2]],
+    ),
+    "extension over a struct": (
+        STORED_AS_SEVERAL["extension"],
+        StructType((NestedField(2, "p", LONG), NestedField(3, "q", LONG))),
+        [{"p": 1, "q": 2}, None],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_column_that_only_a_note_for_arrow_gives_another_type_is_the_tables_column(kind: str) -> None:
+    array, type_, expected = OWN[kind]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": array, "id": list(range(len(array)))}), sink)
+    store = new_io()
+    store.write("memory://t/f.parquet", sink.getvalue())
+    file = DataFile(file_path="memory://t/f.parquet", file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1)
+    schema = Schema.of(NestedField(1, "x", type_), NestedField(9, "id", LONG))
+    context = ReadContext(table_schema=schema, projected=schema)
+    found = [row for b in read_task(FileScanTask(data_file=file, sequence_number=1), context, store) for row in b.to_pylist()]
+    assert found == [{"x": x, "id": n} for n, x in enumerate(expected)]
+    assert conform(pa.record_batch({"x": array, "id": list(range(len(array)))}), schema).to_pylist() == found
+    assert schema_of_arrow(pa.schema([pa.field("x", array.type)])).fields[0].type.is_nested
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=str)

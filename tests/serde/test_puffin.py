@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,3 +135,19 @@ def test_a_compressed_blob_is_whole_or_refused(codec: str, monkeypatch: pytest.M
     data, (blob,), _ = write_puffin([BlobToWrite(type="t", data=b"x" * ((5 << 20) + 1), compression_codec=codec)])
     with pytest.raises(UnsupportedError, match=r"f, because its .* data is more than 5242880 bytes"):
         read_blob(io.BytesIO(data), blob, "f")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_a_compressed_blob_of_no_bytes_is_damaged(codec: str) -> None:
+    """PUFFIN: a compressed blob is one frame, also where it holds nothing. One that was never written read as empty."""
+    data, (placed,), _ = write_puffin([BlobToWrite(type="t", data=b"", compression_codec=codec)])
+    assert placed.length
+    assert read_blob(io.BytesIO(data), placed, "f.puffin") == b""
+    with pytest.raises(CorruptTableError, match=f"f.puffin: {codec} data of 0 bytes"):
+        read_blob(io.BytesIO(data), replace(placed, length=0), "f.puffin")
+
+
+def test_a_compressed_footer_of_no_bytes_is_damaged() -> None:
+    data = MAGIC + MAGIC + bytes(4) + b"\x01\x00\x00\x00" + MAGIC
+    with pytest.raises(CorruptTableError, match=r"f\.puffin: footer: lz4 data of 0 bytes"):
+        read_footer(io.BytesIO(data), "f.puffin")

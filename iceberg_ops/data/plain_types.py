@@ -1,0 +1,87 @@
+"""Arrow types that no table has, as the types that hold the same values.
+
+A Parquet file stores lists in one form, whatever Arrow type its writer used; a note in the file makes Arrow hand them out as that
+type again: a list view, or an extension type over a struct or list. Here they become lists and structs before anything looks at
+them.
+
+Arrow's own cast of a list view to a list gives wrong values where the view is a slice (pyarrow 26), so it is not used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+
+def is_list(type_: pa.DataType) -> bool:
+    """Whether the type is a list in any of Arrow's forms; a map is none."""
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+        or pa.types.is_list_view(type_)
+        or pa.types.is_large_list_view(type_)
+    )
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type without list views, and without extension types over nested ones; the same object where it has none. Extension types
+    over primitive ones (uuid) stay."""
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_type(type_.storage_type) if pa.types.is_nested(type_.storage_type) else type_
+    if pa.types.is_struct(type_):
+        fields = [type_.field(i) for i in range(type_.num_fields)]
+        made = [_plain_field(f) for f in fields]
+        return type_ if all(a is b for a, b in zip(fields, made, strict=True)) else pa.struct(made)
+    if pa.types.is_map(type_):
+        key, item = _plain_field(type_.key_field), _plain_field(type_.item_field)
+        return type_ if key.type is type_.key_type and item.type is type_.item_type else pa.map_(key, item)
+    if is_list(type_):
+        element = _plain_field(type_.value_field)
+        is_view = pa.types.is_list_view(type_) or pa.types.is_large_list_view(type_)
+        return pa.list_(element) if is_view or element.type != type_.value_type else type_
+    return type_
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain types; the same object where all are."""
+    made = [_plain_field(f) for f in schema]
+    return schema if all(f.type == m.type for f, m in zip(schema, made, strict=True)) else pa.schema(made, schema.metadata)
+
+
+def plain_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in plain types."""
+    given = batch.schema
+    schema = plain_schema(given)
+    if schema is given:
+        return batch
+    return pa.RecordBatch.from_arrays([plain_array(c, f.type) for c, f in zip(batch.columns, schema, strict=True)], schema=schema)
+
+
+def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values as ``wanted``, which is the ``plain_type`` of the array's."""
+    if array.type.equals(wanted):
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        return plain_array(array.storage, wanted)
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_struct(wanted):
+        parts = [plain_array(array.field(i), wanted.field(i).type) for i in range(wanted.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
+    if pa.types.is_map(wanted):
+        lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field.with_nullable(True)])))
+        entries = lists.flatten()
+        key, item = plain_array(entries.field(0), wanted.key_type), plain_array(entries.field(1), wanted.item_type)
+        return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=wanted, mask=mask)
+    return pa.ListArray.from_arrays(offsets_of(array), plain_array(array.flatten(), wanted.value_type), type=wanted, mask=mask)
+
+
+def offsets_of(array: pa.Array) -> pa.Array:
+    """Offsets from 0 of the elements of lists, null ones empty."""
+    lengths = np.asarray(array.value_lengths().fill_null(0))
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+
+def _plain_field(f: pa.Field) -> pa.Field:
+    made = plain_type(f.type)
+    return f if made is f.type or made.equals(f.type) else f.with_type(made)
