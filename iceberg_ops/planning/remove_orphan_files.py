@@ -133,7 +133,7 @@ class OldMetadata:
         try:
             found = read_metadata(self._io, info.location)
         except (CorruptTableError, FileNotFoundError) as e:
-            return Skipped(info.location, f"metadata file that can not be read: {e}")
+            return Skipped(info.location, f"metadata file that cannot be read: {e}")
         if uuid_key(found.table_uuid) in self._owned.dropped:
             passed = (version_of(info.location) or 0) < self._owned.version
             return None if passed else Skipped(info.location, "it is a version of a table of this name that was dropped")

@@ -89,7 +89,7 @@ class Acts:
             self._check(world, act, loads, result.status == "already-committed", result.snapshot_ids)
 
     def _check(self, world: World, act: Act, loads: Sequence[Table], already: bool, snapshot_ids: list[int]) -> None:
-        uuid = loads[0].metadata.table_uuid
+        uuid = world.key_of(loads[0])
         table = world.tables[uuid]
         unseen = [i for i in snapshot_ids if i not in table.seen]
         assert not unseen, f"{act.family} is reported as committed, and never was: {unseen}"

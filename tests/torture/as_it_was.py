@@ -6,6 +6,7 @@ away both. Nothing here is used but to show that the torture finds the fault.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -190,6 +191,11 @@ BELIEVED: Switch = {**UNPROVEN, "commit.committer:_Loop._earlier_success": by_ke
 def deleted_by_name(_: Any, catalog: Any, versions: Any, location: str) -> None:
     """Whoever met a version of a dropped table deleted it."""
     versions.io.delete_many(versions.dead())
+
+
+def spelled_exactly(_: Any, versions: Any, name: str) -> str:
+    """A version that spelled its table's uuid in another case than the mark was another table's."""
+    return str(json.loads(versions.io.read(f"{versions.folder}/{name}"))["table-uuid"])
 
 
 def believed_below_dropped_ones(original: Any, versions: Any) -> str | None:

@@ -31,6 +31,7 @@ from iceberg_ops.serde import avro_container, manifest_encoding, metadata_json
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out
+from tests.torture.spelled_uuids import uuids_in_both_cases
 from tests.torture.stepping import WAITING, boundary
 
 BEGIN_MS = 1_900_000_000_000
@@ -56,11 +57,19 @@ class Clock:
 
 @contextmanager
 def laws(
-    names: random.Random, clock: Clock, store: Callable[[], FileIO], *, impl: str, ledger: int | None = None, rolled: bool = False
+    names: random.Random,
+    clock: Clock,
+    store: Callable[[], FileIO],
+    *,
+    impl: str,
+    ledger: int | None = None,
+    rolled: bool = False,
+    uuids_differ: bool = False,
 ) -> Iterator[None]:
     """Within: times from ``clock``, made-up names and numbers from ``names``; works that are shipped find ``store``'s storage by
     ``impl``. ``ledger``: how many run keys are remembered beside those of snapshots; None: as many as ever. ``rolled``: a manifest
-    that has reached its target size is closed at once, not with its next block."""
+    that has reached its target size is closed at once, not with its next block. ``uuids_differ``: between versions,
+    by their case."""
 
     def uuid4() -> uuid.UUID:
         return uuid.UUID(int=names.getrandbits(128), version=4)
@@ -77,6 +86,7 @@ def laws(
             mock.patch.object(delete_keys, "_KEPT", _kept_keys()),
             mock.patch.object(metadata_files, "metadata_from_json", _parsed_once(metadata_json.metadata_from_json)),
             mock.patch.object(commit_ledger, "LEDGER_SIZE", ledger or commit_ledger.LEDGER_SIZE),
+            *([uuids_in_both_cases()] if uuids_differ else []),
             *([mock.patch.object(manifest_encoding, "_BLOCK_BYTES", 1)] if rolled else []),
             mock.patch.dict(load._STORES, {impl: lambda _: store()}),
             calls_out(),

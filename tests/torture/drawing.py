@@ -69,6 +69,8 @@ class Shape:
     imports: bool = False
     raises: bool = False
     """Exceptions at every kind of boundary."""
+    uuids_differ: bool = False
+    """Versions spell their table's uuid in upper and in lower case; a v1 table gets it with its first commit."""
     theme: str = "all"
     """Of ``THEMES``."""
 
@@ -80,7 +82,7 @@ class Shape:
         found += [f"data path {self.spelled}"] if self.store == "disk" else []
         found += [f"warehouse {alias}" for alias in self.aliases]
         found += ["two tables"] if self.tables > 1 else []
-        return found + [name.replace("_", " ") for name in _ODDITIES if getattr(self, name)]
+        return found + [name.replace("_", " ") for name in (*_ODDITIES, "uuids_differ") if getattr(self, name)]
 
     @property
     def unanswered(self) -> float:
@@ -106,6 +108,8 @@ _ODDITIES: dict[str, float] = {
     "raises": 0.5,
 }
 
+_UUIDS_DIFFER = 0.15
+
 
 def draw(rng: random.Random) -> Shape:
     more: dict[str, Any] = {name: rng.random() < share for name, share in _ODDITIES.items()}
@@ -124,7 +128,9 @@ def draw(rng: random.Random) -> Shape:
     )
     theme = "all" if rng.random() < ALL_KINDS else rng.choice(list(THEMES)[1:])
     taken = {"spelled": "plain", "aliases": ()} if "store" in THEMES[theme][0] else {}
-    return replace(shape, theme=theme, **THEMES[theme][0], **taken)
+    found = replace(shape, theme=theme, **THEMES[theme][0], **taken)
+    # Drawn from the rest, so that the seeds of other worlds stay theirs.
+    return replace(found, uuids_differ=random.Random(repr(found)).random() < _UUIDS_DIFFER)
 
 
 ALL_NAMES = frozenset(
@@ -138,6 +144,6 @@ ALL_NAMES = frozenset(
         *(f"warehouse {s}" for s in SPELLINGS[1:]),
         *(f"theme {t}" for t in THEMES),
         "two tables",
-        *(name.replace("_", " ") for name in _ODDITIES),
+        *(name.replace("_", " ") for name in (*_ODDITIES, "uuids_differ")),
     ]
 )

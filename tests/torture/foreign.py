@@ -31,7 +31,7 @@ MOST_SWAPS = 6
 def begun_with(world: World, w: Writer) -> Table:
     """The table as the other engine's job loaded it, which now and then is started anew."""
     table = world.load(w)
-    uuid = table.metadata.table_uuid
+    uuid = world.key_of(table)
     if uuid not in world.foreign or world.random.random() < 0.15:
         world.foreign[uuid] = table
     return world.foreign[uuid]
@@ -72,7 +72,8 @@ def _swap(w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[Dat
     for attempt in range(MOST_SWAPS):
         now = w.catalog.load_table(old.identifier[1:])
         known = now.metadata.specs_by_id.keys() | {None}
-        if now.metadata.table_uuid != old.metadata.table_uuid or old.metadata.default_spec_id not in known:
+        uuids = {table.metadata.table_uuid.lower() for table in (old, now)} - {""}
+        if len(uuids) > 1 or old.metadata.default_spec_id not in known:
             return
         try:
             _swap_once(w, now, data, deletes, attempt)
@@ -113,7 +114,8 @@ def _swap_once(w: Writer, now: Table, data: Sequence[DataFile], deletes: Sequenc
         added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
     )
     head = None if parent is None else parent.snapshot_id
-    requirements = (AssertTableUUID(metadata.table_uuid), AssertRefSnapshotId(MAIN, head))
+    same = (AssertTableUUID(metadata.table_uuid),) if metadata.table_uuid else ()
+    requirements = (*same, AssertRefSnapshotId(MAIN, head))
     w.catalog.commit_table(now, requirements, (AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(snapshot_id=snapshot_id))))
 
 

@@ -5,6 +5,7 @@ judges)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,15 @@ def make_world_table(world: World, name: str) -> None:
         properties["commit.manifest.target-size-bytes"] = "1"
     if shape.short_log:
         properties |= {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
-    world.catalogs[0].create_table(
+    if world.has_late_uuid:
+        properties |= {"write.metadata.previous-versions-max": "1"}
+    table = world.catalogs[0].create_table(
         ("ns", name), SCHEMA, spec=PartitionSpec(0, tuple(fields)), location=location, properties=properties
     )
+    if world.has_late_uuid:
+        metadata = json.loads(storage.io.read(table.metadata_location))
+        del metadata["table-uuid"]
+        storage.io.write(table.metadata_location, json.dumps(metadata).encode(), overwrite=True)
 
 
 # rows

@@ -2,7 +2,8 @@
 
 The catalog is the filesystem one, where a table is its folder and a version is a file's name: what one table leaves there, the
 next one meets. Writers may die at any step. In some worlds another engine makes tables: it knows no marks of drops, and begins at
-version 1. Commits only set a property, so that a world is played in milliseconds.
+version 1. In some, versions spell their table's uuid in upper and in lower case, and in some the table's folder is copied, and the
+copy dropped. Commits only set a property, so that a world is played in milliseconds.
 
 Held after every step: a dropped table is not back, a table that was made and not dropped is there, and what was acknowledged is in
 it. In the end the current version is lost, and that is noticed."""
@@ -12,7 +13,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import greenlet
@@ -24,9 +25,12 @@ from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CorruptTableError, IcebergOpsError, NoSuchTableError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, make_table
+from tests.torture.spelled_uuids import uuids_in_both_cases
 
 _STORES = itertools.count()
+COPY = ("ns", "copy")
 PROPERTIES = {"commit.retry.num-retries": "3", "commit.status-check.num-retries": "1"}
 MOST_STEPS = 3_000
 
@@ -110,6 +114,7 @@ class World:
         store = f"names made again {next(_STORES)}"
         self.storage = MemoryFileIO(store)
         self.foreign = self.random.random() < 0.5
+        self.copied = random.Random(f"copied {seed}").random() < 0.25
         self.plain, self.ours, self.others = (
             kind("fs", io, warehouse="memory://wh", sleep=lambda _: None)
             for kind, io in (
@@ -137,11 +142,11 @@ class World:
             table = commit(self.plain, table, UpdateProperties(updates={"n": str(n)})).table
         late = self.storage.read(table.metadata_location)
         self.plain.drop_table(IDENTIFIER, purge=True)
-        self.gone.add(table.metadata.table_uuid)
+        self.gone.add(uuid_of(table))
         table = make_table(KnowsNoMarks("fs", self.storage, warehouse="memory://wh"), properties=PROPERTIES)
         for n in range(3):
             table = commit(self.plain, table, UpdateProperties(updates={"n": str(n)})).table
-        self.acknowledged[table.metadata.table_uuid] = set()
+        self.acknowledged[uuid_of(table)] = set()
         self.leftover = f"{self._folder}/v5.metadata.json"
         self.storage.write(self.leftover, late)
 
@@ -160,31 +165,43 @@ class World:
 
     def _creates(self, catalog: FileSystemCatalog) -> None:
         table = make_table(catalog, properties=PROPERTIES)
-        self.acknowledged.setdefault(table.metadata.table_uuid, set())
+        self.acknowledged.setdefault(uuid_of(table), set())
 
     def commits(self) -> None:
         table = self.ours.load_table(IDENTIFIER)
         for _ in range(self.random.randint(1, 3)):
             key = f"p{next(self.names)}"
             table = commit(self.ours, table, UpdateProperties(updates={key: "1"}), sleep=lambda _: None, clock=lambda: 0.0).table
-            self.acknowledged.setdefault(table.metadata.table_uuid, set()).add(key)
+            self.acknowledged.setdefault(uuid_of(table), set()).add(key)
 
     def drops(self) -> None:
-        before = self.plain.dropped_tables(IDENTIFIER)
+        before = self._dropped()
         self.ours.drop_table(IDENTIFIER, purge=True)
-        self.gone |= self.plain.dropped_tables(IDENTIFIER) - before
+        self.gone |= self._dropped() - before
+
+    def copies(self) -> None:
+        """Somebody copies the table's folder, file by file."""
+        for info in list(self.storage.list_prefix(f"{self.plain._root}/ns/t")):
+            place = info.location.replace("/ns/t/", "/ns/copy/")
+            self.ours.io.write(place, self.ours.io.read(info.location), overwrite=True)
+
+    def drops_the_copy(self) -> None:
+        self.ours.drop_table(COPY, purge=True)
 
     # the look of every reader
 
     def look(self) -> None:
         found = self._found()
         if found is None:
-            lost = self.acknowledged.keys() - self.plain.dropped_tables(IDENTIFIER)
+            lost = self.acknowledged.keys() - self._dropped()
             assert not lost, "a table that was made is not there"
             return
         uuid, keys = found
         assert uuid not in self.gone, "a dropped table is back"
         assert self.acknowledged.get(uuid, set()) <= keys, "an acknowledged commit is lost"
+
+    def _dropped(self) -> set[str]:
+        return {uuid.lower() for uuid in self.plain.dropped_tables(IDENTIFIER)}
 
     def _found(self) -> tuple[str, set[str]] | None:
         """Uuid and properties of the table."""
@@ -194,7 +211,7 @@ class World:
             return None
         except CorruptTableError as e:
             return self._without_hint(e)
-        return table.metadata.table_uuid, set(table.properties)
+        return uuid_of(table), set(table.properties)
 
     def _without_hint(self, error: CorruptTableError) -> tuple[str, set[str]] | None:
         """The same where the hint of a late writer is in the way, because the table lies below the versions of a dropped one: for
@@ -224,11 +241,22 @@ class World:
         raise AssertionError(f"the current version of {found[0]} is lost, and {now.metadata_location} is served")
 
 
+def uuid_of(table: Table) -> str:
+    return table.metadata.table_uuid.lower()
+
+
 def play(seed: int) -> None:
     """Raises AssertionError."""
-    world = World(seed)
+    is_spelled = random.Random(f"spelled {seed}").random() < 0.3
+    with uuids_in_both_cases() if is_spelled else nullcontext():
+        _play(World(seed))
+
+
+def _play(world: World) -> None:
     dice = world.random
     kinds = {world.creates: 3, world.commits: 5, world.drops: 2, world.creates_abroad: 2 if world.foreign else 0}
+    if world.copied:
+        kinds |= {world.copies: 2, world.drops_the_copy: 2}
     waiting = dice.choices(list(kinds), list(kinds.values()), k=14)
     active = [Writer(work) for work in ((world.takes_away, world.commits, world.commits) if world.leftover else ())]
     for _ in range(MOST_STEPS):

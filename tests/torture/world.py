@@ -134,6 +134,7 @@ class World:
             impl=self.stepped.properties[IO_IMPL],
             ledger=self.shape.ledger,
             rolled=self.shape.rolled,
+            uuids_differ=self.shape.uuids_differ,
         )
         with tempfile.TemporaryDirectory() as folder, within:
             self.sources = Path(folder)
@@ -260,9 +261,10 @@ class World:
         self.pointers = pointers
         for location in changed:
             metadata = json.loads(self.storage.io.read(location))
-            table = self.tables.setdefault(metadata["table-uuid"], Watched(self, metadata["table-uuid"]))
+            uuid = self.key(metadata.get("table-uuid", ""))
+            table = self.tables.setdefault(uuid, Watched(self, uuid))
             if table.location != location:
-                planned = writer.loads[0].metadata.table_uuid if writer is not None and writer.loads else table.uuid
+                planned = self.key_of(writer.loads[0]) if writer is not None and writer.loads else table.uuid
                 assert planned == table.uuid, f"{writer and writer.kind} was planned on one table and changed another"
                 self.story.append(f"{self.tick:5} {writer.label if writer else '-':30} COMMIT {location}")
                 table.moved(location, metadata, writer)
@@ -288,7 +290,18 @@ class World:
         return next((t for t in self.tables.values() if t.location == location), None)
 
     def of(self, table: Table) -> Watched:
-        return self.tables[table.metadata.table_uuid]
+        return self.tables[self.key_of(table)]
+
+    def key_of(self, table: Table) -> str:
+        return self.key(table.metadata.table_uuid)
+
+    def key(self, uuid: str) -> str:
+        """What tells the tables of this world apart. Where one gets its uuid late, it is the only one."""
+        return "the only one" if self.has_late_uuid else uuid.lower()
+
+    @property
+    def has_late_uuid(self) -> bool:
+        return self.shape.uuids_differ and self.shape.version == 1 and self.shape.tables == 1
 
     def run(self, w: Writer, name: str, options: Mapping[str, str], **more: Any) -> ActionReport:
         """A job, as every host runs it."""
