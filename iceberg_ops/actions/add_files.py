@@ -58,7 +58,7 @@ def add_files(run: Run) -> None:
         _plan(run, options)
         return
     head = base_of(run.table.metadata, run.job.branch)
-    # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped meanwhile.
+    # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped before it.
     own = () if run.table.metadata_location else (run.table.location,)
     with run.lease(None if head is None else head.snapshot_id, folders=(options.source_path, *own)):
         # With the lease in hand: a table that is made around the folder from now on finds it (``catalog.neighbours``).

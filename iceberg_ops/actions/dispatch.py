@@ -111,7 +111,7 @@ def run_job(
     """Run a maintenance job; ``now`` gives milliseconds since the epoch.
 
     The report is also written to ``job.report``. Raises every error of the tree, and KeyboardInterrupt, after the report of the
-    failure was written: CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed, also
+    failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be, committed, also
     after a Ctrl-C.
     """
     look_at_folders_again()

@@ -1,8 +1,8 @@
 """Where a report goes, and what it says of a failure; the same for every lane.
 
 Whether it can be written, and whether it would take the place of anything but an earlier report, is checked before the work begins;
-a place that is lost meanwhile does not change how the job ended. Links are followed; open files, devices and pipes are written to
-where they are.
+a place that is lost while it goes on does not change how the job ended. Links are followed; open files, devices and pipes are
+written to where they are.
 
 The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
 job's catalogs is written, whatever a driver or a library puts into its message.

@@ -48,7 +48,7 @@ class FileCreation:
                 if doubt is None or not self._holds(location, data, doubt):
                     raise CommitFailedError(f"{location} already exists: another writer committed this version") from None
                 return
-            except Exception as e:  # whatever it is, the file may be there
+            except Exception as e:  # after any error the file may be there
                 if doubt is None and (refusal := self.refusal(location, e)) is not None:
                     raise refusal from e
                 doubt = e

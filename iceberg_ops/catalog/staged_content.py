@@ -1,7 +1,7 @@
 """Whether the content with which a table is to be created is still there.
 
 In a filesystem catalog a table is its folder. The files of one that is created with content lie there before its first version, and
-a drop deletes whatever lies in the folder. If somebody else makes a table of the same name meanwhile and drops it, that content is
+a drop deletes whatever lies in the folder. If somebody else makes a table of the same name in between and drops it, that content is
 gone, or is about to go, though the name is free again.
 
 A drop leaves its note before its mark, and no first version is accepted before the mark (``filesystem``). So whoever looks after
@@ -32,7 +32,7 @@ def lost_content(created: Table) -> str | None:
     try:
         for location in recorded_locations(created):
             if location and any(is_within(identity(location), folder) for folder in own) and not io.exists(location):
-                return f"{location} was deleted meanwhile"
+                return f"{location} was deleted"
     except CorruptTableError as e:
         return f"it cannot be read any more: {e}"
     return None

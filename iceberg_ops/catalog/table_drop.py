@@ -133,7 +133,7 @@ class TableDrop:
                     raise self._no_table()
                 except NoSuchTableError:
                     raise
-                except Exception as e:  # whatever it is, the mark may be there
+                except Exception as e:  # after any error the mark may be there
                     if doubt is None and (refusal := self.creation.refusal(versions.mark_place(uuid), e)) is not None:
                         raise refusal from e
                     doubt = doubt or e

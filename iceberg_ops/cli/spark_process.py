@@ -140,7 +140,7 @@ class _Output:
 
 @contextlib.contextmanager
 def _ended_after(seconds: float, process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Within: the process group is killed after so many seconds."""
+    """Within: the process group is killed after that number of seconds."""
 
     def kill() -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -33,8 +33,8 @@ Change = tuple[Snapshot, ManifestEntry]
 
 
 def operation_of(snapshot: Snapshot) -> str:
-    """What the snapshot says that it did, as far as the spec knows it. One that says nothing, or anything else, may have added and
-    removed whatever an overwrite may."""
+    """What the snapshot says that it did, as far as the spec knows it. One without an operation, or with another one, may have
+    added and removed whatever an overwrite may."""
     operation = snapshot.operation
     return operation if operation in ANY_OPERATION else SnapshotOperation.OVERWRITE.value
 

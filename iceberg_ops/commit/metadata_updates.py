@@ -3,7 +3,7 @@ ReplaceSortOrder, UpdateLocation, UpdateStatistics).
 
 Each asks for what it needs: properties, location and statistics are re-applied to whatever the table is now; a schema, partition
 spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04); a promotion
-also when partition fields came meanwhile whose values it would change. With a run key the change is entered in the ledger, because
+also when partition fields came in between whose values it would change. With a run key the change is entered in the ledger, because
 no snapshot can carry it.
 """
 

@@ -23,9 +23,9 @@ from iceberg_ops.table.table import Table
 
 
 def no_deletes_by_columns_not_copied(table: Table, history: History, replaced: Sequence[DataFile]) -> None:
-    """Prevents that an equality delete which came meanwhile reaches other rows of the copies than of the ``replaced`` files: it
-    compares a column that these may hold and the copies do not, where it reads as null. Rows that it removed would come back, and
-    others that have no null go. Its writer may have begun before the column was dropped."""
+    """Prevents that an equality delete which came since they were read reaches other rows of the copies than of the ``replaced``
+    files: it compares a column that these may hold and the copies do not, where it reads as null. Rows that it removed would come
+    back, and others that have no null go. Its writer may have begun before the column was dropped."""
     copied = history.callers.schema.fields_by_id
 
     def compares_more(delete: DataFile) -> bool:

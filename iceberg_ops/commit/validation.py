@@ -389,12 +389,12 @@ def no_foreign_rows(rows: RowFilter, added: Iterable[DataFile]) -> None:
 
 def no_wrong_delete_format(table: Table, history: History, added: Iterable[DataFile]) -> None:
     """Prevents deletes that the table's readers do not apply; checked again on every attempt. Where they are right for the table as
-    the caller saw it, an upgrade came meanwhile: that is a conflict."""
+    the caller saw it, an upgrade came in between: that is a conflict."""
     now, then = table.metadata.format_version, history.callers.format_version
     for f in added:
         if wrong := _wrong_for(now, f):
             if now != then and not _wrong_for(then, f):
-                message = f"Cannot commit, the table was upgraded from v{then} to v{now} meanwhile: {wrong}: {f.file_path}"
+                message = f"Cannot commit, the table was upgraded from v{then} to v{now}: {wrong}: {f.file_path}"
                 raise ValidationError(message, file_path=f.file_path, file_paths=(f.file_path,))
             raise BadInputError(f"{wrong}: {f.file_path}")
 

@@ -157,7 +157,7 @@ def _any_ids(fields: Sequence[pa.Field]) -> bool:
 
 def _mapped(names: Sequence[str], fields: Sequence[MappedField]) -> list[MappedField | None]:
     """The mapped field of each of these siblings. An exact name wins over one that differs in case (Hive lower-cases the names in
-    its files), wherever the two stand. In lower case only those names stand that mean one field: two fields whose names differ only
+    its files), first or last. In lower case only those names stand that mean one field: two fields whose names differ only
     in case are found by their exact names."""
     exact = {name: f for f in fields for name in f.names}
     owners: dict[str, set[int | None]] = {}

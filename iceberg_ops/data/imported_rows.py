@@ -129,7 +129,7 @@ def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer:
 
 
 def _may_leave_range(stored: pa.DataType, wanted: IcebergType, chunks: Collection[pq.ColumnChunkMetaData]) -> bool:
-    """Whether a date or time may be too far away for a finer unit: the footer shows one, or says nothing."""
+    """Whether a date or time may be too far away for a finer unit: the footer shows one, or has no bounds."""
     if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)) or not pa.types.is_timestamp(target := arrow_type(wanted)):
         return False
     nanos = _NANOS_OF_DAY if pa.types.is_date(stored) else _NANOS[stored.unit]

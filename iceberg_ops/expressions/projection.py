@@ -6,11 +6,9 @@ gives one), and both read partition tuples by position, so an expression belongs
 
 Order-preserving transforms (identity, truncate, year, month, day, hour) project ranges; bucket only equality; every known transform
 but void keeps null apart from values. Void and transforms this version does not know say nothing: inclusive true, strict false.
-Where a transform's value wraps around (``wrapped_values``) it says nothing of its rows: such a partition is kept where one of them
-may match, and never decided.
-Early writers rounded times before 1970 toward zero, one too high; projections onto negative years, months, days and hours take that
-in (requirement XFORM-15).
-"""
+Where a transform's value wraps around (``wrapped_values``) it gives no bounds of its rows: such a partition is kept where one of
+them may match, and never decided. Early writers rounded times before 1970 toward zero, one too high; projections onto negative
+years, months, days and hours take that in (requirement XFORM-15)."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _is_whole(source: IcebergType) -> bool:
 
 
 def wrapped(value: int, bits: int) -> int:
-    """``value`` as fixed-width arithmetic of so many bits has it."""
+    """``value`` as fixed-width arithmetic of that number of bits has it."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 

@@ -1,6 +1,6 @@
 """Partition values that wrap around, because writers with fixed-width arithmetic (Iceberg Java) compute them in 32 or 64 bits.
 
-Such a value says nothing of the order of its rows. Truncate wraps for the block that begins below the least int or long, and, in an
+Such a value does not follow the order of its rows. Truncate wraps for the block that begins below the least int or long, and, in an
 int column, for most numbers where its width is above 2**30. Hours wrap for timestamps that lie more than 2**31 hours from 1970. A
 column of longs may have been one of ints: other writers promote it without regard to its partition values.
 """

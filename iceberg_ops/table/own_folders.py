@@ -3,7 +3,7 @@
 A table owns what lies in its own folders. Where its location or a property such as ``write.data.path`` changes, its files stay live
 in the former folder, so a commit through a catalog of this package records that folder (``former_folder_properties``). Files that a
 table imported where they lie, from outside of its folders, may be another table's too, or another engine's: no table deletes them,
-wherever its own folders lie since, unless it owns them by ``iceberg-ops.owns-imported-files``.
+also after its own folders moved, unless it owns them by ``iceberg-ops.owns-imported-files``.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class RowChangeJob:
         return [ROW_ID_COLUMN] if self.run.table.metadata.format_version >= 3 else []
 
     def rows_to_write(self) -> DataFrame:
-        """Rows that may match and be written anew: all columns, the place of each, and ``row_ids``."""
+        """Rows that may match and be written again: all columns, the place of each, and ``row_ids``."""
         return self._rows([*self.schema.fields, *[ROW_ID for _ in self.row_ids]])
 
     def live_rows(self, columns: Schema) -> DataFrame:

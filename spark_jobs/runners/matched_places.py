@@ -1,6 +1,6 @@
 """Positions of the rows that a statement only deletes, gathered by the driver as two numbers a row, with no Python task.
 
-A place is told by the CRC-32 of its ``FILE_COLUMN``, which Spark and Python compute alike, so that a path does not travel once for
+A place is found by the CRC-32 of its ``FILE_COLUMN``, which Spark and Python compute alike, so that a path does not travel once for
 each row. The driver knows all places there can be. Where two of them have the same checksum, or more rows could match than it is to
 hold, ``changes`` finds the positions in tasks instead.
 """

@@ -176,7 +176,8 @@ OTHERS = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_a_report_takes_the_place_of_a_report_only(what: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """One in the place of a catalog's SQLite file lost every table of the catalog. Also a file that came meanwhile stays."""
+    """One in the place of a catalog's SQLite file lost every table of the catalog. Also a file that came while the job worked
+    stays."""
     place, link = tmp_path / "there", tmp_path / "link"
     place.write_bytes(OTHERS[what])
     link.symlink_to(place)

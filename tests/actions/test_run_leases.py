@@ -22,7 +22,7 @@ DAY_MS = 24 * 3600 * 1000
 
 @dataclass
 class Sleeps(LocalRunner):
-    """The machine sleeps when a work was done; another host's job removes orphans meanwhile."""
+    """The machine sleeps when a work was done; another host's job removes orphans then."""
 
     lake: Lake
     clock: list[int]

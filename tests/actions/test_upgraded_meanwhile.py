@@ -35,7 +35,7 @@ def test_a_rewrite_of_deletes_that_an_upgrade_came_before_is_a_conflict_and_righ
     else:
         lake.delete_ids(2, 12)
     rows, files = lake.rows(), {path for path in lake.paths() if "/data/" in path}
-    with pytest.raises(ValidationError, match="the table was upgraded from v2 to v3 meanwhile: Must use DVs"):
+    with pytest.raises(ValidationError, match="the table was upgraded from v2 to v3: Must use DVs"):
         lake.run(action, catalog=Meddles(lake.catalog, lambda: upgrade(lake)), **options)
     assert {path for path in lake.paths() if "/data/" in path} == files
     assert lake.run(action, **options).status == "committed"

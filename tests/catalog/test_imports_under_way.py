@@ -70,7 +70,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+def while_footers_are_read(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
     """``work`` is done once, when the footers of an import are read."""
     real, left = add_files._plan, [work]
 
@@ -86,7 +86,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> No
 def test_the_files_stay_and_an_import_into_the_folder_of_the_new_table_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, world.makes_and_cleans)
+    while_footers_are_read(monkeypatch, world.makes_and_cleans)
     with pytest.raises(UnsupportedError, match=r"a folder of table test\.ns\.around"):
         world.imports()
     assert os.path.exists(world.file)
@@ -96,7 +96,7 @@ def test_the_files_stay_and_an_import_into_the_folder_of_the_new_table_is_refuse
 def test_the_files_stay_and_are_imported_where_the_new_table_is_dropped_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    meanwhile(monkeypatch, world.cleans_and_drops)
+    while_footers_are_read(monkeypatch, world.cleans_and_drops)
     world.imports()
     assert len(world.lake.rows()) == 2
 
@@ -126,19 +126,19 @@ def test_a_purge_in_a_filesystem_catalog_leaves_what_is_being_imported(tmp_path:
         make_table(catalog, identifier=("ns", "later"))
         catalog.drop_table(("ns", "later"), purge=True)
 
-    meanwhile(monkeypatch, makes_and_drops)
+    while_footers_are_read(monkeypatch, makes_and_drops)
     lake.run("add_files", source_path=folder, now=lambda: NOW)
     assert len(lake.rows()) == 2
 
 
 def test_a_table_is_not_created_over_files_that_another_one_was_made_around(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """No catalog has the table yet, so nobody finds its lease."""
-    meanwhile(monkeypatch, world.makes_and_cleans)
+    while_footers_are_read(monkeypatch, world.makes_and_cleans)
     world.creation_is_refused(UnsupportedError, r"a folder of table test\.ns\.around")
 
 
 def test_a_table_is_not_created_over_files_that_were_deleted_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile(monkeypatch, world.cleans_and_drops)
+    while_footers_are_read(monkeypatch, world.cleans_and_drops)
     world.creation_is_refused(ValidationError, r"x\.parquet was deleted below .* nothing was committed; run it again")
 
 
@@ -164,7 +164,7 @@ def test_a_table_made_around_the_files_after_the_last_look_is_reported(
 
 
 def test_an_import_of_files_that_somebody_deletes_by_hand_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    meanwhile(monkeypatch, lambda: os.unlink(world.file))
+    while_footers_are_read(monkeypatch, lambda: os.unlink(world.file))
     with pytest.raises(ValidationError, match="nothing was committed; run it again"):
         world.imports()
     assert world.lake.rows() == []

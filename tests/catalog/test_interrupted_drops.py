@@ -195,7 +195,7 @@ def catalog_of(kind: str, io: LocalFileIO, tmp_path: Path) -> FileSystemCatalog 
 def ending_of(call: Callable[[], object]) -> BaseException | None:
     try:
         call()
-    except BaseException as e:  # noqa: BLE001 - whatever it ends with is looked at
+    except BaseException as e:  # noqa: BLE001 - how it ends is looked at
         return e
     return None
 

@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_it_is_refused_where_a_drop_has_deleted_its_manifests(world: World) -> None:
-    with pytest.raises(ValidationError, match=r"was not created: .* was deleted meanwhile"):
+    with pytest.raises(ValidationError, match=r"was not created: .* was deleted"):
         world.creates(Meddles(world.mine, world.makes_and_drops))
     world.check_created_or_refused(ValidationError(""))
 
@@ -84,7 +84,7 @@ def test_it_is_refused_where_a_drop_has_deleted_its_manifests(world: World) -> N
 def test_it_is_refused_where_a_drop_has_deleted_data_in_its_folder(world: World) -> None:
     path = f"{world.staged.location}/data/x.parquet"
     world.io.write(path, b"x")
-    with pytest.raises(ValidationError, match="was deleted meanwhile"):
+    with pytest.raises(ValidationError, match="was deleted, by the drop"):
         world.creates(Meddles(world.mine, lambda: world.io.delete_many([path])), path)
     world.check_created_or_refused(ValidationError(""))
 
@@ -92,7 +92,7 @@ def test_it_is_refused_where_a_drop_has_deleted_data_in_its_folder(world: World)
 def test_it_waits_while_a_drop_runs(world: World) -> None:
     refused: list[IcebergOpsError] = []
 
-    def meanwhile() -> None:
+    def in_between() -> None:
         make_table(world.others)
 
         def tries(found: list[str]) -> None:
@@ -104,8 +104,8 @@ def test_it_waits_while_a_drop_runs(world: World) -> None:
         world.others_io.before_delete = tries
         world.others.drop_table(IDENTIFIER, purge=True)
 
-    with pytest.raises(ValidationError, match="was deleted meanwhile"):
-        world.creates(Meddles(world.mine, meanwhile))
+    with pytest.raises(ValidationError, match="was deleted, by the drop"):
+        world.creates(Meddles(world.mine, in_between))
     assert refused
     world.check_created_or_refused(refused[0])
 
@@ -119,7 +119,7 @@ def test_it_is_taken_back_where_the_drop_came_right_before_the_first_version(wor
         if not ends and any(location.endswith(".avro") for location in found):
             raise KeyboardInterrupt
 
-    def meanwhile(location: str) -> None:
+    def before_a_write(location: str) -> None:
         if location.endswith("/v1.metadata.json"):
             world.io.before_write = lambda _: None
             make_table(world.others)
@@ -131,7 +131,7 @@ def test_it_is_taken_back_where_the_drop_came_right_before_the_first_version(wor
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / "note.json").write_text('{"expires-at-ms": 9900000000000}')
 
-    world.io.before_write = meanwhile
+    world.io.before_write = before_a_write
     with pytest.raises((ValidationError, CatalogUnavailableError, CommitFailedError)) as e:
         world.creates()
     world.check_created_or_refused(e.value)

@@ -332,7 +332,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta: a removed file got deletes", delta("snapshot", added_data=(NEW,), removed_data=(A,), conflict_filter=OUTSIDE), (positions("a"),), NEW_DELETE, V2),
     Scenario("delta: a vector where there was one already", vector("a", "mine"), (vector("a"),), "Cannot add a deletion vector for a", V3, since_others=True),
     Scenario("delta: a removed file is gone", delta("snapshot", added_data=(NEW,), removed_data=(A,), conflict_filter=OUTSIDE), (remove("a"),), GONE, ALL),
-    Scenario("delta: position deletes on a table that became v3", positions("a"), (lambda s: UpgradeFormatVersion(format_version=3),), "Cannot commit, the table was upgraded from v2 to v3 meanwhile: Must use DVs for position deletes in V3: d", V2),
+    Scenario("delta: position deletes on a table that became v3", positions("a"), (lambda s: UpgradeFormatVersion(format_version=3),), "Cannot commit, the table was upgraded from v2 to v3: Must use DVs for position deletes in V3: d", V2),
     Scenario("delta: position deletes on v3", positions("a"), (), "Must use DVs for position deletes in V3: d", V3),
     Scenario("delta: a vector on v2", vector("a"), (), "Must not use DVs for position deletes in V2", V2),
     Scenario("delta: deletes on v1", equality(), (), "Deletes are not supported in V1", (1,)),

@@ -249,7 +249,7 @@ def values_of_a_column_that_comes_back_are_in_rows_that_are_compacted_meanwhile(
 
 
 def _while_a_dropped_column_is_not_copied(world: World, steps: int, name: str, work: Callable[[World, Writer], None]) -> None:
-    """``work`` is done when a compaction, which began after a column was dropped, has made so many steps."""
+    """``work`` is done when a compaction, which began after a column was dropped, has made that number of steps."""
     do(world, "drop", kind_comes_or_goes)
     compaction = world.begin("compact", compact_all)
     for _ in range(steps):
