@@ -25,7 +25,7 @@ from spark_jobs.jobs.interrupts import came_of_interrupt, interruptible
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 SCHEMA = Schema.of(NestedField(1, "id", LONG), NestedField(2, "v", STRING))
 ENDLESS = "SELECT id, sha2(string(id), 512) AS v FROM range(0, 1000000000000, 1, 2)"
 SLOW = "length(array_join(transform(sequence(1, 3000), x -> sha2(string(x + id), 512)), '')) > 1"
