@@ -22,7 +22,7 @@ import click
 
 from iceberg_ops import __version__
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
-from iceberg_ops.cli.standard_output import ReaderGone, lasting_output, lost_output
+from iceberg_ops.cli.standard_output import ReaderGone, is_only_shown, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.secrets import hide, hide_in_logs
 from iceberg_ops.data.arrow_allocator import choose_allocator
@@ -140,7 +140,7 @@ def _with_output(arguments: Sequence[str], code: int) -> int:
         return code
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
-    was_dry = code == WORK_FOUND or "--dry-run" in arguments
+    was_dry = code == WORK_FOUND or "--dry-run" in arguments or is_only_shown()
     if found is not None and found.changes and not was_dry:
         done = f"{name} is done (exit code {code})"
         click.echo(f"warning: {done}, but standard output could not be written: {lost}", err=True)
