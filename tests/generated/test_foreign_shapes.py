@@ -20,6 +20,7 @@ from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.data.conform import conform
 from iceberg_ops.data.reader import scan_table
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
@@ -206,6 +207,13 @@ def check(draw: Draw) -> None:
         assert made.is_bad
         assert made.name in str(e)  # noqa: PT017
         writer.abort()
+    if made.type == STRING:
+        required = Schema.of(NestedField(1, "id", LONG), NestedField(2, made.name, STRING, True))
+        try:
+            conform(made.batch, required)
+            assert None not in made.values
+        except DataError:
+            assert made.is_bad or None in made.values
     if isinstance(made.type, StructType) and draw.often(0.6):
         made.delete_by_p(draw)
         made.check_rows()
