@@ -210,7 +210,7 @@ def check(draw: Draw) -> None:
     if made.type == STRING:
         required = Schema.of(NestedField(1, "id", LONG), NestedField(2, made.name, STRING, True))
         try:
-            conform(made.batch, required)
+            conform(made.batch, required, keep_dictionaries=True)
             assert None not in made.values
         except DataError:
             assert made.is_bad or None in made.values
