@@ -1,8 +1,7 @@
 """The output of a child process, read until the child has ended.
 
-The end of the output may never come: a process that the child left behind (a daemon, an agent that Spark's environment file starts) holds
-it open as long as it lives. Whoever waits for that end waits for a process that is not its own. What was written before the child
-ended is still read.
+The end of the output may never come: a process that the child left behind (a daemon, an agent that Spark's environment file
+starts) holds it open as long as it lives. What was written before the child ended is still read.
 """
 
 from __future__ import annotations

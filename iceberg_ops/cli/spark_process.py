@@ -1,9 +1,9 @@
 """spark-submit as a child that ends with this command, and that says how its job ended.
 
-The command waits for it (not for what it left behind, see ``child_output``), hands its output on, and remembers whether it ended with a line ``error: CODE: message``. Ctrl-C, SIGTERM
-and SIGHUP end the child, with its process group, before the command itself ends: Spark must not go on, and commit, without it. A
-job that has begun is interrupted first, over a pipe, so that it deletes what it wrote and writes its report. The pipe also ends the
-job of a command that was killed: nobody can write to it then.
+The command waits for it (not for what it left behind, see ``child_output``), hands its output on, and remembers whether it ended
+with a line ``error: CODE: message``. Ctrl-C, SIGTERM and SIGHUP end the child, with its process group, before the command itself
+ends: Spark must not go on, and commit, without it. A job that has begun is interrupted first, over a pipe, so that it deletes
+what it wrote and writes its report. The pipe also ends the job of a command that was killed: nobody can write to it then.
 """
 
 from __future__ import annotations
