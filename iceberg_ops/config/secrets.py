@@ -21,7 +21,8 @@ SHORTEST = 4
 """Shorter texts are not hidden: replacing every ``a`` would destroy the message and tell the secret."""
 
 _SECRET_NAME = re.compile(
-    r"passw(or)?d|passphrase|\b(pwd|pass|sig|sas)\b|signature|secret|token|credential|authorization|connection[-_.]?string"
+    r"passw(or)?d|passphrase|signature|secret|token|credential|authorization|connection[-_.]?string"
+    r"|(?<![a-z])(pwd|pass|sig|sas)(?![a-z])|(?-i:(?<=[a-z])(Pwd|Pass|Sig|Sas)(?![a-z]))"
     r"|(private|access|api|account|service|encryption)[-_.]?key",
     re.IGNORECASE,
 )
@@ -46,6 +47,11 @@ _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
 def is_secret(name: str) -> bool:
     """Whether the name of a property says that its value is a secret."""
     return _SECRET_NAME.search(name) is not None
+
+
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a property is a secret by its name, or has one in its value: the password of a URI, say."""
+    return is_secret(name) or without_secrets({name: value})[name] != value
 
 
 def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from iceberg_airflow.java import find_java
 from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, project_folder, python_environment
-from iceberg_ops.config.secrets import is_secret, secrets_of
+from iceberg_ops.config.secrets import holds_secret, secrets_of
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 
@@ -54,7 +54,7 @@ class SparkLane:
         self.log.info("%s", find_java())
         require_connection(self.conn_id)
         files = {spec: document}
-        secret = {name: value for name, value in self.conf.items() if is_secret(name)}
+        secret = {name: value for name, value in self.conf.items() if holds_secret(name, value)}
         if secret:
             mask(secrets_of(secret))
             files[_settings_beside(spec)] = _properties(secret)
@@ -66,11 +66,12 @@ class SparkLane:
         job spec: every user of the machine sees a command line. Raises OptionError for cluster mode."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        plain = {name: value for name, value in self.conf.items() if not is_secret(name)}
+        plain = {name: value for name, value in self.conf.items() if not holds_secret(name, value)}
+        quiet = {name: value for name, value in quiet_driver().items() if name not in self.conf}  # it would win over the file
         hook = SparkSubmitHook(
             conn_id=self.conn_id,
             name=self.name,
-            conf={**quiet_driver(), **plain},
+            conf={**quiet, **plain},
             properties_file=str(_settings_beside(spec)) if len(plain) < len(self.conf) else None,
             driver_memory=self.driver_memory or os.environ.get("ICEBERG_OPS_DRIVER_MEMORY"),
             application_args=["--job-spec", str(spec)],

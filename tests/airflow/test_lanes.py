@@ -43,6 +43,21 @@ def test_spark_runs_the_interpreter_that_runs_airflow() -> None:
     assert python_environment()["PYSPARK_PYTHON"] == python_environment()["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
+def test_no_setting_with_a_secret_in_its_value_is_on_the_command_line() -> None:
+    """A password in a URI under another name was seen by every user of the machine, and in the task's log."""
+    conf = {
+        "spark.sql.catalog.lake.uri": "jdbc:postgresql://me:geheim-1@db/x",
+        "spark.app.DB_PASS": "geheim-2",
+        "spark.driver.extraJavaOptions": "-Xss4m -Djavax.net.ssl.keyStorePassword=geheim-3",
+        "spark.ui.enabled": "false",
+    }
+    command = " ".join(spark(conf=conf).command(Path("/jobs/job.json")))
+    assert "geheim" not in command
+    assert "extraJavaOptions" not in command  # on the command line it would win over the file
+    assert "--properties-file /jobs/job.json.spark.properties" in command
+    assert "--conf spark.ui.enabled=false" in command
+
+
 def test_settings_that_hold_secrets_are_in_a_file_instead_of_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
