@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Literal
 
+import msgspec
+
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given
-from iceberg_ops.config.secrets import secrets_of, without_secrets
+from iceberg_ops.config.secrets import secrets_in, secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
 
 MAINTENANCE_ACTIONS = (
@@ -191,9 +193,10 @@ class JobSpec(Document, frozen=True, kw_only=True):
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
 
     def secrets(self) -> tuple[str, ...]:
-        """Every secret of the table's and the source's catalog, in every form it may be printed in."""
-        source = self.source.catalog if self.source is not None else None
-        return secrets_of(self.catalog.properties) + (secrets_of(source.properties) if source is not None else ())
+        """Every secret of the table's catalog and of the source (its catalog, paths, views and reader options), in every form it
+        may be printed in, longest first."""
+        found = {*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source))}
+        return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
     def __post_init__(self) -> None:
         _check_condition("where", self.where)

@@ -62,11 +62,12 @@ def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 def secrets_in(value: Any) -> tuple[str, ...]:
     """Every secret in a document of mappings, lists and texts, such as a job's source: those of ``properties``, which are a
-    catalog's, and of texts that are URIs. Other texts are SQL, in which ``token = 'x'`` is a condition."""
+    catalog's, of ``options``, which may be settings of a store, and of texts that are URIs. Other texts are SQL, in which
+    ``token = 'x'`` is a condition."""
     if isinstance(value, Mapping):
-        named = value.get("properties")
-        texts = {str(k): v for k, v in named.items() if isinstance(v, str)} if isinstance(named, Mapping) else {}
-        return secrets_of(texts) + tuple(s for part in value.values() for s in secrets_in(part))
+        named = [part for key in ("properties", "options") if isinstance(part := value.get(key), Mapping)]
+        found = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
+        return (*found, *(s for part in value.values() for s in secrets_in(part)))
     if isinstance(value, list | tuple):
         return tuple(s for part in value for s in secrets_in(part))
     return secrets_of({"": value}) if isinstance(value, str) and _URI.fullmatch(value) else ()

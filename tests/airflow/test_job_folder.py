@@ -116,6 +116,32 @@ def test_the_kept_job_spec_is_readable_by_the_owner_and_holds_no_secret() -> Non
     assert kept.catalog.properties == {"uri": "postgresql://me:***@db/x", "s3.secret-access-key": "***", "warehouse": "/w"}
 
 
+@pytest.mark.parametrize(
+    ("known", "source"),
+    [
+        (
+            {"geheim-1", "geheim-2", "geheim-3", "geheim-4"},
+            Source(
+                format="parquet",
+                paths=["abfss://c@a/x?sig=geheim-1", "s3a://KEY:geheim-2@b/x"],
+                options={"fs.s3a.secret.key": "geheim-3", "fs.s3a.endpoint": "http://me:geheim-4@h"},
+            ),
+        ),
+        (
+            {"geheim-6"},
+            Source(format="sql", query="SELECT * FROM v, json.`s3a://KEY:geheim-5@b/y`", views={"v": "s3a://KEY:geheim-6@b/x"}),
+        ),
+    ],
+    ids=["files", "query"],
+)
+def test_the_kept_job_spec_holds_no_secret_of_its_source(known: set[str], source: Source) -> None:
+    """It lay there in clear for thirty days, and no error or report hid it."""
+    catalog = CatalogConfig(name="lake", type="sql", properties={"warehouse": "/w"})
+    job = JobSpec(job="append", table="lake.a.b", catalog=catalog, source=source)
+    assert "geheim" not in JobFolder.of(identity()).write(job).read_text()
+    assert {secret for secret in job.secrets() if secret.startswith("geheim")} == known
+
+
 def test_a_job_spec_without_secrets_is_kept_as_it_ran() -> None:
     catalog = CatalogConfig(name="lake", type="sql", properties={"uri": "sqlite:////data/c.db", "warehouse": "/w"})
     job = JobSpec(job="rewrite_manifests", table="lake.a.b", catalog=catalog)
