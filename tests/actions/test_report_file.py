@@ -68,7 +68,7 @@ def test_a_report_holds_no_secret_of_a_source_or_a_location(tmp_path: Path) -> N
     )
     write_report(job, report)
     assert "geheim" not in (tmp_path / "r.json").read_text()
-    assert (tmp_path / "r.json").read_text().count("***") == 8
+    assert (tmp_path / "r.json").read_text().count("***") == 9
 
 
 def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
