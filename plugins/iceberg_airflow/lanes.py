@@ -22,6 +22,7 @@ from iceberg_airflow.java import find_java
 from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, project_folder, python_environment
+from iceberg_ops.config.lanes import named_master
 from iceberg_ops.config.secrets import holds_secret, secrets_of
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
@@ -50,9 +51,9 @@ class SparkLane:
         self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
 
     def run(self, spec: Path, document: bytes) -> Ended:
-        """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection and for cluster mode."""
+        """Raises RuntimeMissingError for a missing or old Java, OptionError for a connection that is missing or
+        names no master, and for cluster mode."""
         self.log.info("%s", find_java())
-        require_connection(self.conn_id)
         files = {spec: document}
         secret = {name: value for name, value in self.conf.items() if holds_secret(name, value)}
         if secret:
@@ -63,9 +64,11 @@ class SparkLane:
 
     def command(self, spec: Path) -> list[str]:
         """The spark-submit call as Airflow's hook makes it from the connection. Settings that hold secrets are in a file beside the
-        job spec: every user of the machine sees a command line. Raises OptionError for cluster mode."""
+        job spec: every user of the machine sees a command line. Raises OptionError for a connection that is missing or names no
+        master, and for cluster mode."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+        require_master(self.conn_id)
         plain = {name: value for name, value in self.conf.items() if not holds_secret(name, value)}
         quiet = {name: value for name, value in quiet_driver().items() if name not in self.conf}  # it would win over the file
         hook = SparkSubmitHook(
@@ -115,18 +118,21 @@ def application() -> Path:
     return path
 
 
-def require_connection(conn_id: str) -> None:
-    """Raise OptionError unless the connection exists: Airflow's hook would otherwise go to a YARN that nobody named."""
+def require_master(conn_id: str) -> None:
+    """Raise OptionError unless the connection names a master: Airflow's hook would otherwise go to a YARN that nobody named, or to
+    ``spark://``."""
     try:
-        BaseHook.get_connection(conn_id)
+        host = BaseHook.get_connection(conn_id).host
     except AirflowNotFoundException as e:
         raise OptionError(f"Spark connection {conn_id!r} is not defined: it needs conn_type spark and a master as host") from e
+    if named_master(host) is None:
+        raise OptionError(f"Spark connection {conn_id!r} has no host: it must name a master, such as local[2] or spark://host")
 
 
 def spark_master(conn_id: str) -> str | None:
-    """The master that the connection names; None where it is not defined."""
+    """The master that the connection names; None where it names none, or is not defined."""
     try:
-        return BaseHook.get_connection(conn_id).host
+        return named_master(BaseHook.get_connection(conn_id).host)
     except AirflowNotFoundException:
         return None
 

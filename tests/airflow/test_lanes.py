@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_airflow import java
-from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, require_connection
+from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, spark_master
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, python_environment
 from iceberg_ops.errors import OptionError, RuntimeMissingError
@@ -87,7 +87,16 @@ def test_cluster_mode_is_refused_because_a_stopped_task_could_not_end_its_driver
 
 def test_a_missing_spark_connection_is_named_instead_of_calling_yarn() -> None:
     with pytest.raises(OptionError, match="Spark connection 'spark_prod' is not defined"):
-        require_connection("spark_prod")
+        spark(conn_id="spark_prod").command(Path("/jobs/job.json"))
+
+
+@pytest.mark.parametrize("host", [{}, {"host": ""}, {"host": " "}], ids=repr)
+def test_a_spark_connection_without_a_host_names_no_master(host: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counted as a cluster: lane auto sent large rewrites to ``spark-submit --master spark://``, which cannot run."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", **host}))
+    assert spark_master("spark_default") is None
+    with pytest.raises(OptionError, match="Spark connection 'spark_default' has no host: it must name a master"):
+        spark().command(Path("/jobs/job.json"))
 
 
 def test_the_application_is_where_it_was_installed() -> None:
