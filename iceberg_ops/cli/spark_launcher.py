@@ -68,7 +68,10 @@ def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
     if java is None or not Path(java).exists():
         where = f"JAVA_HOME = {home}" if home else "PATH"
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; there is no java in {where}")
-    run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, errors="replace")
+    except OSError as e:
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} cannot be run: {e.strerror}") from None
     found = _VERSION.search(run.stderr + run.stdout)
     if found is None:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not tell its version")

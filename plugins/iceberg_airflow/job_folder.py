@@ -10,6 +10,7 @@ that are older than ``ICEBERG_OPS_JOBS_KEEP`` (default ``30d``) are removed by l
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -112,13 +113,17 @@ def _make(root: Path, names: list[str]) -> Path:
 
 
 def _make_once(root: Path, names: list[str]) -> Path:
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as e:
+        raise OptionError(f"the folder of all job folders, {root}, cannot be made: {e.strerror}: set {ROOT_VARIABLE}") from None
     path = root
     for name in names:
         path = path / name
-        path.mkdir(exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileExistsError):  # a file or a link without an end, too: see below
+            path.mkdir(exist_ok=True, mode=0o700)
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise OptionError(f"job folder {path} must be a folder, not a symbolic link: remove it, or set {ROOT_VARIABLE}")
+            raise OptionError(f"job folder {path} must be a folder, not a link or a file: remove it, or set {ROOT_VARIABLE}")
     return path
 
 

@@ -91,9 +91,25 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Mon
     if not at:
         JobFolder.of(identity()).write(a_job())
         return
-    with pytest.raises(OptionError, match="must be a folder, not a symbolic link"):
+    with pytest.raises(OptionError, match="must be a folder, not a link"):
         JobFolder.of(identity())
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("at", ["", "d", "d/r", "d/r/t/try-1"])
+@pytest.mark.parametrize("dangling", [True, False], ids=["dangling link", "file"])
+def test_a_file_or_a_dangling_link_in_the_place_of_a_folder_is_named(at: str, dangling: bool) -> None:
+    """The task failed with FileExistsError, which is tried again."""
+    place = jobs_root() / at
+    if place.is_dir():
+        place.rmdir()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if dangling:
+        place.symlink_to("/nowhere")
+    else:
+        place.touch()
+    with pytest.raises(OptionError, match="set ICEBERG_OPS_JOBS"):
+        JobFolder.of(identity())
 
 
 def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path) -> None:

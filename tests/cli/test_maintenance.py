@@ -113,6 +113,10 @@ def test_an_old_or_missing_java_is_named(
     assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
     assert "RUNTIME_MISSING: Spark needs Java 17 or newer" in (error := capsys.readouterr().err)
     assert "version 11.0.2" in error
+    java.chmod(0o644)
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
+    assert "cannot be run: " in (error := capsys.readouterr().err)
+    assert error.startswith("error: RUNTIME_MISSING: ")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
     assert "there is no java" in capsys.readouterr().err
