@@ -47,7 +47,9 @@ class SparkLane:
     driver_memory: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises OptionError for a setting that Spark has no text for."""
+        """Raises OptionError for a setting that Spark has no text for, and for settings that are no mapping."""
+        if not isinstance(self.conf, Mapping):
+            raise OptionError(f"spark_conf must be a mapping of names to values; it is of type {type(self.conf).__name__}")
         self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
 
     def run(self, spec: Path, document: bytes) -> Ended:

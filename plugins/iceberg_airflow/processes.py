@@ -8,6 +8,7 @@ by SIGKILL closes the guard's standard input, which ends the session as well.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import signal
@@ -24,7 +25,7 @@ import psutil
 from iceberg_airflow import guard
 from iceberg_airflow.outcome import Ended, JobDiedError, error_of_line
 from iceberg_ops.cli.child_output import output_until
-from iceberg_ops.errors import RetryableError
+from iceberg_ops.errors import IcebergOpsError, OptionError, RetryableError
 
 PLUGINS_FOLDER = Path(__file__).resolve().parents[1]
 _GUARD_SECONDS = 15.0
@@ -83,6 +84,7 @@ class _Guarded:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> _Guarded:
+        """Raises OptionError for a command that no system takes, RetryableError where this one starts no process now."""
         read, write = os.pipe()
         try:
             process = subprocess.Popen(
@@ -93,8 +95,10 @@ class _Guarded:
                 env=dict(environment),
                 start_new_session=True,
             )
-        except BaseException:
+        except BaseException as e:
             os.close(write)
+            if isinstance(e, OSError | ValueError):
+                raise _not_started(e) from e
             raise
         finally:
             os.close(read)
@@ -145,6 +149,17 @@ class _Guarded:
         does only when the session is empty."""
         if not psutil.pid_exists(self.process.pid):
             guard.end_session(self.process.pid, grace=0)
+
+
+def _not_started(error: OSError | ValueError) -> IcebergOpsError:
+    """Nothing was changed: no process has begun."""
+    if isinstance(error, ValueError):
+        return OptionError("the job's command line or environment has a NUL character: look at its settings and names")
+    if error.errno == errno.E2BIG:
+        return OptionError(
+            "the job's command line or environment is longer than the system takes: give it fewer or shorter settings"
+        )
+    return RetryableError(f"the job's process could not be started: {error.strerror or error}; nothing was changed")
 
 
 def run_module(processes: Processes, module: str, arguments: Sequence[str], files: Mapping[Path, bytes]) -> None:

@@ -164,6 +164,12 @@ def test_settings_that_are_no_text_are_written_as_spark_reads_them() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("conf", ["x: 1", ["x"], 5])
+def test_settings_that_are_no_mapping_are_refused(conf: object) -> None:
+    with pytest.raises(OptionError, match="spark_conf must be a mapping of names to values; it is of type"):
+        spark(conf=conf)
+
+
 @pytest.mark.parametrize("value", [None, ["secret"], {"a": "secret"}])
 def test_a_setting_that_has_no_text_is_refused_and_not_shown(value: object) -> None:
     with pytest.raises(
