@@ -20,7 +20,7 @@ from functools import partial
 
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error
-from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
+from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
@@ -127,7 +127,7 @@ def run_job(
         if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
             raise
         raise error from e
-    report = record.report()
+    report = without_secrets(job, record.report())
     write_report(job, report)
     return report
 

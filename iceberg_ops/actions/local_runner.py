@@ -67,7 +67,7 @@ class LocalRunner:
                 for _, answer in workers.answers(partial(attempt_stage, stage), texts):
                     yield answer_of_stage(answer.result())
             except BrokenProcessPool as e:
-                raise RetryableError(f"worker process lost: {e}") from e
+                raise RetryableError(_lost(e)) from e
 
     def _is_staged(self, work: GroupWork) -> bool:
         return is_staged(work) and work_bytes(work) > self.inline_bytes
@@ -95,7 +95,7 @@ class LocalRunner:
         except IcebergOpsError as e:
             return GroupFailure(work.group_id, e.code, str(e))
         except Exception as e:  # noqa: BLE001 - a killed worker breaks the pool
-            return _worker_lost(work, e)
+            return _not_answered(work, e)
 
     def _in_processes(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
         """Large sorts one after the other, by all workers; then the largest first, so that the last to finish is short."""
@@ -123,8 +123,15 @@ def _answer(future: Future[GroupResult | GroupFailure], work: GroupWork) -> Grou
     try:
         return future.result()
     except Exception as e:  # noqa: BLE001 - a killed worker breaks the pool; each of its works is answered for
-        return _worker_lost(work, e)
+        return _not_answered(work, e)
 
 
-def _worker_lost(work: GroupWork, e: Exception) -> GroupFailure:
-    return GroupFailure(work.group_id, "INTERNAL", " ".join(f"worker process lost: {type(e).__name__}: {e}".split()))
+def _not_answered(work: GroupWork, e: Exception) -> GroupFailure:
+    """A work whose process gave no answer: one that was killed, mostly for memory, may end well another time."""
+    if isinstance(e, BrokenProcessPool):
+        return GroupFailure(work.group_id, RetryableError.code, _lost(e))
+    return GroupFailure(work.group_id, "INTERNAL", " ".join(f"{type(e).__name__}: {e}".split()))
+
+
+def _lost(e: BrokenProcessPool) -> str:
+    return f"a worker process was killed (out of memory?): {' '.join(str(e).split())}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _NEXT_STEPS = {
+    "RETRYABLE": "run the job again: nothing was changed; a process that was killed for want of memory needs more of it",
     "COMMIT_FAILED": "run the job again: other commits were faster than its retries (commit.retry.* sets how many it makes)",
     "CATALOG_UNAVAILABLE": "check that the catalog and the store answer, then run the job again: nothing was changed",
     "RUN_KEY_REUSED": "give the run a key of its own",

@@ -5,7 +5,7 @@ a place that is lost while it goes on does not change how the job ended. Links a
 written to where they are.
 
 The report carries the job's id, so that whoever started the job can tell it from a report that was there before. No secret of the
-job's catalogs is written, whatever a driver or a library puts into its message.
+job's catalogs or its source is written, whatever a driver or a library puts into its message.
 """
 
 from __future__ import annotations
@@ -176,10 +176,18 @@ def _opened_soon(path: str) -> int:
 
 
 def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
-    """The report with the secrets of the job's catalogs hidden in its error and its failures."""
+    """The report with the secrets of the job hidden in everything that drivers, libraries and locations may have put into it."""
     secrets, error = job.secrets(), report.error
+
+    def files(found: list[SkippedFile]) -> list[SkippedFile]:
+        return [SkippedFile(file_path=hide(f.file_path, secrets), reason=hide(f.reason, secrets)) for f in found]
+
     return replace(
         report,
         error=None if error is None else replace(error, message=hide(error.message, secrets)),
-        failures=[SkippedFile(file_path=f.file_path, reason=hide(f.reason, secrets)) for f in report.failures],
+        steps=[replace(step, detail=hide(step.detail, secrets)) for step in report.steps],
+        groups=[replace(group, reason=hide(group.reason, secrets)) for group in report.groups],
+        skipped=files(report.skipped),
+        files=[hide(path, secrets) for path in report.files],
+        failures=files(report.failures),
     )

@@ -11,7 +11,8 @@ import click
 
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.policy import policy_of
-from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table
+from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table
+from iceberg_ops.config.secrets import hide_passwords
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError, ValidationError
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _Verdict = tuple[dict[str, Any], IcebergOpsError | None]
 @json_option
 def health(targets: tuple[str, ...], policy_file: str | None, locations: tuple[str, ...], as_json: bool) -> int:
     """Say what is due on each TABLE, and why. Exit code 2: something is; 1: something could not be told."""
+    for target in targets:
+        check_takes_mapping(target, locations)
     found = [pair for target in targets for pair in _verdicts(target, policy_file, locations)]
     rows = [row for row, _ in found]
     if as_json:
@@ -68,11 +71,15 @@ def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str,
         report = _dry_run(target, job, locations)
     except (ValidationError, UnsupportedError) as e:
         # What the table forbids (gc.enabled, a shared location) is an answer, and would be the same every night.
-        return {**row, "verdict": "refused", "why": f"{e.code}: {e}"}, None
+        return {**row, "verdict": "refused", "why": _shown(e)}, None
     except IcebergOpsError as e:
-        return {**row, "verdict": "unknown", "why": f"{e.code}: {e}"}, e
+        return {**row, "verdict": "unknown", "why": _shown(e)}, e
     due = report.status == "planned"
     return {**row, "verdict": "due" if due else "not due", "why": _why(report)}, None
+
+
+def _shown(error: IcebergOpsError) -> str:
+    return hide_passwords(f"{error.code}: {error}")
 
 
 def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...]) -> ActionReport:

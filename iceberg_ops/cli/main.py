@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -197,6 +198,8 @@ def main() -> None:
     choose_allocator()
     keep_pandas_out()
     hide_in_logs(lambda: _secrets(sys.argv[1:]))
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # of libraries, about themselves: standard error is for what happened
     with lasting_output():
         code = run(sys.argv[1:])
     sys.exit(code)

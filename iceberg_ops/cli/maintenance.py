@@ -18,7 +18,7 @@ from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.standard_output import only_shows
-from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table, parse_options
+from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
@@ -65,13 +65,12 @@ def plan(
 
     texts = parse_options(options)
     branch = MAIN_BRANCH if branch is None else branch
+    check_takes_mapping(target, locations)
     if is_path(target):
         table = open_table(target, locations)
         job = job_for(action, job_table(table), {"type": "path"}, texts, where=where, branch=branch, report=report, dry_run=True)
         found = run_job(job, catalog=PathCatalog(table))
     else:
-        if locations:
-            raise OptionError("--map-location: only for a table given by its path; a catalog's table is where its catalog says")
         found = run_job(job_for(action, target, None, texts, where=where, branch=branch, report=report, dry_run=True))
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0

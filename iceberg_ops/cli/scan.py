@@ -109,7 +109,7 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
     if limit == 0:
         return
     for batch in batches:
-        yield batch.slice(0, limit)
+        yield batch.slice(0, min(limit, batch.num_rows))
         limit -= min(limit, batch.num_rows)
         if limit == 0:
             return

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from iceberg_ops.cli.spark_process import CommandPipe, Ended, run_to_end
+from iceberg_ops.config.lanes import named_master
 from iceberg_ops.errors import RuntimeMissingError
 
 OLDEST_JAVA = 17
@@ -54,7 +55,7 @@ def spark_submit(job_spec: bytes, *, environment: Mapping[str, str] = os.environ
 
 def spark_master(environment: Mapping[str, str] = os.environ) -> str | None:
     """Spark's master as it is configured. A variable without a value configures none."""
-    return environment.get("ICEBERG_OPS_SPARK_MASTER", "").strip() or None
+    return named_master(environment.get("ICEBERG_OPS_SPARK_MASTER"))
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
@@ -67,7 +68,10 @@ def find_java(environment: Mapping[str, str] = os.environ) -> tuple[int, str]:
     if java is None or not Path(java).exists():
         where = f"JAVA_HOME = {home}" if home else "PATH"
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; there is no java in {where}")
-    run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, errors="replace")
+    except OSError as e:
+        raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} cannot be run: {e.strerror}") from None
     found = _VERSION.search(run.stderr + run.stdout)
     if found is None:
         raise RuntimeMissingError(f"Spark needs Java {OLDEST_JAVA} or newer; {java} -version does not tell its version")

@@ -1,9 +1,9 @@
 """spark-submit as a child that ends with this command, and that says how its job ended.
 
-The command waits for it, hands its output on, and remembers whether it ended with a line ``error: CODE: message``. Ctrl-C, SIGTERM
-and SIGHUP end the child, with its process group, before the command itself ends: Spark must not go on, and commit, without it. A
-job that has begun is interrupted first, over a pipe, so that it deletes what it wrote and writes its report. The pipe also ends the
-job of a command that was killed: nobody can write to it then.
+The command waits for it (not for what it left behind, see ``child_output``), hands its output on, and remembers whether it ended
+with a line ``error: CODE: message``. Ctrl-C, SIGTERM and SIGHUP end the child, with its process group, before the command itself
+ends: Spark must not go on, and commit, without it. A job that has begun is interrupted first, over a pipe, so that it deletes
+what it wrote and writes its report. The pipe also ends the job of a command that was killed: nobody can write to it then.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from iceberg_ops.cli.child_output import output_until
 
 _ERROR = re.compile(rb"error: [A-Z_]+: ")
 _TERM_SECONDS = 10.0
@@ -127,11 +129,18 @@ class _Output:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
-        self._lines = process.stdout
+        over = threading.Event()
+        self._lines = output_until(over, process.stdout.fileno())
         self.said_why = False
 
+        def wait() -> None:
+            process.wait()
+            over.set()
+
+        threading.Thread(target=wait, daemon=True).start()
+
     def hand_on(self) -> None:
-        """Copy it to standard error until it ends."""
+        """Copy it to standard error until the process has ended."""
         for line in self._lines:
             self.said_why = self.said_why or _ERROR.match(line) is not None
             sys.stderr.write(line.decode(errors="backslashreplace"))

@@ -110,9 +110,13 @@ class Tokens:
         return ".".join(self.name_parts())
 
     def text(self) -> str:
-        """A text in single quotes."""
+        """A text in single quotes. Raises OptionError for half of a surrogate pair, which an escape can write."""
         found = self._of("text")
-        return found if found is not None else self.fail("a text in single quotes")
+        if found is None:
+            self.fail("a text in single quotes")
+        if any("\ud800" <= character <= "\udfff" for character in found):
+            raise OptionError(f"{self.source!r}: a text has half of a surrogate pair, which is no Unicode: write both halves")
+        return found
 
     def whole_number(self) -> int:
         """A length, width or count, which the format holds in 32 bits: Java reads no table with a greater one."""

@@ -78,6 +78,12 @@ def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str
     return found
 
 
+def check_takes_mapping(target: str, locations: Sequence[str]) -> None:
+    """Raise OptionError for ``--map-location`` with a table that a job looks at through its catalog."""
+    if locations and not is_path(target):
+        raise OptionError("--map-location: only for a table given by its path; a catalog's table is where its catalog says")
+
+
 def is_path(target: str) -> bool:
     """Whether TABLE is a path rather than catalog.namespace.name. ``v3.metadata.json`` is one; where the first part is the name of
     a configured catalog, it is the table called ``json``."""

@@ -30,6 +30,12 @@ def check_unicode(name: str, text: str) -> None:
         raise OptionError(f"{name} is no UTF-8 text: write it in UTF-8") from None
 
 
+def check_place(name: str, text: str) -> None:
+    """Raise OptionError for a path or location that no file system can have."""
+    if "\0" in text:
+        raise OptionError(f"{name} has a NUL character, which no path can have")
+
+
 def check_given(document: Document, *, may_be_blank: frozenset[str] = frozenset()) -> None:
     """Check every text that is given in a document, in its lists and in its mappings; the values of the fields ``may_be_blank``
     may be blank. Raises OptionError."""

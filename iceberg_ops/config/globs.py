@@ -33,6 +33,8 @@ def may_match(pattern: str, catalog: str | None = None) -> bool:
         places = {after for place in places for after in _after(tokens, place, character)}
     # What is left must match names joined by dots: as many dots as are still to come, and something between them.
     dots = 2 if catalog is None else 1
+    last = len(tokens) - (tokens[-1:] == [_ANY])
+    """From here on the glob is matched: at its end, or at a star there."""
     seen: set[tuple[int, int, bool]] = set()
     todo = [(place, 0, False) for place in places]
     while todo:
@@ -40,7 +42,7 @@ def may_match(pattern: str, catalog: str | None = None) -> bool:
         if (place, found, inside) in seen:
             continue
         seen.add((place, found, inside))
-        if inside and found >= dots and all(token == _ANY for token in tokens[place:]):
+        if inside and found >= dots and place >= last:
             return True
         todo += [(after, found, True) for after in _after(tokens, place, None)]
         if inside:
@@ -64,7 +66,8 @@ def _takes(token: str, character: str | None) -> bool:
 
 
 def _tokens(pattern: str) -> list[str]:
-    """The glob in parts that match one character each, and stars. An unclosed ``[`` stands for itself, as for ``fnmatch``."""
+    """The glob in parts that match one character each, and stars. Stars in a row are one, or each place among them would be looked
+    at from each. An unclosed ``[`` stands for itself, as for ``fnmatch``."""
     found: list[str] = []
     i = 0
     while i < len(pattern):
@@ -72,6 +75,7 @@ def _tokens(pattern: str) -> list[str]:
         if pattern[i] == "[":
             close = pattern.find("]", i + 2 + (pattern[i + 1 : i + 2] == "!"))
             end = close + 1 if close > 0 else end
-        found.append(pattern[i:end])
+        if pattern[i] != _ANY or found[-1:] != [_ANY]:
+            found.append(pattern[i:end])
         i = end
     return found

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Literal
 
+import msgspec
+
 from iceberg_ops.config.document import Document
-from iceberg_ops.config.given_text import check_given
-from iceberg_ops.config.secrets import secrets_of, without_secrets
+from iceberg_ops.config.given_text import check_given, check_place
+from iceberg_ops.config.secrets import secrets_in, secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
 
 MAINTENANCE_ACTIONS = (
@@ -45,6 +47,8 @@ class CatalogConfig(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_given(self)
+        for name, value in self.properties.items():
+            check_place(f"properties.{name}", value)
 
     def __repr__(self) -> str:
         return f"CatalogConfig(name={self.name!r}, type={self.type!r}, properties={without_secrets(self.properties)!r})"
@@ -74,6 +78,8 @@ class Source(Document, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_given(self, may_be_blank=frozenset({"options"}))
+        for place in (*self.paths, *self.views.values()):
+            check_place("a path of the source", place)
         read = _READS[self.format]
         given = {name: getattr(self, name) for name in chain.from_iterable(_READS.values())}
         if surplus := next((name for name, value in given.items() if value not in (None, [], {}) and name not in read), None):
@@ -191,13 +197,15 @@ class JobSpec(Document, frozen=True, kw_only=True):
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
 
     def secrets(self) -> tuple[str, ...]:
-        """Every secret of the table's and the source's catalog, in every form it may be printed in."""
-        source = self.source.catalog if self.source is not None else None
-        return secrets_of(self.catalog.properties) + (secrets_of(source.properties) if source is not None else ())
+        """Every secret of the table's catalog and of the source (its catalog, paths, views and reader options), in every form it
+        may be printed in, longest first."""
+        found = {*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source))}
+        return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
     def __post_init__(self) -> None:
         _check_condition("where", self.where)
         check_given(self)
+        check_place("report", self.report or "")
         if self.job not in JOBS:
             raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(JOBS)}")
         _check_table("table", self.table, self.catalog)

@@ -11,6 +11,11 @@ SHARED_BY_TASKS = frozenset({"rewrite_data_files", "compute_table_stats"})
 """Maintenance whose reading Spark's tasks share; the others read manifests, deletes or listings on the driver in any lane."""
 
 
+def named_master(text: str | None) -> str | None:
+    """A Spark master as a variable or a connection has it. Blank text names none, as what is not there does."""
+    return (text or "").strip() or None
+
+
 def is_this_machine(master: str) -> bool:
     """Whether a Spark master brings no other machine: ``local``, ``local[4]``, ``local[*]``."""
     return master == "local" or master.startswith("local[")

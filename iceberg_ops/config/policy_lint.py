@@ -83,6 +83,8 @@ def _lint_names(policy: Policy) -> Iterable[str]:
 def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
     if settings.owner is not None and not settings.owner.strip():
         yield f"{path}.owner: {_BLANK}"
+    if "\0" in (settings.owner or ""):
+        yield f"{path}.owner: must have no NUL character, which Airflow's database cannot store"
     if isinstance(settings, CatalogPolicy):
         given = {"type": settings.type, **{f"properties.{name}": value for name, value in settings.properties.items()}}
         yield from (f"{path}.{name}: {_BLANK}" for name, value in given.items() if not value.strip())

@@ -21,7 +21,8 @@ SHORTEST = 4
 """Shorter texts are not hidden: replacing every ``a`` would destroy the message and tell the secret."""
 
 _SECRET_NAME = re.compile(
-    r"passw(or)?d|passphrase|\b(pwd|pass|sig|sas)\b|signature|secret|token|credential|authorization|connection[-_.]?string"
+    r"passw(or)?d|passphrase|signature|secret|token|credential|authorization|connection[-_.]?string"
+    r"|(?<![a-z])(pwd|pass|sig|sas)(?![a-z])|(?-i:(?<=[a-z])(Pwd|Pass|Sig|Sas)(?![a-z]))"
     r"|(private|access|api|account|service|encryption)[-_.]?key",
     re.IGNORECASE,
 )
@@ -52,6 +53,11 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
+def holds_secret(name: str, value: str) -> bool:
+    """Whether a property is a secret by its name, or has one in its value: the password of a URI, say."""
+    return is_secret(name) or without_secrets({name: value})[name] != value
+
+
 def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret among a catalog's properties in every form, longest first; those shorter than ``SHORTEST`` are left out."""
     found = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
@@ -60,11 +66,12 @@ def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
 
 def secrets_in(value: Any) -> tuple[str, ...]:
     """Every secret in a document of mappings, lists and texts, such as a job's source: those of ``properties``, which are a
-    catalog's, and of texts that are URIs. Other texts are SQL, in which ``token = 'x'`` is a condition."""
+    catalog's, of ``options``, which may be settings of a store, and of texts that are URIs. Other texts are SQL, in which
+    ``token = 'x'`` is a condition."""
     if isinstance(value, Mapping):
-        named = value.get("properties")
-        texts = {str(k): v for k, v in named.items() if isinstance(v, str)} if isinstance(named, Mapping) else {}
-        return secrets_of(texts) + tuple(s for part in value.values() for s in secrets_in(part))
+        named = [part for key in ("properties", "options") if isinstance(part := value.get(key), Mapping)]
+        found = [s for part in named for s in secrets_of({str(k): v for k, v in part.items() if isinstance(v, str)})]
+        return (*found, *(s for part in value.values() for s in secrets_in(part)))
     if isinstance(value, list | tuple):
         return tuple(s for part in value for s in secrets_in(part))
     return secrets_of({"": value}) if isinstance(value, str) and _URI.fullmatch(value) else ()

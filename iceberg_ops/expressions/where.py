@@ -48,7 +48,7 @@ from iceberg_ops.expressions.predicates import (
     predicate,
 )
 from iceberg_ops.expressions.where_literals import DIALECT, NULL, Constant, Node, Null, constant
-from iceberg_ops.expressions.where_parser import parse_condition
+from iceberg_ops.expressions.where_parser import parse_condition, refused_if_too_deep
 from iceberg_ops.expressions.where_terms import column_term, column_text, operand
 from iceberg_ops.spec.types import BINARY, BOOLEAN, STRING
 
@@ -83,10 +83,8 @@ def parse_where(text: str, *, subqueries: bool = False) -> Expression:
     tree = parse_condition(text)
     if not subqueries and _has_subquery(tree):
         raise WhereError(f"not supported: a subquery in {text!r}, because a filter reads one table")
-    try:
+    with refused_if_too_deep(text):
         return where_of(tree)
-    except RecursionError:
-        raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
 
 
 def where_of(tree: Node) -> Expression:

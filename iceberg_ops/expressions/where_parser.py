@@ -5,6 +5,8 @@ Imported only from there, because the SQL parser is slow to load. Raises WhereEr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -47,14 +49,22 @@ class _Dialect(Spark):
 def parse_condition(text: str) -> Node:
     """The tree of one condition. Raises WhereError."""
     try:
-        found = _parsed(text)
+        with refused_if_too_deep(text):
+            found = _parsed(text)
     except SqlglotError as e:
         raise WhereError(f"can not parse {text!r}: {_reason(e)}") from None
-    except RecursionError:
-        raise WhereError(f"can not parse {text[:60]!r}...: it is nested too deep") from None
     if len(found) != 1 or found[0] is None:
         raise WhereError(f"can not parse {text!r}: it is not one condition")
     return found[0]
+
+
+@contextmanager
+def refused_if_too_deep(text: str) -> Iterator[None]:
+    """Within: a tree with more levels than Python's stack is a WhereError about ``text``."""
+    try:
+        yield
+    except RecursionError:
+        raise WhereError(f"cannot parse {text[:60]!r}...: it is nested too deep") from None
 
 
 def _parsed(text: str) -> list[Any]:

@@ -6,6 +6,7 @@ to say who know the tables; anything else is handed back as text that this packa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlglot import exp
 from iceberg_ops.expressions.predicates import Expression, Literal
 from iceberg_ops.expressions.where import where_of
 from iceberg_ops.expressions.where_literals import DIALECT, Constant, Node, constant
-from iceberg_ops.expressions.where_parser import parse_condition
+from iceberg_ops.expressions.where_parser import parse_condition, refused_if_too_deep
 from iceberg_ops.expressions.where_terms import column_text
 
 
@@ -41,7 +42,11 @@ class Conjunct:
 def parse_value(text: str) -> Constant | ColumnText | None:
     """What ``text`` gives for a row: a literal, NULL or a column; None: something else. Raises WhereError for what does not
     parse."""
-    node = parse_condition(text).unnest()
+    with refused_if_too_deep(text):
+        return _value_of(text, parse_condition(text).unnest())
+
+
+def _value_of(text: str, node: Node) -> Constant | ColumnText | None:
     if any(kind.this is exp.DataType.Type.TEXT for kind in node.find_all(exp.DataType)):
         return None  # the parser forgets how long a CHAR or VARCHAR is
     value = constant(node)
@@ -52,14 +57,18 @@ def parse_value(text: str) -> Constant | ColumnText | None:
 
 def conjuncts(text: str) -> list[Conjunct]:
     """The conditions of which ``text`` is the conjunction: it is true where all of them are. Raises WhereError."""
-    return [_conjunct(node) for node in _parts(parse_condition(text))]
+    with refused_if_too_deep(text):
+        return [_conjunct(node) for node in _parts(parse_condition(text))]
 
 
-def _parts(node: Node) -> list[Node]:
-    inner = node.unnest()
-    if not isinstance(inner, exp.And):
-        return [inner]
-    return [*_parts(inner.this), *_parts(inner.expression)]
+def _parts(node: Node) -> Iterator[Node]:
+    todo = [node]
+    while todo:  # thousands of ANDs are that many levels of the tree
+        inner = todo.pop().unnest()
+        if isinstance(inner, exp.And):
+            todo += [inner.expression, inner.this]
+        else:
+            yield inner
 
 
 def _conjunct(node: Node) -> Conjunct:

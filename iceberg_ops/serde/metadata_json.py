@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from iceberg_ops.errors import CorruptTableError, SchemaError, UnsupportedError
+from iceberg_ops.errors import BadInputError, CorruptTableError, SchemaError, UnsupportedError
 from iceberg_ops.serde.json_objects import JsonObject, as_int, as_list, as_long, as_text, as_text_map, parse_json
 from iceberg_ops.serde.partition_json import spec_fields_from_list, spec_fields_to_list, spec_from_dict, spec_to_dict
 from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
@@ -118,9 +119,31 @@ def _unzstd(data: bytes) -> bytes:
 
 
 def metadata_to_json(metadata: TableMetadata, *, compress: bool = False) -> bytes:
-    """The metadata file's bytes in the form of its format version, gzipped where ``compress``."""
-    data = msgspec.json.encode(metadata_to_dict(metadata))
+    """The metadata file's bytes in the form of its format version, gzipped where ``compress``. Raises BadInputError, which names
+    the place, for text that is no Unicode: nothing is written then."""
+    found = metadata_to_dict(metadata)
+    try:
+        data = msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        place = ".".join(next(_not_unicode(found), ()))
+        raise BadInputError(f"table metadata: {place} is no Unicode text (half of a surrogate pair): nothing was written") from None
     return gzip.compress(data, mtime=0) if compress else data
+
+
+def _not_unicode(value: Any, *above: str) -> Iterator[tuple[str, ...]]:
+    """Where a JSON value has text that UTF-8 cannot write."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            yield above
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _not_unicode(key, *above, "a key")
+            yield from _not_unicode(part, *above, ascii(key)[1:-1])
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            yield from _not_unicode(part, *above, str(i))
 
 
 def metadata_from_dict(value: Any) -> TableMetadata:

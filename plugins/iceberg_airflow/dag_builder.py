@@ -57,8 +57,8 @@ def build_maintenance_dags(
         raise OptionError(
             f"dag_id {dag_id!r} must be 1 to 220 letters, digits, underscores, dots and dashes: DAGs of schedules add to it"
         )
-    if tables_at_once < 1:
-        raise OptionError(f"tables_at_once {tables_at_once} must be 1 or more: Airflow would never start a step")
+    if not isinstance(tables_at_once, int) or isinstance(tables_at_once, bool) or tables_at_once < 1:
+        raise OptionError(f"tables_at_once {tables_at_once!r} must be a whole number, 1 or more, or Airflow starts no step")
     policy = read_policy(policy_file)
     labels = step_order(policy)
     built = {}

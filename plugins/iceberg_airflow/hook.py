@@ -17,9 +17,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from iceberg_airflow.masking import mask
 from iceberg_airflow.processes import Processes, run_module
@@ -32,6 +33,8 @@ from iceberg_ops.errors import IcebergOpsError, OptionError
 DEFAULT_CONNECTION = "iceberg_default"
 CONNECTION_TYPE = "iceberg_ops"
 HOOK_NAME = "Iceberg catalog"
+_FILES = ("sqlite", "sqlite+pysqlite")
+"""Databases that no one logs in to."""
 _NOT_PROPERTIES = ("name", "type", "deployment")
 
 
@@ -49,11 +52,19 @@ class IcebergCatalogHook(BaseHook):
 
     def get_conn(self) -> CatalogConfig:
         """The catalog's settings. Raises OptionError that names the connection and what is wrong with it."""
-        return catalog_config(self.get_connection(self.catalog_conn_id))
+        return catalog_config(self._connection())
 
     def deployment(self) -> str | None:
         """What this Airflow is called where several work on one catalog. Raises OptionError."""
-        return deployment_of(self.get_connection(self.catalog_conn_id))
+        return deployment_of(self._connection())
+
+    def _connection(self) -> Connection:
+        """Raises OptionError where it is not defined: another try will not find it either."""
+        try:
+            return self.get_connection(self.catalog_conn_id)
+        except AirflowNotFoundException as e:
+            rule = f"it needs conn_type {CONNECTION_TYPE}, and an extra with the catalog's name, type and properties"
+            raise OptionError(f"catalog connection {self.catalog_conn_id!r} is not defined: {rule}") from e
 
     def test_connection(self) -> tuple[bool, str]:
         """Open the catalog and list its namespaces, in a process of its own: whether that worked, and a line about it."""
@@ -85,7 +96,7 @@ def catalog_config(connection: Connection) -> CatalogConfig:
     for key, value in extra.items():
         check_text(f"{where}: extra {key!r}", _text(value))
     properties = {k: _text(v) for k, v in extra.items() if k not in _NOT_PROPERTIES}
-    if connection.login and "uri" in properties:
+    if (connection.login or connection.password) and "uri" in properties:
         properties["uri"] = _with_login(properties["uri"], connection.login, connection.password, where)
     mask(secrets_of({**properties, "password": connection.password or ""}))
     return CatalogConfig(name=extra["name"], type=extra["type"], properties=properties)
@@ -110,13 +121,17 @@ def _text(value: str | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _with_login(uri: str, login: str, password: str | None, where: str) -> str:
-    """``uri`` with user and password before the host, unless it names a user already."""
+def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
+    """``uri`` with user and password, also of a server without a host (a socket). One that names both has its own, and a file of
+    SQLite has none. Raises OptionError where it names another user: it is not known whose password this is."""
     try:
         parts = urlsplit(uri)
     except ValueError:
         raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
-    if not parts.netloc or "@" in parts.netloc:
+    named, at, host = parts.netloc.rpartition("@")
+    if "://" not in uri or parts.scheme in _FILES or ":" in named:
         return uri
-    user = quote(login, safe="") + (f":{quote(password, safe='')}" if password else "")
-    return urlunsplit(parts._replace(netloc=f"{user}@{parts.netloc}"))
+    if at and login and unquote(named) != login:
+        raise OptionError(f"{where}: extra 'uri' names another user than the connection's login: leave one of them out")
+    user = (named if at else quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
+    return f"{parts.scheme}://{user}@{host}{uri.partition('://')[2][len(parts.netloc) :]}"

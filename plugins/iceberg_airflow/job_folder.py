@@ -10,6 +10,7 @@ that are older than ``ICEBERG_OPS_JOBS_KEEP`` (default ``30d``) are removed by l
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -21,8 +22,8 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from iceberg_ops.config.document import to_json
-from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
-from iceberg_ops.config.secrets import without_secrets
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
+from iceberg_ops.config.secrets import hide, without_secrets
 from iceberg_ops.errors import OptionError
 
 ROOT_VARIABLE = "ICEBERG_OPS_JOBS"
@@ -112,21 +113,34 @@ def _make(root: Path, names: list[str]) -> Path:
 
 
 def _make_once(root: Path, names: list[str]) -> Path:
-    root.mkdir(parents=True, exist_ok=True)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as e:
+        raise OptionError(f"the folder of all job folders, {root}, cannot be made: {e.strerror}: set {ROOT_VARIABLE}") from None
     path = root
     for name in names:
         path = path / name
-        path.mkdir(exist_ok=True, mode=0o700)
+        with contextlib.suppress(FileExistsError):  # a file or a link without an end, too: see below
+            path.mkdir(exist_ok=True, mode=0o700)
         if not stat.S_ISDIR(path.lstat().st_mode):
-            raise OptionError(f"job folder {path} must be a folder, not a symbolic link: remove it, or set {ROOT_VARIABLE}")
+            raise OptionError(f"job folder {path} must be a folder, not a link or a file: remove it, or set {ROOT_VARIABLE}")
     return path
 
 
 def _shown(job: JobSpec) -> JobSpec:
-    source = job.source
-    if source is not None and source.catalog is not None:
-        source = replace(source, catalog=_without_secrets(source.catalog))
+    source = None if job.source is None else _source_without_secrets(job.source, job.secrets())
     return replace(job, catalog=_without_secrets(job.catalog), source=source)
+
+
+def _source_without_secrets(source: Source, secrets: tuple[str, ...]) -> Source:
+    return replace(
+        source,
+        paths=[hide(path, secrets) for path in source.paths],
+        options={name: hide(value, secrets) for name, value in without_secrets(source.options).items()},
+        query=None if source.query is None else hide(source.query, secrets),
+        views={name: hide(path, secrets) for name, path in source.views.items()},
+        catalog=None if source.catalog is None else _without_secrets(source.catalog),
+    )
 
 
 def _without_secrets(catalog: CatalogConfig) -> CatalogConfig:

@@ -22,7 +22,8 @@ from iceberg_airflow.java import find_java
 from iceberg_airflow.masking import mask
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, project_folder, python_environment
-from iceberg_ops.config.secrets import is_secret, secrets_of
+from iceberg_ops.config.lanes import named_master
+from iceberg_ops.config.secrets import holds_secret, secrets_of
 from iceberg_ops.errors import OptionError, RuntimeMissingError
 
 
@@ -46,15 +47,17 @@ class SparkLane:
     driver_memory: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises OptionError for a setting that Spark has no text for."""
+        """Raises OptionError for a setting that Spark has no text for, and for settings that are no mapping."""
+        if not isinstance(self.conf, Mapping):
+            raise OptionError(f"spark_conf must be a mapping of names to values; it is of type {type(self.conf).__name__}")
         self.conf = {name: _setting(name, value) for name, value in self.conf.items()}
 
     def run(self, spec: Path, document: bytes) -> Ended:
-        """Raises RuntimeMissingError for a missing or old Java, OptionError for a missing connection and for cluster mode."""
+        """Raises RuntimeMissingError for a missing or old Java, OptionError for a connection that is missing or
+        names no master, and for cluster mode."""
         self.log.info("%s", find_java())
-        require_connection(self.conn_id)
         files = {spec: document}
-        secret = {name: value for name, value in self.conf.items() if is_secret(name)}
+        secret = {name: value for name, value in self.conf.items() if holds_secret(name, value)}
         if secret:
             mask(secrets_of(secret))
             files[_settings_beside(spec)] = _properties(secret)
@@ -63,14 +66,17 @@ class SparkLane:
 
     def command(self, spec: Path) -> list[str]:
         """The spark-submit call as Airflow's hook makes it from the connection. Settings that hold secrets are in a file beside the
-        job spec: every user of the machine sees a command line. Raises OptionError for cluster mode."""
+        job spec: every user of the machine sees a command line. Raises OptionError for a connection that is missing or names no
+        master, and for cluster mode."""
         from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-        plain = {name: value for name, value in self.conf.items() if not is_secret(name)}
+        require_master(self.conn_id)
+        plain = {name: value for name, value in self.conf.items() if not holds_secret(name, value)}
+        quiet = {name: value for name, value in quiet_driver().items() if name not in self.conf}  # it would win over the file
         hook = SparkSubmitHook(
             conn_id=self.conn_id,
             name=self.name,
-            conf={**quiet_driver(), **plain},
+            conf={**quiet, **plain},
             properties_file=str(_settings_beside(spec)) if len(plain) < len(self.conf) else None,
             driver_memory=self.driver_memory or os.environ.get("ICEBERG_OPS_DRIVER_MEMORY"),
             application_args=["--job-spec", str(spec)],
@@ -114,18 +120,21 @@ def application() -> Path:
     return path
 
 
-def require_connection(conn_id: str) -> None:
-    """Raise OptionError unless the connection exists: Airflow's hook would otherwise go to a YARN that nobody named."""
+def require_master(conn_id: str) -> None:
+    """Raise OptionError unless the connection names a master: Airflow's hook would otherwise go to a YARN that nobody named, or to
+    ``spark://``."""
     try:
-        BaseHook.get_connection(conn_id)
+        host = BaseHook.get_connection(conn_id).host
     except AirflowNotFoundException as e:
         raise OptionError(f"Spark connection {conn_id!r} is not defined: it needs conn_type spark and a master as host") from e
+    if named_master(host) is None:
+        raise OptionError(f"Spark connection {conn_id!r} has no host: it must name a master, such as local[2] or spark://host")
 
 
 def spark_master(conn_id: str) -> str | None:
-    """The master that the connection names; None where it is not defined."""
+    """The master that the connection names; None where it names none, or is not defined."""
     try:
-        return BaseHook.get_connection(conn_id).host
+        return named_master(BaseHook.get_connection(conn_id).host)
     except AirflowNotFoundException:
         return None
 

@@ -6,6 +6,7 @@ They only read, so an error of the store is one that may pass: nothing was chang
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 
 from iceberg_ops.config.secrets import hide_in_logs, hide_passwords
@@ -16,6 +17,8 @@ from iceberg_ops.io.machine_limits import typed_limits
 def exit_code_of(work: Callable[[], None]) -> int:
     """Do the work; 0, or 1 after the line on standard error. An error that is not of our tree is INTERNAL."""
     hide_in_logs()
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
     try:
         with typed_limits():
             work()

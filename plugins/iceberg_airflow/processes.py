@@ -8,9 +8,9 @@ by SIGKILL closes the guard's standard input, which ends the session as well.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -19,18 +19,15 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from iceberg_airflow import guard
 from iceberg_airflow.outcome import Ended, JobDiedError, error_of_line
-from iceberg_ops.errors import RetryableError
+from iceberg_ops.cli.child_output import output_until
+from iceberg_ops.errors import IcebergOpsError, OptionError, RetryableError
 
 PLUGINS_FOLDER = Path(__file__).resolve().parents[1]
-_POLL_MS = 200
-_PIPE_BYTES = 65_536
-"""What a pipe holds at most: so much may have been written before the session ended."""
 _GUARD_SECONDS = 15.0
 """The guard ends a session within 12 seconds (2 of grace, 10 of SIGKILL)."""
 
@@ -87,6 +84,7 @@ class _Guarded:
 
     @classmethod
     def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> _Guarded:
+        """Raises OptionError for a command that no system takes, RetryableError where this one starts no process now."""
         read, write = os.pipe()
         try:
             process = subprocess.Popen(
@@ -97,8 +95,10 @@ class _Guarded:
                 env=dict(environment),
                 start_new_session=True,
             )
-        except BaseException:
+        except BaseException as e:
             os.close(write)
+            if isinstance(e, OSError | ValueError):
+                raise _not_started(e) from e
             raise
         finally:
             os.close(read)
@@ -111,15 +111,13 @@ class _Guarded:
                 request = request[os.write(self.asked, request) :]
 
     def listen(self, heard: Callable[[str], None]) -> Ended:
-        """Read the output to its end, or to the end of the session: a process that left the session may hold the output open for
-        ever."""
+        """Read the output to its end, or to the end of the session: a process that left the session may hold the output open."""
         last: deque[str] = deque(maxlen=1)
         assert self.process.stdout is not None
         # The engine holds the output open as well: without its guard nobody would end it.
         threading.Thread(target=self._end_session_after_guard, daemon=True).start()
         with self.process.stdout as pipe:
-            output = io.BufferedReader(_UntilOver(pipe.fileno(), self.over))
-            for line in io.TextIOWrapper(output, encoding="utf-8", errors="replace"):
+            for line in io.TextIOWrapper(output_until(self.over, pipe.fileno()), encoding="utf-8", errors="replace"):
                 if line.strip():
                     last.append(line.strip())
                     heard(line.rstrip())
@@ -153,30 +151,15 @@ class _Guarded:
             guard.end_session(self.process.pid, grace=0)
 
 
-class _UntilOver(io.RawIOBase):
-    """What a pipe holds until its last writer closes it, or until the event is set; then only what is in it already."""
-
-    def __init__(self, descriptor: int, over: threading.Event) -> None:
-        self._descriptor, self._over = descriptor, over
-        self._left: int | None = None
-        self._ready = select.poll()
-        self._ready.register(descriptor, select.POLLIN)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while self._left is None and not self._ready.poll(_POLL_MS):
-            if self._over.is_set():
-                break
-        if self._over.is_set() and self._left is None:
-            self._left = _PIPE_BYTES
-        if self._left is not None and (self._left <= 0 or not self._ready.poll(0)):
-            return 0
-        data = os.read(self._descriptor, len(buffer) if self._left is None else min(len(buffer), self._left))
-        self._left = None if self._left is None else self._left - len(data)
-        buffer[: len(data)] = data
-        return len(data)
+def _not_started(error: OSError | ValueError) -> IcebergOpsError:
+    """Nothing was changed: no process has begun."""
+    if isinstance(error, ValueError):
+        return OptionError("the job's command line or environment has a NUL character: look at its settings and names")
+    if error.errno == errno.E2BIG:
+        return OptionError(
+            "the job's command line or environment is longer than the system takes: give it fewer or shorter settings"
+        )
+    return RetryableError(f"the job's process could not be started: {error.strerror or error}; nothing was changed")
 
 
 def run_module(processes: Processes, module: str, arguments: Sequence[str], files: Mapping[Path, bytes]) -> None:

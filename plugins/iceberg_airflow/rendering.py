@@ -38,6 +38,8 @@ class ExactRendering(BaseOperator):
         return found
 
     def _rendered(self, content: Any, context: Any, jinja_env: jinja2.Environment | None, seen_oids: set[int] | None) -> Any:
+        if seen_oids is not None and id(content) in seen_oids:
+            return content  # from XCom: data, and no template
         environment = jinja_env or self.get_template_env()
         exact = isinstance(content, str) and isinstance(environment, NativeEnvironment)
         if not exact or content.endswith(tuple(self.template_ext)):

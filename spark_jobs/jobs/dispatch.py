@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.ending_error import ending_error
-from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
+from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.gate import outcome_unknown
@@ -59,7 +59,7 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
                 raise
             raise error from e
         write_report(job, report)
-        return report
+        return without_secrets(job, report)
 
 
 def _typed(job: JobSpec, error: BaseException) -> BaseException:

@@ -8,15 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.group_works import even_parts, works_of
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.progress import Meter, run_works
 from iceberg_ops.actions.runner import GroupFailure, Progress, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.config.document import from_json
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.options import rewrite_data_files_options
+from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CorruptTableError, RetryableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files
 from tests.actions.lake import Lake, numbered
@@ -95,7 +99,27 @@ def test_a_killed_worker_is_answered_for(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("iceberg_ops.actions.local_runner.attempt", _die)
     answers = list(LocalRunner(workers=2, inline_bytes=0).run(found))
     assert sorted(a.group_id for a in answers) == ["g0001/1", "g0002/1", "g0003/1"]
-    assert all(isinstance(a, GroupFailure) and "worker process lost" in a.message for a in answers)
+    assert all(isinstance(a, GroupFailure) and "a worker process was killed" in a.message for a in answers)
+
+
+def test_a_job_whose_worker_is_killed_may_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended as TERMINAL, "correct what the message names", and Airflow never tried it again."""
+    lake, _ = works(tmp_path)
+    monkeypatch.setattr("iceberg_ops.actions.local_runner.attempt", _die)
+    report = tmp_path / "report.json"
+    job = JobSpec(
+        job="rewrite_data_files",
+        table="test.ns.t",
+        catalog=CatalogConfig(name="test", type="filesystem", properties={"warehouse": str(tmp_path)}),
+        options={"rewrite-all": "true"},
+        report=str(report),
+    )
+    with pytest.raises(RetryableError, match="a worker process was killed"):
+        run_job(job, catalog=lake.catalog, runner=LocalRunner(workers=2, inline_bytes=0))
+    told = from_json(report.read_bytes(), ActionReport, "report")
+    assert told.error is not None
+    assert told.error.code == "RETRYABLE"
+    assert str(told.error.next_step).startswith("run the job again")
 
 
 @pytest.mark.parametrize(

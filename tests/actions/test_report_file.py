@@ -15,7 +15,7 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
-from iceberg_ops.config.report import ActionReport, SkippedFile
+from iceberg_ops.config.report import ActionReport, GroupReport, SkippedFile, Step
 from iceberg_ops.errors import OptionError, WhereError
 from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake, numbered
@@ -50,6 +50,25 @@ def test_a_report_holds_no_secret_of_the_jobs_catalogs(form: str, tmp_path: Path
     assert found.error is not None
     assert found.error.message == "ValueError: cannot connect with ***"
     assert found.failures[0].reason == "refused ***"
+
+
+def test_a_report_holds_no_secret_of_a_source_or_a_location(tmp_path: Path) -> None:
+    options = {"fs.s3a.secret.key": "geheim-1"}
+    job = a_job(
+        str(tmp_path / "r.json"), source=Source(format="parquet", paths=["s3a://KEY:geheim-2@b/x", "/y?sig=z"], options=options)
+    )
+    place = "abfss://c@a/t?sig=geheim-3/f.parquet"
+    named = [SkippedFile(file_path=place, reason=f"{place}: geheim-1 refused")]
+    report = a_report(
+        steps=[Step(name="plan", duration_ms=1, detail=f"read {place}")],
+        groups=[GroupReport(group_id="g1", status="failed", reason="no geheim-2")],
+        skipped=named,
+        failures=named,
+        files=[place],
+    )
+    write_report(job, report)
+    assert "geheim" not in (tmp_path / "r.json").read_text()
+    assert (tmp_path / "r.json").read_text().count("***") == 9
 
 
 def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:

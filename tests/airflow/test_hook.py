@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Connection
+from sqlalchemy import make_url
 
 from iceberg_airflow.hook import IcebergCatalogHook, catalog_config
 from iceberg_airflow.provider_info import get_provider_info
@@ -41,8 +42,44 @@ def test_login_and_password_are_put_into_the_uri_escaped() -> None:
     )
 
 
-@pytest.mark.parametrize("uri", ["sqlite:////data/catalog.db", "postgresql://you@db/iceberg"])
-def test_a_uri_without_host_or_with_a_user_is_left_alone(uri: str) -> None:
+@pytest.mark.parametrize(
+    ("uri", "login", "whole"),
+    [
+        ("postgresql:///ice?host=/run/postgresql", "me", "postgresql://me:p%40ss@/ice?host=/run/postgresql"),
+        ("postgresql+psycopg2:///ice", "me", "postgresql+psycopg2://me:p%40ss@/ice"),
+        ("postgresql://me@db:5432/ice", "me", "postgresql://me:p%40ss@db:5432/ice"),
+        ("postgresql://m%20e@db/ice", "m e", "postgresql://m%20e:p%40ss@db/ice"),
+        ("postgresql://me@db/ice", None, "postgresql://me:p%40ss@db/ice"),
+        ("postgresql://db/ice", None, "postgresql://:p%40ss@db/ice"),
+    ],
+)
+def test_no_login_or_password_is_left_out(uri: str, login: str | None, whole: str) -> None:
+    """They were dropped in silence where the uri has no host, or names the user alone."""
+    config = catalog_config(connection({"name": "lake", "type": "sql", "uri": uri}, login, "p@ss"))
+    assert config.properties["uri"] == whole
+    url = make_url(whole)
+    assert (url.username or None, url.password) == (login or make_url(uri).username, "p@ss")
+
+
+def test_a_login_that_is_not_the_uris_user_is_refused() -> None:
+    with pytest.raises(OptionError, match="names another user than the connection's login") as caught:
+        catalog_config(connection({"name": "lake", "type": "sql", "uri": "postgresql://you@db/iceberg"}, "me", "secret"))
+    assert "secret" not in str(caught.value)
+
+
+def test_a_connection_that_is_not_defined_is_the_authors_mistake() -> None:
+    """Airflow's own error was tried again, like an outage, and the Test button showed a traceback."""
+    with pytest.raises(OptionError, match="catalog connection 'nosuch' is not defined"):
+        IcebergCatalogHook("nosuch").get_conn()
+    with pytest.raises(OptionError, match="catalog connection 'nosuch' is not defined"):
+        IcebergCatalogHook("nosuch").deployment()
+    works, said = IcebergCatalogHook("nosuch").test_connection()
+    assert not works
+    assert "is not defined" in said
+
+
+@pytest.mark.parametrize("uri", ["sqlite:////data/catalog.db", "postgresql://you:too@db/iceberg", "no uri"])
+def test_a_uri_of_a_file_or_with_a_password_is_left_alone(uri: str) -> None:
     assert catalog_config(connection({"name": "lake", "type": "sql", "uri": uri}, "me", "secret")).properties["uri"] == uri
 
 

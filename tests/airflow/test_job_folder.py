@@ -91,9 +91,25 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Mon
     if not at:
         JobFolder.of(identity()).write(a_job())
         return
-    with pytest.raises(OptionError, match="must be a folder, not a symbolic link"):
+    with pytest.raises(OptionError, match="must be a folder, not a link"):
         JobFolder.of(identity())
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("at", ["", "d", "d/r", "d/r/t/try-1"])
+@pytest.mark.parametrize("dangling", [True, False], ids=["dangling link", "file"])
+def test_a_file_or_a_dangling_link_in_the_place_of_a_folder_is_named(at: str, dangling: bool) -> None:
+    """The task failed with FileExistsError, which is tried again."""
+    place = jobs_root() / at
+    if place.is_dir():
+        place.rmdir()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if dangling:
+        place.symlink_to("/nowhere")
+    else:
+        place.touch()
+    with pytest.raises(OptionError, match="set ICEBERG_OPS_JOBS"):
+        JobFolder.of(identity())
 
 
 def test_a_link_in_the_place_of_a_file_is_replaced(tmp_path: Path) -> None:
@@ -114,6 +130,32 @@ def test_the_kept_job_spec_is_readable_by_the_owner_and_holds_no_secret() -> Non
         assert secret not in path.read_text()
     kept = from_json(path.read_bytes(), JobSpec, "kept")
     assert kept.catalog.properties == {"uri": "postgresql://me:***@db/x", "s3.secret-access-key": "***", "warehouse": "/w"}
+
+
+@pytest.mark.parametrize(
+    ("known", "source"),
+    [
+        (
+            {"geheim-1", "geheim-2", "geheim-3", "geheim-4"},
+            Source(
+                format="parquet",
+                paths=["abfss://c@a/x?sig=geheim-1", "s3a://KEY:geheim-2@b/x"],
+                options={"fs.s3a.secret.key": "geheim-3", "fs.s3a.endpoint": "http://me:geheim-4@h"},
+            ),
+        ),
+        (
+            {"geheim-6"},
+            Source(format="sql", query="SELECT * FROM v, json.`s3a://KEY:geheim-5@b/y`", views={"v": "s3a://KEY:geheim-6@b/x"}),
+        ),
+    ],
+    ids=["files", "query"],
+)
+def test_the_kept_job_spec_holds_no_secret_of_its_source(known: set[str], source: Source) -> None:
+    """It lay there in clear for thirty days, and no error or report hid it."""
+    catalog = CatalogConfig(name="lake", type="sql", properties={"warehouse": "/w"})
+    job = JobSpec(job="append", table="lake.a.b", catalog=catalog, source=source)
+    assert "geheim" not in JobFolder.of(identity()).write(job).read_text()
+    assert {secret for secret in job.secrets() if secret.startswith("geheim")} == known
 
 
 def test_a_job_spec_without_secrets_is_kept_as_it_ran() -> None:

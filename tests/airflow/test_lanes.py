@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_airflow import java
-from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, require_connection
+from iceberg_airflow.lanes import LocalLane, SparkLane, application, quiet_driver, spark_master
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, python_environment
 from iceberg_ops.errors import OptionError, RuntimeMissingError
@@ -43,6 +43,21 @@ def test_spark_runs_the_interpreter_that_runs_airflow() -> None:
     assert python_environment()["PYSPARK_PYTHON"] == python_environment()["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
+def test_no_setting_with_a_secret_in_its_value_is_on_the_command_line() -> None:
+    """A password in a URI under another name was seen by every user of the machine, and in the task's log."""
+    conf = {
+        "spark.sql.catalog.lake.uri": "jdbc:postgresql://me:geheim-1@db/x",
+        "spark.app.DB_PASS": "geheim-2",
+        "spark.driver.extraJavaOptions": "-Xss4m -Djavax.net.ssl.keyStorePassword=geheim-3",
+        "spark.ui.enabled": "false",
+    }
+    command = " ".join(spark(conf=conf).command(Path("/jobs/job.json")))
+    assert "geheim" not in command
+    assert "extraJavaOptions" not in command  # on the command line it would win over the file
+    assert "--properties-file /jobs/job.json.spark.properties" in command
+    assert "--conf spark.ui.enabled=false" in command
+
+
 def test_settings_that_hold_secrets_are_in_a_file_instead_of_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -72,7 +87,16 @@ def test_cluster_mode_is_refused_because_a_stopped_task_could_not_end_its_driver
 
 def test_a_missing_spark_connection_is_named_instead_of_calling_yarn() -> None:
     with pytest.raises(OptionError, match="Spark connection 'spark_prod' is not defined"):
-        require_connection("spark_prod")
+        spark(conn_id="spark_prod").command(Path("/jobs/job.json"))
+
+
+@pytest.mark.parametrize("host", [{}, {"host": ""}, {"host": " "}], ids=repr)
+def test_a_spark_connection_without_a_host_names_no_master(host: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counted as a cluster: lane auto sent large rewrites to ``spark-submit --master spark://``, which cannot run."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", **host}))
+    assert spark_master("spark_default") is None
+    with pytest.raises(OptionError, match="Spark connection 'spark_default' has no host: it must name a master"):
+        spark().command(Path("/jobs/job.json"))
 
 
 def test_the_application_is_where_it_was_installed() -> None:
@@ -138,6 +162,12 @@ def test_settings_that_are_no_text_are_written_as_spark_reads_them() -> None:
     assert spark(conf=conf).conf == {
         "spark.my.token": "12345", "spark.a.password": "true", "spark.speculation": "false", "spark.x": "0.5", "spark.y": "z"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("conf", ["x: 1", ["x"], 5])
+def test_settings_that_are_no_mapping_are_refused(conf: object) -> None:
+    with pytest.raises(OptionError, match="spark_conf must be a mapping of names to values; it is of type"):
+        spark(conf=conf)
 
 
 @pytest.mark.parametrize("value", [None, ["secret"], {"a": "secret"}])

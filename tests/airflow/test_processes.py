@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -128,6 +129,21 @@ def test_a_command_that_a_signal_ended_has_a_code_above_128() -> None:
 def test_a_command_that_is_not_there_is_missing_on_this_worker() -> None:
     ended = Processes().run(["spark-submit"], environment={"PATH": "/nowhere"})
     assert ended == Ended(1, "error: RUNTIME_MISSING: spark-submit: No such file or directory")
+
+
+@pytest.mark.parametrize(("argument", "said"), [("x" * 3_000_000, "longer than the system takes"), ("a\0b", "has a NUL character")])
+def test_a_command_that_no_system_takes_is_refused(argument: str, said: str) -> None:
+    with pytest.raises(OptionError, match=said):
+        Processes().run([sys.executable, argument], environment={})
+
+
+def test_a_process_that_can_not_be_started_now_may_be_started_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: object, **_named: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", fails)
+    with pytest.raises(RetryableError, match="could not be started: Resource temporarily unavailable; nothing was changed"):
+        Processes().run(["true"], environment={})
 
 
 def test_a_file_that_can_not_be_written_may_be_written_later(tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
+from airflow.sdk.definitions._internal.expandinput import DictOfListsExpandInput
+from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from iceberg_airflow.operators import (
     IcebergAppendOperator,
@@ -73,6 +76,29 @@ def test_every_row_is_said_in_a_word(native: bool) -> None:
 def test_a_where_arrives_as_written(native: bool) -> None:
     assert delete("{{ params.where }}", native=native).where == "day = DATE '2024-10-01'"
     assert delete("id = {{ params.year }}", native=native).where == "id = 2024"
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "value", ["note = '{{ 1 + 1 }}'", "path = 'a{#b' OR note = 'c#}d'", "{{ params.where }}", {"a": "{{ 1 + 1 }}"}]
+)
+def test_what_comes_from_xcom_is_no_template(value: Any, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Braces in data changed the condition in a native DAG, and could run code in the worker."""
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda *_given, **_named: [value])
+    monkeypatch.setattr(DictOfListsExpandInput, "_get_map_lengths", lambda *_given: {"where": 1})
+    monkeypatch.setattr("airflow.sdk.execution_time.context.context_update_for_unmapped", lambda c, t: c.update(task=t))
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native) as dag:
+
+        @task
+        def find() -> list[Any]:
+            return [value]
+
+        operator = IcebergDeleteOperator.partial(task_id="t", table="{{ params.month }}").expand(where=find())
+    context = a_context(params=PARAMS, map_index=0, dag=dag, dag_run=SimpleNamespace(conf={}), task=operator)
+    context["ti"].task = operator
+    operator.render_template_fields(context)
+    assert context["task"].where == value
+    assert context["task"].table == "2024.10"
 
 
 def test_an_empty_where_of_an_overwrite_does_not_become_one_of_partitions() -> None:

@@ -50,6 +50,7 @@ def test_changes_are_rows_with_what_became_of_them(cli: Cli, ids: list[int]) -> 
     assert csv.out == f"name,_change_type,_change_ordinal,_commit_snapshot_id\nb,INSERT,0,{ids[0]}\n"
     assert len(cli("scan", T, "--changes-to", str(ids[1])).rows) == 4
     assert cli("scan", T, "--changes-to", str(ids[1]), "--limit", "1").rows[0]["id"] == 1
+    assert len(cli("scan", T, "--limit", str(2**63)).rows) == 2
 
 
 def test_a_column_is_shown_once_whatever_its_case(cli: Cli, ids: list[int]) -> None:

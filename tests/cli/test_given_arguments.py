@@ -174,6 +174,26 @@ def test_escapes_in_a_text_are_those_of_spark(cli: Cli, table: Path, written: st
     assert set_to.json["properties"]["k"] == text
 
 
+HALVES = (
+    r"SET TBLPROPERTIES ('a' = '\uD800')",
+    r"SET TBLPROPERTIES ('\uDC00' = 'a')",
+    r"ALTER COLUMN id COMMENT '\uD800'",
+    r"ADD COLUMN b string COMMENT 'x\uD83D'",
+)
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+@pytest.mark.parametrize("step", HALVES)
+def test_half_of_a_surrogate_pair_is_the_callers_mistake_and_changes_nothing(
+    cli: Cli, table: Path, step: str, dry: tuple[str, ...]
+) -> None:
+    """It was an unknown outcome, after eight seconds of looking for it; a dry run said that the change was fine."""
+    before = lake().load_table(("ns", "t")).metadata_location
+    refused = cli("evolve", "lake.ns.t", step, *dry)
+    assert (refused.code, refused.err.partition(": ")[2].partition(":")[0]) == (1, "BAD_OPTION"), refused.err
+    assert lake().load_table(("ns", "t")).metadata_location == before
+
+
 FIELD = '{"type":"struct","fields":[{"id":1,"name":"%s","required":false,"type":"%s"}]}'
 WRONG_SCHEMAS = {
     "a length beyond 32 bits": FIELD % ("a", "fixed[99999999999999999999]"),

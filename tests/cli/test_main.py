@@ -127,3 +127,16 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
     shell = f'{sys.executable} -c "{code}" | true; exit ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_warnings_of_libraries_do_not_stand_beside_the_line_of_an_error() -> None:
+    """SQLAlchemy's did, so that a script read the wrong line."""
+    code = (
+        "import sys, warnings, iceberg_ops.cli.main as m\n"
+        "def run(arguments):\n    warnings.warn('a library says'); print('error: IO: x', file=sys.stderr); return 1\n"
+        "m.run = run; m.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: IO: x\n")
+    done = subprocess.run([sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=False)
+    assert "a library says" in done.stderr

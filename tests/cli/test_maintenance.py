@@ -15,6 +15,7 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.cli.main import run
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import Lake, numbered
 from tests.builders import make_table
@@ -112,6 +113,10 @@ def test_an_old_or_missing_java_is_named(
     assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
     assert "RUNTIME_MISSING: Spark needs Java 17 or newer" in (error := capsys.readouterr().err)
     assert "version 11.0.2" in error
+    java.chmod(0o644)
+    assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
+    assert "cannot be run: " in (error := capsys.readouterr().err)
+    assert error.startswith("error: RUNTIME_MISSING: ")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     assert run(["run", "rewrite_data_files", "wh.ns.t", "--lane", "spark"]) == 1
     assert "there is no java" in capsys.readouterr().err
@@ -165,6 +170,26 @@ def test_health_fails_where_it_can_not_tell_and_takes_a_refusal_for_an_answer(
     assert run(["health", "wh.ns.t", "--json"]) == 2
     verdicts = {row["action"]: row["verdict"] for row in as_json(capsys)}
     assert (verdicts["expire_snapshots"], verdicts["rewrite_data_files"]) == ("refused", "due")
+
+
+@pytest.mark.parametrize("command", [["plan", "rewrite_manifests"], ["health"], ["health", "/a/path"]])
+def test_locations_are_mapped_for_tables_given_by_a_path_only(
+    lake: Lake, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    """``health`` ignored it, and answered for the table where its catalog says."""
+    assert run([*command, "wh.ns.t", "--map-location", "/a=/b"]) == 1
+    assert capsys.readouterr().err.startswith("error: BAD_OPTION: --map-location: only for a table given by its path")
+
+
+def test_health_shows_no_secret(lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_given: object, **_named: object) -> None:
+        raise CorruptTableError("no https://me:geheim1@h/t?sig=geheim2")
+
+    monkeypatch.setattr("iceberg_ops.actions.dispatch.run_job", fails)
+    assert run(["health", "wh.ns.t", "--json"]) == 1
+    seen = capsys.readouterr()
+    assert "geheim" not in seen.out + seen.err
+    assert "no https://me:***@h/t?sig=***" in seen.out
 
 
 def test_health_asks_with_a_steps_where(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -195,6 +196,51 @@ def _runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+ESCAPED = "import os, sys, time; os.{}; open(sys.argv[1], 'w').write(str(os.getpid())); os.rename(*sys.argv[1:]); time.sleep(600)"
+"""A process that holds the output open, as a daemon or an agent does that Spark's environment file starts."""
+
+
+@pytest.fixture
+def left_behind(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """A line of shell that starts such a process in its own session (``setsid()``) or in spark-submit's (``getpid()``)."""
+    pid = tmp_path / "left.pid"
+    yield lambda call: f'"{sys.executable}" -c "{ESCAPED.format(call)}" {pid}.part {pid} & until [ -e {pid} ]; do sleep 0.05; done'
+    if _runs(int(pid.read_text())):
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("call", ["setsid()", "getpid()"])
+def test_the_command_ends_with_spark_whatever_holds_its_output(
+    cli: Cli, spark: Spark, left_behind: Callable[[str], str], call: str
+) -> None:
+    """The command waited for the end of the output: for ever, although the job was done and its report written."""
+    spark.does(f"{left_behind(call)}; report '{COMMITTED}'; echo engine is done; exit 0")
+    done = cli(*APPEND, "--json")
+    assert (done.code, done.json["status"], done.err) == (0, "committed", "engine is done\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_command_whatever_holds_the_output(
+    spark: Spark, tmp_path: Path, left_behind: Callable[[str], str], number: signal.Signals
+) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    spark.does(f'{left_behind("setsid()")}; exec "{sys.executable}" {tmp_path}/job.py {tmp_path}/begun \'{STOPPED}\' "$@"')
+    program = (
+        "import iceberg_ops.cli.main as m, iceberg_ops.cli.spark_launcher as s; s.find_java = lambda e: (17, 'java'); m.main()"
+    )
+    report = tmp_path / "report.json"
+    command = subprocess.Popen([sys.executable, "-c", program, *APPEND, "--report", str(report)], stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    command.send_signal(number)
+    try:
+        assert command.wait(60) == (130 if number == signal.SIGINT else -number)
+    finally:
+        command.kill()
+    assert report.exists()
 
 
 @pytest.mark.parametrize("master", ["", " "])

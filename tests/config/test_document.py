@@ -97,6 +97,15 @@ def test_aliases_that_repeat_millions_of_values_are_refused_at_once(form: str) -
     assert from_yaml(_aliases(5, form), dict[str, Any], "policy.yml")
 
 
+@pytest.mark.parametrize("number", ["0x" + "F" * 4_000, str(2**63), str(-(2**63) - 1), "0b" + "1" * 64, "1" * 5_000])
+@pytest.mark.parametrize("form", ["a: {}", "{}: a", "a: [1, {}]"])
+def test_a_number_beyond_64_bits_is_refused_with_its_line(number: str, form: str) -> None:
+    """Python writes none of more than 4,300 digits: its ValueError ended lint, health and the parsing of DAGs."""
+    with pytest.raises(OptionError, match=r"^policy.yml: (not YAML: )?line 2[,:] "):
+        from_yaml("x: 1\n" + form.format(number), Any, "policy.yml")
+    assert from_yaml("a: 9223372036854775807", Any, "policy.yml") == {"a": 2**63 - 1}
+
+
 @pytest.mark.parametrize("depth", [500, 20_000])
 @pytest.mark.parametrize(("begin", "end"), [("[", "]"), ("{a: ", "}")])
 def test_a_document_nested_too_deeply_is_refused_as_such(depth: int, begin: str, end: str) -> None:

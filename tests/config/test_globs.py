@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from fnmatch import fnmatchcase
 
 import pytest
@@ -49,6 +50,21 @@ def test_a_glob_may_match_exactly_what_the_matcher_matches(pattern: str) -> None
         assert may_match(pattern)
     elif not any(c in pattern for c in "[]!") and len(pattern) <= 6:
         assert not may_match(pattern, "p")
+
+
+@pytest.mark.parametrize("unit", ["*", "*a", "*?", "?", "a", ".", "*.", "[", "[a]", "[!a]*", "]"])
+def test_a_glob_is_judged_in_time_in_proportion_to_its_length(unit: str) -> None:
+    """Twenty thousand stars hung every reader of the policy, the parsing of DAGs among them."""
+
+    def seconds(length: int) -> float:
+        pattern = unit * (length // len(unit))
+        begun = time.process_time()
+        glob_problem(pattern)
+        may_match(pattern)
+        may_match(pattern, "prod")
+        return time.process_time() - begun
+
+    assert seconds(40_000) < 5.0
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,21 @@ def test_text_that_is_no_unicode_is_refused_before_anything_is_tried() -> None:
         JobSpec(job="append", table="lake.a.b", catalog=catalog, run_key="k\udcff")
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"report": "/a\0b"},
+        {"job": "append", "source": {"format": "parquet", "paths": ["/a\0b"]}},
+        {"job": "append", "source": {"format": "sql", "query": "SELECT 1", "views": {"v": "/a\0b"}}},
+        {"catalog": {"name": "lake", "type": "filesystem", "properties": {"warehouse": "/a\0b"}}},
+    ],
+    ids=["report", "path", "view", "warehouse"],
+)
+def test_a_path_with_a_nul_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=r"^job.json: .* has a NUL character, which no path can have$"):
+        parsed(**fields)
+
+
 def test_a_key_given_twice_is_refused() -> None:
     """The last one counted: a delete whose WHERE was said twice took other rows than the first one said."""
     text = '{"job": "delete", "table": "lake.a.b", "catalog": {"name": "lake", "type": "sql"}, "where": "id = 1", "where": "true"}'

@@ -169,3 +169,8 @@ def test_what_is_given_and_blank_is_a_problem(text: str, path: str) -> None:
     with pytest.raises(OptionError) as caught:
         load_policy(f"version: 1\n{text}\n", "p.yml")
     assert str(caught.value).startswith(f"p.yml: {path}: is blank: leave it out, or give it a value")
+
+
+def test_an_owner_that_no_database_stores_is_a_problem() -> None:
+    with pytest.raises(OptionError, match=r"defaults\.owner: must have no NUL character"):
+        load_policy('version: 1\ndefaults: {owner: "a\\0b"}\ncatalogs: {p: {type: sql}}\n', "p.yml")

@@ -18,6 +18,7 @@ from iceberg_ops.config.secrets import (
     HidingFormatter,
     hide,
     hide_passwords,
+    holds_secret,
     is_secret,
     secrets_in,
     secrets_of,
@@ -34,8 +35,27 @@ NAMES = [
     "header.Authorization",
     "adls.account-key",
     "sslpassword",
+    "db_pwd",
+    "DB_PASS",
+    "db.pwd",
+    "adls_sas",
+    "sas2",
+    "dbPass",
 ]
-PLAIN_NAMES = ["uri", "warehouse", "io-impl", "spark-from-bytes", "s3.endpoint", "read-only", "location-mapping", "key-prefix"]
+PLAIN_NAMES = [
+    "uri",
+    "warehouse",
+    "io-impl",
+    "spark-from-bytes",
+    "s3.endpoint",
+    "read-only",
+    "location-mapping",
+    "key-prefix",
+    "bypass",
+    "compass.url",
+    "sassy",
+    "signal",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,6 +67,13 @@ def test_names_that_say_secret(name: str) -> None:
 @pytest.mark.parametrize("name", PLAIN_NAMES)
 def test_names_that_do_not(name: str) -> None:
     assert not is_secret(name)
+
+
+def test_a_value_may_hold_a_secret_under_any_name() -> None:
+    assert holds_secret("db_pwd", "x")
+    assert holds_secret("spark.app.source", "jdbc:postgresql://me:geheim1@db/x")
+    assert holds_secret("spark.driver.extraJavaOptions", "-Xss4m -Djavax.net.ssl.keyStorePassword=geheim1")
+    assert not holds_secret("spark.app.source", "jdbc:postgresql://db/x")
 
 
 @given(PASSWORDS)

@@ -14,6 +14,15 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, LONG, STRING, NestedField, StructType
 
 
+def test_thousands_of_conditions_are_cut_at_their_ands_and_what_is_nested_too_deep_is_refused() -> None:
+    """A RecursionError ended the merge as INTERNAL."""
+    assert len(conjuncts("a = b" + " AND c = 1" * 5_000)) == 5_001
+    assert [found.text for found in conjuncts("(a = 1 AND (b = 2 AND c = 3)) AND d = 4")] == ["a = 1", "b = 2", "c = 3", "d = 4"]
+    for refused in (conjuncts, parse_value):
+        with pytest.raises(WhereError, match="nested too deep"):
+            refused("(" * 5_000 + "1" + ")" * 5_000)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.errors import CorruptTableError, IcebergOpsError, UnsupportedError
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.errors import BadInputError, CorruptTableError, IcebergOpsError, UnsupportedError
 from iceberg_ops.serde.metadata_json import metadata_from_dict, metadata_from_json, metadata_to_dict, metadata_to_json
 from iceberg_ops.serde.snapshot_json import ref_from_dict, ref_to_dict
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.spec.table_metadata import TableMetadata
+from tests.builders import IDENTIFIER, make_catalog, make_table
 from tests.fixture_paths import FIXTURES, GOLDEN, requires_fixtures
 from tests.golden import golden_files, vectors
 
@@ -479,3 +483,17 @@ def _read(data: bytes) -> TableMetadata | None:
 def test_a_view_is_refused_by_name(path: Path) -> None:
     with pytest.raises(UnsupportedError, match=rf"table metadata {path.name}: not supported: a view, because only tables"):
         metadata_from_json(path.read_bytes(), path.name)
+
+
+@pytest.mark.parametrize(
+    ("properties", "place"), [({"a": "\ud800"}, "properties.a"), ({"\udc00": "a"}, "properties.a key")], ids=["value", "key"]
+)
+def test_text_that_can_not_be_encoded_is_refused_before_anything_is_written(properties: dict[str, str], place: str) -> None:
+    """A catalog met a bare encoding error, which counted as an unknown outcome."""
+    catalog = make_catalog()
+    table = make_table(catalog)
+    with pytest.raises(BadInputError, match=f"{place} is no Unicode text"):
+        metadata_to_json(replace(table.metadata, properties=properties))
+    with pytest.raises(BadInputError, match="nothing was written"):
+        commit(catalog, table, UpdateProperties(updates=properties))
+    assert catalog.load_table(IDENTIFIER).metadata_location == table.metadata_location

@@ -1,0 +1,47 @@
+"""The output of a child process, read until the child has ended.
+
+The end of the output may never come: a process that the child left behind (a daemon, an agent that Spark's environment file
+starts) holds it open as long as it lives. What was written before the child ended is still read.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import threading
+from typing import Any
+
+_POLL_MS = 200
+_PIPE_BYTES = 65_536
+"""What a pipe holds at most, and so what may have been written, and not yet read, when the child ended."""
+
+
+def output_until(over: threading.Event, descriptor: int) -> io.BufferedReader:
+    """What the pipe ``descriptor`` gives until its last writer closes it, or until ``over`` is set, the child has ended; then what
+    is in the pipe already. A read that a signal interrupts may be tried again."""
+    return io.BufferedReader(_UntilOver(descriptor, over))
+
+
+class _UntilOver(io.RawIOBase):
+    def __init__(self, descriptor: int, over: threading.Event) -> None:
+        self._descriptor, self._over = descriptor, over
+        self._left: int | None = None
+        self._ready = select.poll()
+        self._ready.register(descriptor, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while self._left is None and not self._ready.poll(_POLL_MS):
+            if self._over.is_set():
+                break
+        if self._over.is_set() and self._left is None:
+            self._left = _PIPE_BYTES
+        if self._left is not None and (self._left <= 0 or not self._ready.poll(0)):
+            return 0
+        data = os.read(self._descriptor, len(buffer) if self._left is None else min(len(buffer), self._left))
+        self._left = None if self._left is None else self._left - len(data)
+        buffer[: len(data)] = data
+        return len(data)
