@@ -22,9 +22,9 @@ import click
 
 from iceberg_ops import __version__
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
-from iceberg_ops.cli.standard_output import ReaderGone, lasting_output, lost_output
+from iceberg_ops.cli.standard_output import ReaderGone, is_only_shown, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
-from iceberg_ops.config.secrets import hide_in_logs, hide_passwords
+from iceberg_ops.config.secrets import hide, hide_in_logs
 from iceberg_ops.data.arrow_allocator import choose_allocator
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
@@ -127,9 +127,9 @@ def run(arguments: Sequence[str]) -> int:
     except ReaderGone:
         return _with_output(arguments, 0)
     except _Ended as e:
-        return _failed(e.error, debug)
+        return _failed(e.error, debug, arguments)
     except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
-        return _failed(e, debug)
+        return _failed(e, debug, arguments)
 
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
@@ -140,12 +140,12 @@ def _with_output(arguments: Sequence[str], code: int) -> int:
         return code
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
-    was_dry = code == WORK_FOUND or "--dry-run" in arguments
+    was_dry = code == WORK_FOUND or "--dry-run" in arguments or is_only_shown()
     if found is not None and found.changes and not was_dry:
         done = f"{name} is done (exit code {code})"
         click.echo(f"warning: {done}, but standard output could not be written: {lost}", err=True)
         return code
-    return _fail("IO", f"standard output could not be written: {lost}; nothing was changed", debug=False)
+    return _fail("IO", f"standard output could not be written: {lost}; nothing was changed", False, arguments)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
@@ -160,35 +160,43 @@ def check_arguments(arguments: Sequence[str]) -> None:
         before = argument
 
 
-def _failed(error: BaseException, debug: bool) -> int:
+def _failed(error: BaseException, debug: bool, arguments: Sequence[str]) -> int:
     """One line for an error. An interrupt whose commit may have happened is an unknown outcome first."""
     if isinstance(error, IcebergOpsError):
-        return _fail(error.code, str(error), debug)
+        return _fail(error.code, str(error), debug, arguments)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        _fail("INTERRUPTED", "stopped by the user", debug)
+        _fail("INTERRUPTED", "stopped by the user", debug, arguments)
         return STOPPED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 1
     if isinstance(error, click.ClickException):
-        return _fail("USAGE", error.format_message(), debug)
+        return _fail("USAGE", error.format_message(), debug, arguments)
     if isinstance(error, OSError):
-        return _fail("IO", f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), debug)
-    return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug)
+        return _fail("IO", f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), debug, arguments)
+    return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug, arguments)
 
 
-def _fail(code: str, message: str, debug: bool) -> int:
+def _fail(code: str, message: str, debug: bool, arguments: Sequence[str]) -> int:
+    secrets = _secrets(arguments)
     if debug:
-        click.echo(hide_passwords(traceback.format_exc()), err=True, nl=False)
-    click.echo(f"error: {code}: {hide_passwords(' '.join(message.split()))}", err=True)
+        click.echo(hide(traceback.format_exc(), secrets), err=True, nl=False)
+    click.echo(f"error: {code}: {hide(' '.join(message.split()), secrets)}", err=True)
     return 1
+
+
+def _secrets(arguments: Sequence[str]) -> Sequence[str]:
+    """What must not be shown, whatever a driver or a library puts into its message."""
+    from iceberg_ops.cli.known_secrets import known_secrets
+
+    return known_secrets(arguments)
 
 
 def main() -> None:
     """The ``iceberg-ops`` script."""
     choose_allocator()
     keep_pandas_out()
-    hide_in_logs()
+    hide_in_logs(lambda: _secrets(sys.argv[1:]))
     with lasting_output():
         code = run(sys.argv[1:])
     sys.exit(code)

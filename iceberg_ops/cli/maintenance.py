@@ -17,6 +17,7 @@ import click
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
+from iceberg_ops.cli.standard_output import only_shows
 from iceberg_ops.cli.target import is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -165,6 +166,8 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
     """Run the job in its lane, print the report, return the exit code."""
     from iceberg_ops.config.job_spec import ROW_OPERATIONS
 
+    if job.dry_run:
+        only_shows()
     if job.job in ROW_OPERATIONS:
         on_spark = job.lane != "local" and not job.dry_run
     else:

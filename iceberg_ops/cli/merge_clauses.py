@@ -52,27 +52,27 @@ def names_target(assignments: Mapping[str, str] | None) -> bool:
     return any(name.lower().startswith(f"{TARGET}.") for name in assignments or ())
 
 
-def of_columns(assignments: Mapping[str, str], schema: Schema, *, has_alias: bool) -> dict[str, str]:
+def of_columns(assignments: Mapping[str, str], schema: Schema) -> dict[str, str]:
     """The assignments by the columns' own names, as a job spec has them: without the ``target.`` that means the table.
 
-    A field of a column called ``target`` comes first in an UPDATE, which names its table nowhere. In a MERGE (``has_alias``) the
-    same text could be a column of the table. Raises OptionError where both are there, and for a column that is set twice."""
+    The same text may name a field of a column called ``target``, which it does where the table has no such column. Raises
+    OptionError where both are there (a WHERE reads it as the table's), and for a column that is set twice."""
     found: dict[str, str] = {}
     for name, value in assignments.items():
-        column = _own_name(name, schema, has_alias)
+        column = _own_name(name, schema)
         if column in found:
             raise OptionError(f"{name} = {value}: column {column} is set twice")
         found[column] = value
     return found
 
 
-def _own_name(name: str, schema: Schema, has_alias: bool) -> str:
+def _own_name(name: str, schema: Schema) -> str:
     head, dot, rest = name.partition(".")
     if head.lower() != TARGET or not dot:
         return name
     if schema.find(name, case_sensitive=False) is None:
         return rest
-    if has_alias and schema.find(rest, case_sensitive=False) is not None:
+    if schema.find(rest, case_sensitive=False) is not None:
         raise OptionError(
             f"{name}: is column {rest} of the table, and a field of its column {head}: "
             f"write {rest} for the one, {TARGET}.{name} for the other"

@@ -88,7 +88,7 @@ def update(assignments: tuple[str, ...], where: str | None, mode: str | None, **
 
     values = parse_assignments(assignments)
     if names_target(values):
-        values = of_columns(values, open_in_catalog(given["target"])[1].schema, has_alias=False)
+        values = of_columns(values, open_in_catalog(given["target"])[1].schema)
     return _run("update", given, where=where, mode=mode, set=values)
 
 
@@ -123,9 +123,7 @@ def _of_columns(target: str, clauses: list[MergeClause]) -> list[MergeClause]:
         return clauses
     schema = open_in_catalog(target)[1].schema
     return [
-        clause
-        if clause.assignments is None
-        else replace(clause, assignments=of_columns(clause.assignments, schema, has_alias=True))
+        clause if clause.assignments is None else replace(clause, assignments=of_columns(clause.assignments, schema))
         for clause in clauses
     ]
 

@@ -27,6 +27,7 @@ class _Pipe(io.FileIO):
     """A standard stream that outlives its reader and its disk."""
 
     stops = False
+    only_shows = False
     gone = False
     failure: str | None = None
     """Why it could not be written; a reader that is gone is no failure."""
@@ -59,6 +60,18 @@ def stop_without_reader() -> None:
     """From now on the command ends where its output cannot be written (ReaderGone)."""
     if (raw := _raw_output()) is not None:
         raw.stops = True
+
+
+def only_shows() -> None:
+    """The command changes nothing, though others of its name do (a dry run): it has failed where its output is lost."""
+    if (raw := _raw_output()) is not None:
+        raw.only_shows = True
+
+
+def is_only_shown() -> bool:
+    """Whether the command said so."""
+    raw = _raw_output()
+    return raw is not None and raw.only_shows
 
 
 def lost_output() -> str | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus
 
@@ -25,19 +25,23 @@ _SECRET_NAME = re.compile(
     r"|(private|access|api|account|service|encryption)[-_.]?key",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\s'\"]+")
+_INNER_QUOTES = r"['\"]{1,3}(?=[^\s,:;&)\]}>'\"])"
+"""Quotes that may be a password's own: those around a text have its end, a comma, a bracket or the like behind them."""
+_WORD = re.compile(rf"(?:[^\s'\"]|{_INNER_QUOTES})+")
 """What may be a URI: these patterns, and those below, take time in proportion to the text, however long its words are."""
 _UP_TO_PASSWORD = re.compile(r"://[^:/]*:")
 """A user name may have an @, as mail addresses do."""
-_PARAMETER = re.compile(r"(?:[?&;]|%3B|%26)([\w.-]{1,64})(?:=|%3D)", re.IGNORECASE)
-"""The name of a parameter of a URI's query, or of a setting of a connection string in one."""
-_VALUE = re.compile(r"[^\s&'\"]*")
+_PARAMETER = re.compile(r"(?:[?&;#]|%3B|%26)([\w.-]{1,64})(?:\[\w{0,20}\])?(?:=|%3D)", re.IGNORECASE)
+"""The name of a parameter of a URI's query or fragment, or of a setting of a connection string in one."""
+_VALUE = re.compile(rf"(?:[^\s&'\"]|{_INNER_QUOTES})*")
 """Its value is taken to end with the word."""
 
 _QUOTED = r"\{(?:[^}]|\}\}){0,500}\}|'(?:[^'\\]|\\.){0,500}'|\"[^\"]{0,500}\""
 _SETTING_OF_ODBC = re.compile(rf"([A-Za-z][\w .-]{{0,64}}?)\s*=\s*({_QUOTED}|[^;]*)")
 _SETTING = re.compile(rf"([A-Za-z][\w.-]{{0,64}})\s*=\s*({_QUOTED}|[^&\s]*)")
 """``name=value`` of a connection string: ODBC's with ``;`` between (``{}`` around a value), libpq's with spaces (``''`` around)."""
+_PASSWORD_SETTING = re.compile(rf"(?<![\w.-])((?:ssl)?passw(?:or)?d|pwd|passphrase)=({_QUOTED}|{_VALUE.pattern})", re.IGNORECASE)
+"""Of a connection string in a message. Other names may be columns in a condition."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
 """As SQLAlchemy reads it: a path may have a colon and an @, a user name no slash."""
@@ -76,20 +80,29 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 def hide_passwords(text: str) -> str:
     """``text`` with the passwords and secret parameters of URIs in it replaced by ``***``: for where the secrets themselves are
     not known."""
-    return _without_parameters(_WORD.sub(_without_password, text))
+    return _PASSWORD_SETTING.sub(_without_value, _without_parameters(_WORD.sub(_without_password, text)))
+
+
+Secrets = Callable[[], Iterable[str]]
+"""The secrets that are known, asked for when there is something to hide them in."""
 
 
 class HidingFormatter(logging.Formatter):
-    """Log lines, tracebacks included, without the passwords and secret parameters of URIs."""
+    """Log lines, tracebacks included, without the passwords and secret parameters of URIs, and without the secrets that are
+    known."""
+
+    def __init__(self, form: str | None = None, *, secrets: Secrets = tuple) -> None:
+        super().__init__(form)
+        self._secrets = secrets
 
     def format(self, record: logging.LogRecord) -> str:
-        return hide_passwords(super().format(record))
+        return hide(super().format(record), self._secrets())
 
 
-def hide_in_logs() -> None:
+def hide_in_logs(secrets: Secrets = tuple) -> None:
     """Hide them in what a process without handlers logs on standard error."""
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(HidingFormatter())
+        logging.lastResort.setFormatter(HidingFormatter(secrets=secrets))
 
 
 def _without_password(word: re.Match[str]) -> str:
@@ -100,6 +113,10 @@ def _without_password(word: re.Match[str]) -> str:
         if start.end() < end:
             return f"{text[: start.end()]}{HIDDEN}{text[end:]}"
     return text
+
+
+def _without_value(setting: re.Match[str]) -> str:
+    return f"{setting[1]}={HIDDEN}" if setting[2] else setting[0]
 
 
 def _without_parameters(text: str) -> str:

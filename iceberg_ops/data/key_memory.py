@@ -30,7 +30,11 @@ class KeyMemory:
         """Read while others do."""
         with self._entrance:
             if self._readers_with(1) == 1:
-                self._room.acquire()  # free, or about to be: the last reader has left, and nobody else is at the entrance
+                try:
+                    self._room.acquire()  # free, or about to be: the last reader has left, and nobody else is at the entrance
+                except BaseException:  # an interrupt: this reader never came in
+                    self._readers_with(-1)
+                    raise
         share = Share(self)
         try:
             yield share

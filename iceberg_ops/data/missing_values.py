@@ -7,7 +7,7 @@ DEFAULT-09). A struct that the file lacks as a whole is there all the same where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NoReturn
@@ -53,9 +53,14 @@ OF_NO_PARTITION = MissingValues()
 """Initial defaults only."""
 
 
-def of_partition(constants: Mapping[int, Any], schema: Schema) -> MissingValues:
-    """What a file of a table with that schema does not have; ``constants`` are the values of its partition by source id."""
-    around = (ancestors(schema, field_id) for field_id, value in constants.items() if value is not None)
+def of_partition(constants: Mapping[int, Any], schemas: Sequence[Schema]) -> MissingValues:
+    """What a file does not have; ``constants`` are the values of its partition by source id. ``schemas``: the table's, also those
+    that had a field which was dropped since: its struct stays present."""
+    around = (
+        ancestors(next((s for s in schemas if field_id in s.parents), schemas[0]), field_id)
+        for field_id, value in constants.items()
+        if value is not None
+    )
     return MissingValues(constants, frozenset(chain.from_iterable(around)))
 
 

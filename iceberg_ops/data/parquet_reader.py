@@ -23,7 +23,7 @@ from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
-from iceberg_ops.data.plain_types import plain_batch, plain_schema
+from iceberg_ops.data.plain_types import plain_batch, plain_schema, read_whole
 from iceberg_ops.data.row_group_pruning import groups_that_may_match, runs
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
@@ -42,6 +42,7 @@ class _Likeness:
     opened: pa.Schema
     plain: pa.Schema
     is_plain: bool
+    read_whole: tuple[frozenset[int], ...]
 
 
 _LAST: dict[str, _Likeness] = {}
@@ -57,6 +58,7 @@ class ParquetDataFile:
         self._source = arrow_source(io, location)
         self._names: tuple[str, ...] = ()
         self._is_plain = True
+        self._read_whole: tuple[frozenset[int], ...] = ()
         try:
             self._file, self._plain = self._opened(io)
             self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
@@ -76,6 +78,7 @@ class ParquetDataFile:
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         metadata = self._file.metadata
+        leaves = leaves.union(*(together for together in self._read_whole if not leaves.isdisjoint(together)))
         groups = groups_that_may_match(metadata, self.columns, row_groups_in(metadata, start, length), where)
         if groups:
             self._keep_in_dictionaries(metadata, leaves, groups)
@@ -93,7 +96,7 @@ class ParquetDataFile:
             if (last := _LAST.get("parquet")) is not None:
                 file = _open(self._source, last.names)
                 if file is not None and file.schema_arrow.remove_metadata().equals(last.opened, check_metadata=True):
-                    self._names, self._is_plain = last.names, last.is_plain
+                    self._names, self._is_plain, self._read_whole = last.names, last.is_plain, last.read_whole
                     return file, last.plain
             file = _open(self._source, ())
         except OSError as e:
@@ -105,6 +108,7 @@ class ParquetDataFile:
         stored = file.schema_arrow
         plain = plain_schema(stored)
         self._is_plain = plain is stored
+        self._read_whole = () if self._is_plain else read_whole(stored)
         return file, plain
 
     def _keep_in_dictionaries(self, metadata: pq.FileMetaData, leaves: set[int], groups: Sequence[int]) -> None:
@@ -117,7 +121,8 @@ class ParquetDataFile:
         again = _open(self._source, names, metadata)
         assert again is not None
         self._file, self._names = again, tuple(names)
-        _LAST["parquet"] = _Likeness(self._names, again.schema_arrow.remove_metadata(), self._plain, self._is_plain)
+        opened = again.schema_arrow.remove_metadata()
+        _LAST["parquet"] = _Likeness(self._names, opened, self._plain, self._is_plain, self._read_whole)
 
     def _text_columns(self, leaves: set[int]) -> tuple[tuple[int, str], ...]:
         """``text_columns``, told once of files that were opened alike."""

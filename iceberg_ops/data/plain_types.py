@@ -9,6 +9,8 @@ Arrow's own cast of a list view to a list gives wrong values where the view is a
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 
@@ -74,6 +76,25 @@ def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         key, item = plain_array(entries.field(0), wanted.key_type), plain_array(entries.field(1), wanted.item_type)
         return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=wanted, mask=mask)
     return pa.ListArray.from_arrays(offsets_of(array), plain_array(array.flatten(), wanted.value_type), type=wanted, mask=mask)
+
+
+def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
+    """Of each extension type over a nested one in a file's schema the leaves that Arrow reads together or not at all, by number."""
+    found: list[frozenset[int]] = []
+    count = itertools.count()
+
+    def leaves(type_: pa.DataType) -> list[int]:
+        if isinstance(type_, pa.BaseExtensionType) and pa.types.is_nested(type_.storage_type):
+            found.append(frozenset(own := leaves(type_.storage_type)))
+            return own
+        if not pa.types.is_nested(type_):
+            return [next(count)]
+        # A map's one field is the struct of its entries.
+        return [n for i in range(type_.num_fields) for n in leaves(type_.field(i).type)]
+
+    for f in schema:
+        leaves(f.type)
+    return tuple(found)
 
 
 def offsets_of(array: pa.Array) -> pa.Array:

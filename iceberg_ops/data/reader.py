@@ -91,7 +91,7 @@ class _Reading:
         self.task, self.context, self.keep = task, context, keep_dictionaries
         self.residual = _bound(task.residual, context)
         self.positions = deleted_positions(io, task.deletes, task.file_path)
-        self.missing = of_partition(partition_constants(task, context), context.table_schema)
+        self.missing = of_partition(partition_constants(task, context), (context.table_schema, *context.schemas))
         self.keys = keys_of(io, task.deletes, context)
         self.with_keys = [positions_with_keys(task, keys, self._key_column, io) for keys in self.keys.many]
         self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(self.keys.ids | field_ids(self.residual))}

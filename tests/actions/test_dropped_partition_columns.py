@@ -20,20 +20,24 @@ from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, Upgrad
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import read_task, scan_table
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import LONG, STRING, NestedField
+from iceberg_ops.spec.types import LONG, STRING, NestedField, StructType
 from iceberg_ops.table.table import Table
 from tests.actions.rows_place import RowsPlace
+from tests.data.files import new_io
 
 SCHEMA = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "kind", STRING), NestedField(3, "region", STRING))
 BY_REGION = PartitionSpec(0, (PartitionField((3,), 1000, IDENTITY, "region"),))
@@ -202,3 +206,23 @@ def test_values_of_v1_fields_without_ids_are_never_taken_for_each_others(place: 
     assert shown == [{"_partition": {"region_1000": "eu", "region": None, "bucketed": None}}]
     with pytest.raises(UnsupportedError, match=r"'region' \(identity\) and 'bucketed' \(bucket\[2\]\) share the field id 1000"):
         union_of(table.metadata)
+
+
+def test_a_struct_that_its_dropped_partition_column_made_present_stays_so() -> None:
+    """A file that lacks the struct: dropping one of its fields made it NULL, so that s IS NULL found rows that it did not."""
+    before = Schema.of(
+        NestedField(1, "id", LONG), NestedField(2, "s", StructType((NestedField(3, "a", LONG), NestedField(4, "b", LONG))))
+    )
+    after = Schema.of(NestedField(1, "id", LONG), NestedField(2, "s", StructType((NestedField(4, "b", LONG),))))
+    spec = PartitionSpec(0, (PartitionField((3,), 1000, IDENTITY, "a"),))
+    io, sink = new_io(), bytes_io.BytesIO()
+    ids = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table({"id": [1]}, schema=ids), sink)
+    io.write("memory://t/f.parquet", sink.getvalue())
+    file = DataFile(
+        file_path="memory://t/f.parquet", file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=1, partition=(7,)
+    )
+    for schema, expected in ((before, {"a": 7, "b": None}), (after, {"b": None})):
+        context = ReadContext(table_schema=schema, projected=schema, schemas=(before, after), specs={0: spec})
+        found = [row for batch in read_task(FileScanTask(file, 1), context, io) for row in batch.to_pylist()]
+        assert found == [{"id": 1, "s": expected}]

@@ -7,8 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+
+from iceberg_ops.errors import CatalogUnavailableError
+from tests.cli.conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -26,3 +30,30 @@ def test_standard_error_has_no_secret(tmp_path: Path, kind: str, warehouse: str,
     shell = f"{sys.executable} -m iceberg_ops.cli.main {command}"
     ended = subprocess.run(shell, shell=True, capture_output=True, text=True, env=environment, check=False)
     assert (ended.returncode, "***" in ended.stderr, "Passw0rd9" in ended.stderr) == (1, True, False), ended.stderr
+
+
+SECRET = "pa'ss w:rd/9"
+
+
+@pytest.mark.parametrize("form", [SECRET, quote(SECRET), quote(SECRET, safe=""), json.dumps(SECRET)[1:-1]])
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+def test_a_drivers_message_shows_no_secret_of_a_catalog(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, debug: tuple[str, ...]
+) -> None:
+    """A driver puts it where no pattern finds it."""
+    catalog = {"name": "lake", "type": "sql", "properties": {"uri": f"postgresql://me:{quote(SECRET, safe='')}@h/db"}}
+    other = {"name": "other", "type": "sql", "properties": {"token": "geheim-77"}}
+    (tmp_path / "catalogs.yml").write_text(json.dumps({"catalogs": [catalog]}))
+    job = {"job": "expire_snapshots", "table": "other.a.b", "catalog": other}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+
+    def fails(config: object) -> None:
+        raise CatalogUnavailableError(f"FATAL: no pg_hba entry for (me, {form}, geheim-77)")
+
+    monkeypatch.setattr("iceberg_ops.catalog.load.load_catalog", fails)
+    monkeypatch.setattr("iceberg_ops.actions.dispatch.load_catalog", fails)
+    ran = cli(*debug, "scan", "lake.ns.t")
+    assert (ran.code, form in ran.err, SECRET in ran.err) == (1, False, False), ran.err
+    assert "no pg_hba entry for (me, ***, " in ran.err
+    ran = cli("run", "--job-spec", str(tmp_path / "job.json"))
+    assert (ran.code, form in ran.err + ran.out, "geheim-77" in ran.err + ran.out) == (1, False, False), ran

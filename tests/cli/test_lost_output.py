@@ -99,3 +99,14 @@ def test_a_dry_run_has_failed_where_its_output_is_lost(shell: Shell, line: str) 
     done = shell(f"{line} > /dev/full")
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert done.err.startswith("error: IO: standard output could not be written: ")
+
+
+@pytest.mark.parametrize("dry", [True, False])
+@pytest.mark.parametrize("place", ["> /dev/full", ">&-"])
+def test_a_dry_run_of_a_job_spec_has_failed_too_where_nothing_is_due(shell: Shell, tmp_path: Path, dry: bool, place: str) -> None:
+    config = {"name": "lake", "type": "filesystem", "properties": {"warehouse": f"{tmp_path}/warehouse"}}
+    job = {"job": "expire_snapshots", "table": "lake.ns.t", "catalog": config, "dry-run": dry}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    assert shell(f"run --job-spec {tmp_path}/job.json").code == 0, "nothing is due"
+    done = shell(f"run --job-spec {tmp_path}/job.json {place}")
+    assert (done.code, done.err[: done.err.index(":")]) == ((1, "error") if dry else (0, "warning"))

@@ -84,22 +84,20 @@ def a_schema(*of_target: str) -> Schema:
     return Schema.of(NestedField(1, "x", INT, False), NestedField(2, "y", INT, False), *struct)
 
 
-@pytest.mark.parametrize("has_alias", [True, False])
-def test_target_before_a_column_is_the_table(has_alias: bool) -> None:
+def test_target_before_a_column_is_the_table() -> None:
     given = {"target.x": "1", "TARGET.y": "2", "z": "3"}
-    assert of_columns(given, a_schema(), has_alias=has_alias) == {"x": "1", "y": "2", "z": "3"}
-    assert of_columns({"target.y": "1"}, a_schema("x"), has_alias=has_alias) == {"y": "1"}
+    assert of_columns(given, a_schema()) == {"x": "1", "y": "2", "z": "3"}
+    assert of_columns({"target.y": "1"}, a_schema("x")) == {"y": "1"}
     with pytest.raises(OptionError, match="column x is set twice"):
-        of_columns({"x": "1", "target.x": "2"}, a_schema(), has_alias=has_alias)
+        of_columns({"x": "1", "target.x": "2"}, a_schema())
 
 
 def test_a_field_of_a_column_called_target_is_that_field() -> None:
-    """The column of the field's name was changed instead."""
-    assert of_columns({"target.x": "1", "x": "2"}, a_schema("x"), has_alias=False) == {"target.x": "1", "x": "2"}
-    assert of_columns({"target.z": "1"}, a_schema("z"), has_alias=True) == {"target.z": "1"}
-    assert of_columns({"target.target.x": "1", "x": "2"}, a_schema("x"), has_alias=True) == {"target.x": "1", "x": "2"}
+    """Where it could be the table's column, too, it is refused: an UPDATE set the field, and its WHERE read the column."""
+    assert of_columns({"target.z": "1"}, a_schema("z")) == {"target.z": "1"}
+    assert of_columns({"target.target.x": "1", "x": "2"}, a_schema("x")) == {"target.x": "1", "x": "2"}
     with pytest.raises(OptionError, match=r"target.x: is column x .* write x for the one, target.target.x for the other"):
-        of_columns({"target.x": "1"}, a_schema("x"), has_alias=True)
+        of_columns({"target.x": "1"}, a_schema("x"))
 
 
 def test_an_update_of_a_struct_called_target_leaves_other_columns(cli: Cli, tmp_path: Path) -> None:
@@ -109,6 +107,7 @@ def test_an_update_of_a_struct_called_target_leaves_other_columns(cli: Cli, tmp_
     pq.write_table(pa.table({"x": one, "y": one, "target": inner}), tmp_path / "a.parquet")
     assert cli("append", "lake.ns.t", "--from", str(tmp_path / "a.parquet"), "--lane", "local").code == 0
     update = ("update", "lake.ns.t", "--where", "true", "--lane", "local")
-    assert "UNSUPPORTED: not supported without Spark: SET of 'target.x'" in cli(*update, "--set", "target.x = 77").err
+    assert "UNSUPPORTED: not supported without Spark: SET of 'target.x'" in cli(*update, "--set", "target.target.x = 77").err
+    assert "BAD_OPTION: target.x: is column x of the table, and a field" in cli(*update, "--set", "target.x = 77").err
     assert cli(*update, "--set", "Target.y = 2").code == 0
     assert cli("scan", "lake.ns.t").rows == [{"x": 1, "y": 2, "target": {"x": 5}}]

@@ -132,6 +132,17 @@ def test_passwords_of_uris_are_hidden_where_secrets_are_not_known() -> None:
         ("abfss://c@a.dfs:443/x", "abfss://c@a.dfs:443/x"),
         ("WHERE token = 'x' AND a?b=1", "WHERE token = 'x' AND a?b=1"),
         ("'a://u:p@h','b://v:q@i'", "'a://u:***@h','b://v:***@i'"),
+        ("no postgresql://u:pa'geheim1@h/db, no", "no postgresql://u:***@h/db, no"),
+        ("URL 'postgresql://u:pa\"gehe'im1@h/db'", "URL 'postgresql://u:***@h/db'"),
+        ("{'uri': 'a://u:ge''heim@h', 'mail': 'x@y'}", "{'uri': 'a://u:***@h', 'mail': 'x@y'}"),
+        ('{"uri":"a://u:geh"eim@h","mail":"x@y"}', '{"uri":"a://u:***@h","mail":"x@y"}'),
+        ("https://h/p#access_token=geheim1&state=1", "https://h/p#access_token=***&state=1"),
+        ("https://h/p#id_token=gehe'im1", "https://h/p#id_token=***"),
+        ("postgresql://h/db?user=u&password=SE'geheim1", "postgresql://h/db?user=u&password=***"),
+        ("http://h/?password[]=geheim1", "http://h/?password[]=***"),
+        ('invalid dsn "host=h password=gehe\'im1 dbname=x"', 'invalid dsn "host=h password=*** dbname=x"'),
+        ("dsn host=h password='ge heim' sslpassword=geheim1", "dsn host=h password=*** sslpassword=***"),
+        ("WHERE user_password = 'x' AND token='y'", "WHERE user_password = 'x' AND token='y'"),
         ("a://b:c a://:@h 1a://:p@h", "a://b:c a://:@h 1a://:***@h"),
     ],
 )
@@ -140,7 +151,29 @@ def test_secret_parameters_are_hidden_where_secrets_are_not_known(text: str, sho
 
 
 @pytest.mark.parametrize(
-    "unit", ["a", "a://", "a://:", "://:@", "?a", "&sig=", "a=", "a={;", "a='", "pwd ", "pwd  =", "%3B", "a.b-", "{", "\\", "@"]
+    "unit",
+    [
+        "a",
+        "a://",
+        "a://:",
+        "://:@",
+        "?a",
+        "&sig=",
+        "a=",
+        "a={;",
+        "a='",
+        "pwd ",
+        "pwd  =",
+        "%3B",
+        "a.b-",
+        "{",
+        "\\",
+        "@",
+        "'",
+        "a://b:'",
+        "#token='",
+        "password='",
+    ],
 )
 @pytest.mark.parametrize("end", ["", ";", "@", "="])
 def test_hiding_takes_time_in_proportion_to_the_text(unit: str, end: str) -> None:

@@ -86,3 +86,34 @@ def test_one_that_reads_alone_is_alone() -> None:
     assert len(finished(memory, check)) == THREADS
     assert inside, "no thread was alone"
     assert all(inside)
+
+
+class InterruptedOnce(HandingOver):
+    """A lock that a Ctrl-C meets the first time it is waited for by name."""
+
+    interrupts = 1
+
+    def acquire(self) -> None:
+        if InterruptedOnce.interrupts and sys._getframe(1).f_code.co_name == "beside":
+            InterruptedOnce.interrupts = 0
+            raise KeyboardInterrupt
+        super().acquire()
+
+
+def test_a_reader_that_is_interrupted_while_it_waits_counts_no_more() -> None:
+    """It counted for ever: whoever read next came in beside one who read alone, and both held what only one may."""
+    memory = KeyMemory(InterruptedOnce)
+    with pytest.raises(KeyboardInterrupt), memory.beside():
+        pass
+    entered = threading.Event()
+
+    def reads() -> None:
+        with memory.beside():
+            entered.set()
+
+    with memory.alone():
+        reader = threading.Thread(target=reads, daemon=True)
+        reader.start()
+        assert not entered.wait(0.3)
+    reader.join(PATIENCE)
+    assert entered.is_set()

@@ -11,6 +11,7 @@ from iceberg_ops.data.conform import conform
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.expressions.predicates import is_null, not_null
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -21,7 +22,7 @@ from tests.data.files import new_io
 from tests.generated.drawing import Draw, for_each_seed, missing
 
 KIND = "missing fields"
-WANTED = {"from the partition", "initial default", "write default", "struct filled", "null", "refused"}
+WANTED = {"from the partition", "initial default", "write default", "struct filled", "null", "refused", "filtered in a struct"}
 
 
 class Nowhere(Exception):
@@ -132,6 +133,26 @@ def read_case(draw: Draw) -> None:
     except CorruptTableError:
         found = None
     assert found == expected(draw, schema, rows, constants, "initial default"), (schema, stored.schema, constants)
+    if found is not None:
+        filtered(draw, schema, file, context, io, found)
+
+
+def filtered(draw: Draw, schema: Schema, file: DataFile, context: ReadContext, io: Any, rows: list[dict[str, Any]]) -> None:
+    """A filter sees what the rows show, though it reads the path to its own column only: a struct that the partition alone makes
+    present, say."""
+    for f in draw.sample(sorted(schema.fields_by_id.values(), key=lambda f: f.field_id), 1):
+        name = schema.name_of(f.field_id)
+        for test, wanted in ((is_null(name), True), (not_null(name), False)):
+            task = FileScanTask(file, 1, residual=test)
+            found = [row for batch in read_task(task, context, io) for row in batch.to_pylist()]
+            assert found == [r for r in rows if (at(r, name) is None) == wanted], (test, schema)
+        draw.note("filtered in a struct" if "." in name else "filtered")
+
+
+def at(row: Any, name: str) -> Any:
+    for part in name.split("."):
+        row = None if row is None else row[part]
+    return row
 
 
 def written_case(draw: Draw) -> None:

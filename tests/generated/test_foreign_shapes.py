@@ -1,0 +1,233 @@
+"""Generated columns of text in every Arrow form that a writer may use, under any name: a scan, a rewrite, a writer and deletes by a
+nested field give the rows that the model has, or refuse text that is no UTF-8 by file and column.
+
+Drawn are list views, large lists, extension types over structs, dictionaries with a null among their values, names with quotes and
+dots, columns of the file's own before the table's, and bytes that are no UTF-8.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
+from iceberg_ops.data.conform import conform
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, STRING, IcebergType, NestedField, StructType, list_of, map_of
+from tests.builders import make_catalog
+from tests.generated.drawing import Draw, for_each_seed, missing
+
+KIND = "foreign shapes"
+NAMES = ["s", "a'b", 'q"x', "a.b", "Größe", "`t`"]
+TEXTS = [b"", b"x", b"it's", b'"', b"\xc3\xa9", None]
+BAD = [b"\xff", b"a\xc3"]
+LIST_FORMS = {"list": pa.list_, "large list": pa.large_list, "list view": pa.list_view, "large list view": pa.large_list_view}
+WANTED = {
+    *LIST_FORMS,
+    "plain",
+    "dictionary",
+    "null entry",
+    "struct",
+    "extension",
+    "map",
+    "no UTF-8",
+    "own column",
+    "nested key",
+}
+
+
+def texts(draw: Draw, rows: int) -> list[bytes | None]:
+    usual = draw.choice([TEXTS, TEXTS, [*TEXTS, *BAD]])
+    return [draw.choice(usual) for _ in range(rows)]
+
+
+def of_text(values: list[bytes | None]) -> pa.Array:
+    return pa.array(values, pa.binary()).view(pa.string())
+
+
+def field(name: str, type_: pa.DataType, field_id: int, *, nullable: bool = True) -> pa.Field:
+    return pa.field(name, type_, nullable, {"PARQUET:field_id": str(field_id)})
+
+
+def offsets(draw: Draw, rows: int) -> list[int]:
+    return list(itertools.accumulate((draw.randint(0, 2) for _ in range(rows)), initial=0))
+
+
+def cut(values: list[Any], at: list[int]) -> list[list[Any]]:
+    return [values[start:end] for start, end in itertools.pairwise(at)]
+
+
+def drawn_text(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
+    values = texts(draw, rows)
+    if draw.often(0.5):
+        draw.note("plain")
+        return STRING, of_text(values), values
+    entries = list(dict.fromkeys([*values, *draw.sample([b"x", None, b"unused"], 2)]))
+    indices = [entries.index(v) for v in values]
+    draw.note("dictionary", *(["null entry"] if None in entries else []))
+    return STRING, pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), of_text(entries)), values
+
+
+def drawn_list(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
+    form, at = draw.choice(sorted(LIST_FORMS)), offsets(draw, rows)
+    draw.note(form)
+    flat = texts(draw, at[-1])
+    kind = LIST_FORMS[form](field("element", pa.string(), 3))
+    array: pa.Array
+    if "view" in form:
+        size = pa.int64() if "large" in form else pa.int32()
+        sizes = pa.array([b - a for a, b in itertools.pairwise(at)], size)
+        made = pa.LargeListViewArray if "large" in form else pa.ListViewArray
+        array = made.from_arrays(pa.array(at[:-1], size), sizes, of_text(flat), type=kind)
+    else:
+        made = pa.LargeListArray if "large" in form else pa.ListArray
+        array = made.from_arrays(pa.array(at, pa.int64() if "large" in form else pa.int32()), of_text(flat), type=kind)
+    return list_of(3, STRING), array, cut(flat, at)
+
+
+def drawn_struct(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
+    values, numbers = texts(draw, rows), list(range(rows))
+    array = pa.StructArray.from_arrays(
+        [of_text(values), pa.array(numbers, pa.int64())], fields=[field("p", pa.string(), 3), field("q", pa.int64(), 4)]
+    )
+    draw.note("struct")
+    if draw.often(0.5):
+        draw.note("extension")
+        array = pa.ExtensionArray.from_storage(pa.opaque(array.type, "x", "y"), array)
+    type_ = StructType((NestedField(3, "p", STRING), NestedField(4, "q", LONG)))
+    return type_, array, [{"p": p, "q": q} for p, q in zip(values, numbers, strict=True)]
+
+
+def drawn_map(draw: Draw, rows: int) -> tuple[IcebergType, pa.Array, list[Any]]:
+    at = offsets(draw, rows)
+    flat = texts(draw, at[-1])
+    keys = [f"k{n}".encode() for n in range(at[-1])]
+    kind = pa.map_(field("key", pa.string(), 3, nullable=False), field("value", pa.string(), 4))
+    draw.note("map")
+    array = pa.MapArray.from_arrays(pa.array(at, pa.int32()), of_text(keys), of_text(flat), type=kind)
+    return map_of(3, STRING, 4, STRING), array, cut(list(zip(keys, flat, strict=True)), at)
+
+
+def is_bad(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(is_bad, value.values()))
+    return any(map(is_bad, value)) if isinstance(value, list | tuple) else value in BAD
+
+
+def shown(value: Any) -> Any:
+    """The model's value as Arrow gives it."""
+    if isinstance(value, dict):
+        return {k: shown(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(shown, value))
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class Case:
+    """A table of columns id and one drawn, and a file of another writer in it."""
+
+    def __init__(self, draw: Draw) -> None:
+        rows = draw.randint(1, 6)
+        self.name, self.ids = draw.choice(NAMES), list(range(rows))
+        self.type, array, self.values = draw.choice([drawn_text, drawn_list, drawn_struct, drawn_map])(draw, rows)
+        self.is_bad = is_bad(self.values)
+        self.catalog = make_catalog()
+        schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, self.name, self.type))
+        self.table = self.catalog.create_table(("ns", "t"), schema, properties={"format-version": "2"})
+        self.batch = pa.RecordBatch.from_arrays([pa.array(self.ids), array], names=["id", self.name])
+        if isinstance(array, pa.DictionaryArray):
+            array = array.dictionary_decode()  # Arrow writes no dictionary with a null
+        columns = [(field("id", pa.int64(), 1), pa.array(self.ids)), (field(self.name, array.type, 2), array)]
+        if draw.often(0.5):
+            draw.note("own column")
+            views = pa.array([[{"u": 1, "v": 2}]] * rows, pa.list_view(pa.struct([("u", pa.int64()), ("v", pa.int64())])))
+            columns.insert(0, (field("own", views.type, 50), views))
+        self.file = self.put("data/f.parquet", columns, rows)
+        self.table = commit(self.catalog, self.table, AppendFiles(added=(self.file,))).table
+
+    def put(self, name: str, columns: list[tuple[pa.Field, pa.Array]], rows: int, **more: Any) -> DataFile:
+        sink = io.BytesIO()
+        pq.write_table(pa.Table.from_arrays([a for _, a in columns], schema=pa.schema([f for f, _ in columns])), sink)
+        path = f"{self.table.location}/{name}"
+        self.table.io.write(path, sink.getvalue())
+        size = len(sink.getvalue())
+        return DataFile(file_path=path, file_format=FileFormat.PARQUET, record_count=rows, file_size_in_bytes=size, **more)
+
+    def rewrite(self) -> None:
+        config = CatalogConfig(name="test", type="memory")
+        job = JobSpec(job="rewrite_data_files", table="test.ns.t", catalog=config, options={"rewrite-all": "true"})
+        run_job(job, catalog=self.catalog, runner=LocalRunner(workers=1))
+        self.table = self.catalog.load_table(("ns", "t"))
+
+    def delete_by_p(self, draw: Draw) -> None:
+        """Equality deletes by the struct's field p: of one row's value, null too."""
+        gone = draw.choice(self.values)["p"]
+        p = field("p", pa.string(), 3)
+        columns = [(field(self.name, pa.struct([p]), 2), pa.StructArray.from_arrays([of_text([gone])], fields=[p]))]
+        more = {"content": FileContent.EQUALITY_DELETES, "equality_ids": (3,)}
+        head = self.table.metadata.current_snapshot_id
+        deletes = self.put("data/d.parquet", columns, 1, **more)
+        self.table = commit(self.catalog, self.table, RowDelta(added_deletes=(deletes,), starting_snapshot_id=head)).table
+        kept = [(i, v) for i, v in zip(self.ids, self.values, strict=True) if v["p"] != gone]
+        self.ids, self.values = [i for i, _ in kept], [v for _, v in kept]
+        self.is_bad = is_bad(self.values)
+        draw.note("nested key")
+
+    def check_rows(self) -> None:
+        assert scan_table(self.table, columns=["id"])["id"].to_pylist() == self.ids
+        if not self.is_bad:
+            for columns in ([self.name], ["id", self.name]):
+                found = scan_table(self.table, columns=columns)
+                assert found[self.name].to_pylist() == shown(self.values), columns
+
+
+def check(draw: Draw) -> None:
+    made = Case(draw)
+    made.check_rows()
+    writer = PartitionedWriter(WriteContext.for_table(made.table.metadata), made.table.io, operation_id="op")
+    try:
+        writer.write(made.batch)
+        assert not made.is_bad
+        writer.close()
+    except DataError as e:
+        assert made.is_bad
+        assert made.name in str(e)  # noqa: PT017
+        writer.abort()
+    if made.type == STRING:
+        required = Schema.of(NestedField(1, "id", LONG), NestedField(2, made.name, STRING, True))
+        try:
+            conform(made.batch, required, keep_dictionaries=True)
+            assert None not in made.values
+        except DataError:
+            assert made.is_bad or None in made.values
+    if isinstance(made.type, StructType) and draw.often(0.6):
+        made.delete_by_p(draw)
+        made.check_rows()
+    if made.is_bad:
+        draw.note("no UTF-8")
+    try:
+        made.rewrite()
+        assert not made.is_bad
+    except CorruptTableError as e:
+        assert made.is_bad
+        assert f"file {made.file.file_path}: column {made.name}" in str(e)  # noqa: PT017
+    made.check_rows()
+
+
+def test_columns_of_any_form_and_name_keep_their_rows_or_are_refused_by_name() -> None:
+    for_each_seed(KIND, 250, check)
+    assert missing(KIND, WANTED) == set()
