@@ -28,7 +28,7 @@ from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
+from iceberg_ops.spec.types import UNKNOWN, DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
 
 _LINEAGE = (ROW_ID.field_id, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
 _WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
@@ -117,6 +117,11 @@ class ReadContext:
             if field_id in schema.fields_by_id:
                 return self._path_in(schema, field_id)
         raise CorruptTableError(f"field id {field_id} is in no schema of the table")
+
+    def was_unknown(self, field_id: int) -> bool:
+        """Whether a schema of the table has the field with type unknown, of which files store nothing."""
+        known = (s.fields_by_id.get(field_id) for s in self._newest_last)
+        return any(f is not None and f.type == UNKNOWN for f in known)
 
     def _path_in(self, schema: Schema, field_id: int) -> NestedField:
         leaf = schema.fields_by_id[field_id]
