@@ -20,7 +20,7 @@ def array_of(type_: IcebergType, values: list[Any]) -> pa.Array:
 def repeated(type_: IcebergType, value: Any, rows: int) -> pa.Array:
     """``rows`` times the same canonical value."""
     arrow = arrow_type(type_)
-    if value is None and isinstance(type_, StructType):
+    if value is None and (isinstance(type_, StructType) or type_ == VARIANT):
         # Unlike ``pa.nulls`` with values that nobody sees: Parquet's writer refuses a null in a required field of a null struct.
         return pa.array([None] * rows, arrow)
     if value is None:

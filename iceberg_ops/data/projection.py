@@ -146,6 +146,8 @@ def _field(
 
 
 def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: MissingValues) -> pa.Array:
+    if pa.types.is_null(column.type):  # as type unknown is stored, which promotes to any type
+        return repeated(f.type, None, len(array))
     if f.type == VARIANT:
         return read_variant(array, f.name)
     if not f.type.is_nested:

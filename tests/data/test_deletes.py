@@ -292,7 +292,7 @@ def test_a_delete_file_without_one_of_its_columns_is_corrupt() -> None:
     of_other = delete_rows(schema, io, (4,), [(0, (None, 1))])
     for ids in ((3,), (1,), (3, 4)):
         deletes = [replace(d, data_file=replace(d.data_file, equality_ids=ids)) for d in of_other]
-        with pytest.raises(CorruptTableError, match="lacks column (s|id) of its equality_ids"):
+        with pytest.raises(CorruptTableError, match=r"lacks column (s|id) of its equality_ids"):
             read(files, schema, io, deletes=deletes)
 
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.arrow_schema import VARIANT_STORAGE
+from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import read_task, scan_table
+from iceberg_ops.data.variant import read_variant
 from iceberg_ops.data.variant_values import Variant, decode, variant_to_json
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO
+from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import INT, VARIANT, NestedField
+from iceberg_ops.spec.types import INT, VARIANT, NestedField, StructType, list_of
 from iceberg_ops.table.metadata_files import table_from_path
 from tests.data.files import new_io, read, write, write_context
 from tests.fixture_paths import FIXTURES, requires_fixtures
@@ -52,6 +63,53 @@ def test_variants_come_back_byte_for_byte(form: str) -> None:
     rows = [(i, Variant(m, v)) for i, (m, v, _) in enumerate(CASES)] + [(99, None)]
     files = write(write_context(SCHEMA, properties={"write.format.default": form}), io, rows)
     assert read(files, SCHEMA, io) == rows
+
+
+STORED = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+WITH_NULL = pa.array([None, {"metadata": NO_NAMES, "value": b"\x04"}], STORED)
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_null_variants_are_written_wherever_they_come_from(form: str) -> None:
+    """Files from before the column, rows that lack it, nulls of any Arrow form, and what a reader gives of all these."""
+    inner = StructType((NestedField(4, "x", INT), NestedField(5, "v", VARIANT)))
+    schema = Schema.of(*SCHEMA.fields, NestedField(3, "s", inner), NestedField(6, "l", list_of(7, VARIANT)))
+    context, io = write_context(schema, properties={"write.format.default": form}), new_io()
+    older = write(replace(context, schema=Schema.of(*SCHEMA.fields[:1])), io, [(0,)])
+    batches = [
+        pa.RecordBatch.from_pydict({"id": [1, 2], "s": pa.array([{"x": 1}, None], pa.struct([("x", pa.int64())]))}),
+        pa.RecordBatch.from_pydict({"id": [3, 4], "var": WITH_NULL, "l": pa.array([[None, WITH_NULL[1]], None], pa.list_(STORED))}),
+        pa.RecordBatch.from_pydict({"id": [5], "var": pa.nulls(1, VARIANT_STORAGE)}),
+        pa.RecordBatch.from_pydict({"id": [6], "var": pa.nulls(1)}),
+    ]
+    writer = PartitionedWriter(context, io, operation_id="batches")
+    for batch in batches:
+        writer.write(batch)
+    true = Variant(NO_NAMES, b"\x04")
+    rows = [(0, None, None, None), (1, None, (1, None), None), (2, None, None, None), (3, None, None, [None, true])]
+    rows += [(4, true, None, None), (5, None, None, None), (6, None, None, None)]
+    files = [*older, *writer.close()]
+    assert read(files, schema, io) == rows
+    assert read(rewritten(files, schema, io, context), schema, io) == rows
+
+
+def rewritten(files: list[DataFile], schema: Schema, io: MemoryFileIO, context: WriteContext) -> list[DataFile]:
+    """The rows as a reader gives them, as new files."""
+    writer = PartitionedWriter(context, io, operation_id="again")
+    for file in files:
+        for batch in read_task(FileScanTask(file, 1), ReadContext(table_schema=schema, projected=schema), io):
+            writer.write_canonical(batch)
+    return writer.close()
+
+
+def test_a_present_variant_without_a_value_is_a_variant_null_and_one_without_metadata_is_corrupt() -> None:
+    parts = [pa.array([NO_NAMES, None, NO_NAMES]), pa.array([None, None, b"\x04"])]
+    present = pa.StructArray.from_arrays(parts, ["metadata", "value"], mask=pa.array([False, True, False]))
+    found = values_of(VARIANT, read_variant(present, "v"))
+    assert found == [Variant(NO_NAMES, b"\x00"), None, Variant(NO_NAMES, b"\x04")]
+    assert values_of(VARIANT, read_variant(present.slice(1), "v")) == found[1:]
+    with pytest.raises(CorruptTableError, match="variant column v: its metadata is null"):
+        read_variant(pa.StructArray.from_arrays(parts, ["metadata", "value"]), "v")
 
 
 @requires_fixtures
