@@ -24,6 +24,7 @@ from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.data.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
 from iceberg_ops.data.missing_values import of_partition
+from iceberg_ops.data.one_schema import with_schema
 from iceberg_ops.data.position_deletes import deleted_positions, kept
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_ahead import ahead
@@ -213,7 +214,7 @@ def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | 
     tasks, context = _planned(table, scan, columns)
     schema = arrow_schema(context.projected)
     batches = [b for task in tasks for b in read_task(task, context, table.io)]
-    return pa.Table.from_batches([b.cast(schema) if b.schema != schema else b for b in batches], schema)
+    return pa.Table.from_batches([with_schema(b, schema) for b in batches], schema)
 
 
 def _planned(table: Table, scan: Scan | None, columns: Sequence[str] | None) -> tuple[Sequence[FileScanTask], ReadContext]:
