@@ -36,7 +36,7 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicat
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.types import IcebergType, NestedField
 from iceberg_ops.table.table import Table
 
 _AHEAD_BYTES = 8 << 20
@@ -179,15 +179,16 @@ def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
     return ReadContext(table_schema=context.table_schema, projected=context.projected).path_to(field_id)
 
 
-def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, Any]:
-    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12)."""
+def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, tuple[IcebergType, Any]]:
+    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12); each with its type, which
+    is the newest of the table's whatever snapshot is read."""
     spec = context.specs.get(task.spec_id)
     if spec is None:
         return {}
-    found: dict[int, Any] = {}
+    found: dict[int, tuple[IcebergType, Any]] = {}
     for f, value in zip(spec.fields, task.data_file.partition, strict=False):
         if f.transform.is_identity:
-            found[f.source_id] = value
+            found[f.source_id] = context.newest_type(f.source_id), value
     return found
 
 
