@@ -24,7 +24,9 @@ from iceberg_ops.io.mapped import MappedFileIO
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY, VOID
 from iceberg_ops.spec.types import INT, VARIANT, NestedField, StructType, list_of
 from iceberg_ops.table.metadata_files import table_from_path
 from tests.data.files import new_io, read, write, write_context
@@ -129,3 +131,13 @@ def test_trinos_variants_are_all_decoded() -> None:
 def _mapped(case: Path) -> MappedFileIO:
     recorded = json.loads((case / "expected.json").read_text())
     return MappedFileIO(LocalFileIO(), [(m["recorded_prefix"], str(case / m["local"])) for m in recorded["path_mapping"]])
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_a_void_partition_field_of_a_variant_is_null_in_every_row(form: str) -> None:
+    spec = PartitionSpec(1, (PartitionField((2,), 1000, VOID, "v"), PartitionField((1,), 1001, IDENTITY, "id")))
+    io = new_io()
+    rows = [(1, Variant(NO_NAMES, b"\x04")), (2, None)]
+    files = write(write_context(SCHEMA, spec=spec, properties={"write.format.default": form}), io, rows)
+    assert [f.partition for f in files] == [(None, 1), (None, 2)]
+    assert read(files, SCHEMA, io, spec=spec) == rows
