@@ -186,7 +186,7 @@ def test_what_was_filled_is_stored(form: str) -> None:
 
 
 DAY = 86_400_000_000
-DATED = {DATE: 3, TIMESTAMP: 3 * DAY, TIMESTAMP_NS: 3000 * DAY}
+DATED: dict[IcebergType, int] = {DATE: 3, TIMESTAMP: 3 * DAY, TIMESTAMP_NS: 3000 * DAY}
 
 
 def dated(type_: IcebergType, inside: bool, **more: Any) -> Schema:
