@@ -14,7 +14,7 @@ from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
-from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField
+from iceberg_ops.spec.types import NestedField, can_be_key
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table, spec_of
 
@@ -29,7 +29,7 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
         f = schema.find(name, case_sensitive=False)
         if f is None:
             raise SchemaError(f"upsert-keys: {name!r} is not a column of the table")
-        if schema.parents[f.field_id] is not None or f.type.is_nested or f.type in (FLOAT, DOUBLE):
+        if schema.parents[f.field_id] is not None or not can_be_key(f.type):
             raise SchemaError(f"upsert-keys: {name!r} of type {f.type} can not be a key: it must be a top-level, exact value")
         if f in found:
             raise OptionError(f"upsert-keys: {name!r} names column {f.name!r} a second time: name each key once")

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from iceberg_ops.data.arrow_schema import arrow_type
+from iceberg_ops.data.plain_types import as_lists
 from iceberg_ops.data.variant_values import Variant
 from iceberg_ops.spec.types import UUID, VARIANT, IcebergType, ListType, MapType, StructType
 
@@ -20,7 +21,7 @@ def array_of(type_: IcebergType, values: list[Any]) -> pa.Array:
 def repeated(type_: IcebergType, value: Any, rows: int) -> pa.Array:
     """``rows`` times the same canonical value."""
     arrow = arrow_type(type_)
-    if value is None and isinstance(type_, StructType):
+    if value is None and (isinstance(type_, StructType) or type_ == VARIANT):
         # Unlike ``pa.nulls`` with values that nobody sees: Parquet's writer refuses a null in a required field of a null struct.
         return pa.array([None] * rows, arrow)
     if value is None:
@@ -37,55 +38,45 @@ def values_of(type_: IcebergType, array: pa.Array | pa.ChunkedArray) -> list[Any
         array = array.combine_chunks()
     if isinstance(array, pa.DictionaryArray):
         array = array.dictionary_decode()
-    return [_canonical(type_, v) for v in _plain(array).to_pylist()]
+    if isinstance(type_, StructType):
+        columns = [values_of(f.type, part) for f, part in zip(type_.fields, array.flatten(), strict=True)]
+        return _where_present(array, list(zip(*columns, strict=True)) if columns else [()] * len(array))
+    if isinstance(type_, ListType):
+        return _cut(values_of(type_.element.type, array.flatten()), array)
+    if isinstance(type_, MapType):
+        lists = as_lists(array)
+        keys, values = lists.flatten().flatten()
+        return _cut(list(zip(values_of(type_.key.type, keys), values_of(type_.value.type, values), strict=True)), lists)
+    if type_ == VARIANT:
+        metadata, value = (part.to_pylist() for part in array.flatten())
+        return _where_present(array, list(map(Variant, metadata, value)))
+    found = _plain(array).to_pylist()
+    return [None if v is None else uuid.UUID(bytes=v) for v in found] if type_ == UUID else found
+
+
+def _where_present(array: pa.Array, values: list[Any]) -> list[Any]:
+    if not array.null_count:
+        return values
+    return [v if there else None for v, there in zip(values, array.is_valid().to_pylist(), strict=True)]
+
+
+def _cut(elements: list[Any], lists: pa.Array) -> list[Any]:
+    """The elements of lists as they belong to each."""
+    found: list[Any] = []
+    at = 0
+    for length in lists.value_lengths().to_pylist():
+        found.append(None if length is None else elements[at : at + length])
+        at += length or 0
+    return found
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Dates and times as the integers they are; what is nested is left to ``to_pylist`` on integer views of its children."""
-    type_ = array.type
-    if pa.types.is_date32(type_):
+    """Dates and times as the integers they are."""
+    if pa.types.is_date32(array.type):
         return array.view(pa.int32())
-    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
+    if pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type):
         return array.view(pa.int64())
-    if pa.types.is_nested(type_):
-        return array.cast(_integers(type_))
     return array
-
-
-def _integers(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_date32(type_):
-        return pa.int32()
-    if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
-        return pa.int64()
-    if pa.types.is_map(type_):
-        pair = pa.struct(
-            [
-                type_.key_field.with_type(_integers(type_.key_type)),
-                type_.item_field.with_type(_integers(type_.item_type)).with_nullable(True),
-            ]
-        )
-        return pa.map_(pair.field(0), pair.field(1))
-    if pa.types.is_struct(type_):
-        # Nullable: a required field under a struct that is null has no value either, and Arrow checks the one without the other.
-        fields = (type_.field(i) for i in range(type_.num_fields))
-        return pa.struct([f.with_type(_integers(f.type)).with_nullable(True) for f in fields])
-    if pa.types.is_list(type_):
-        return pa.list_(type_.value_field.with_type(_integers(type_.value_type)).with_nullable(True))
-    return type_
-
-
-def _canonical(type_: IcebergType, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(type_, StructType):
-        return tuple(_canonical(f.type, v) for f, v in zip(type_.fields, value.values(), strict=True))
-    if isinstance(type_, ListType):
-        return [_canonical(type_.element.type, v) for v in value]
-    if isinstance(type_, MapType):
-        return [(_canonical(type_.key.type, k), _canonical(type_.value.type, v)) for k, v in value]
-    if type_ == VARIANT:
-        return Variant(value["metadata"], value["value"])
-    return uuid.UUID(bytes=value) if type_ == UUID else value
 
 
 def _for_arrow(type_: IcebergType, value: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
 from iceberg_ops.data import avro_codecs
 from iceberg_ops.data.arrow_schema import FIELD_ID
@@ -26,6 +27,7 @@ from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.file_io import FileIO
 
+_WIDE = decimal.Context(prec=128)
 Converter = Callable[[Any], Any] | None
 avro_codecs.register()
 
@@ -34,6 +36,13 @@ _PLAIN = {
     "bytes": pa.binary(), "string": pa.string(), "null": pa.null(), "enum": pa.string(),
 }  # fmt: skip
 _UNDECODABLE = (ValueError, KeyError, EOFError, TypeError, IndexError, lzma.LZMAError, zlib.error)
+_UNREADABLE = (
+    ValueError, KeyError, EOFError, TypeError, StopIteration, IndexError, AttributeError, SchemaParseException, UnknownType,
+    RecursionError, pa.ArrowException,
+)  # fmt: skip
+"""What opening a file raises that is no Avro file, or whose schema is none."""
+_MOST_DIGITS = 38
+"""Of a decimal of 16 bytes."""
 _UNITS = {"millis": "ms", "micros": "us", "nanos": "ns"}
 
 
@@ -44,13 +53,20 @@ class AvroFile:
         self.location = location
         self._source = io.open_input(location)
         try:
-            self._blocks = fastavro.block_reader(self._source)
-            schema: Any = self._blocks.writer_schema
-        except (ValueError, KeyError, EOFError, TypeError, StopIteration, IndexError) as e:
+            self._read_schema(ids)
+        except _UNREADABLE as e:
             self._source.close()
-            raise CorruptTableError(f"file {location} is not a readable avro file: {e}") from None
+            what = f"{type(e).__name__} {e}" if isinstance(e, KeyError) else str(e)
+            raise CorruptTableError(f"file {location} is not a readable avro file: {what}") from None
+        except BaseException:
+            self._source.close()
+            raise
+
+    def _read_schema(self, ids: ColumnIds) -> None:
+        self._blocks = fastavro.block_reader(self._source)
+        schema: Any = self._blocks.writer_schema
         if isinstance(schema, dict) and schema.get("type") != "record":
-            raise CorruptTableError(f"file {location}: its Avro schema is no record")
+            raise CorruptTableError(f"file {self.location}: its Avro schema is no record")
         self._raw = fastavro.parse_schema(_without_logical_types(schema), _force=True)
         schema = _spelled_out(schema, {}, "")
         self._fields = [_Typed(f["type"], f.get("field-id")) for f in schema["fields"]]
@@ -168,8 +184,8 @@ def _logical(avro: dict[str, Any], kind: str) -> tuple[pa.DataType, Converter]:
     zone = "UTC" if avro.get("adjust-to-utc") else None
     if logical == "decimal":
         scale = avro.get("scale", 0)
-        wide = pa.decimal128(avro["precision"], scale)
-        return wide, lambda raw: _decimal(raw, scale)
+        width = pa.decimal128 if avro["precision"] <= _MOST_DIGITS else pa.decimal256
+        return width(avro["precision"], scale), lambda raw: _decimal(raw, scale)
     if logical in ("timestamp-millis", "timestamp-micros", "timestamp-nanos"):
         return pa.timestamp(_UNITS[logical.rpartition("-")[2]], zone), None
     if logical in ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"):
@@ -184,7 +200,7 @@ def _logical(avro: dict[str, Any], kind: str) -> tuple[pa.DataType, Converter]:
 
 
 def _decimal(raw: bytes, scale: int) -> Any:
-    return decimal.Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, decimal.Context(prec=40))
+    return decimal.Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _WIDE)
 
 
 def _record(avro: dict[str, Any]) -> tuple[pa.DataType, Converter]:

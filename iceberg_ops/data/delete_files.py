@@ -42,7 +42,7 @@ from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH, DELETE_FILE_POS, POS_ID
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED
-from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField, StructType
+from iceberg_ops.spec.types import NestedField, StructType, can_be_key
 
 PositionsByFile = Mapping[DataFile, Iterable[int]]
 _DELETE_PREFIX, _PREFIX = "write.delete.parquet.", "write.parquet."
@@ -277,7 +277,7 @@ def _equality_schema(context: WriteContext, equality_ids: Sequence[int]) -> Sche
     fields: dict[int, NestedField] = {}
     for field_id in equality_ids:
         leaf = context.schema.field(field_id)
-        if leaf.type.is_nested or leaf.type in (FLOAT, DOUBLE):
+        if not can_be_key(leaf.type):
             raise SchemaError(f"column {context.schema.name_of(field_id)} of type {leaf.type} can not be a delete column")
         path = reading.path_to(field_id)
         fields[path.field_id] = _merged(fields[path.field_id], path) if path.field_id in fields else path

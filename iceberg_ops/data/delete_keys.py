@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.data.equality_deletes import EqualityKeys, equality_keys
-from iceberg_ops.data.file_columns import FileColumn
+from iceberg_ops.data.file_columns import FileColumn, find_column
 from iceberg_ops.data.formats import BATCH_ROWS, open_file
 from iceberg_ops.data.key_memory import KeyMemory, LockMaker, Share
 from iceberg_ops.data.projection import needed_leaves, project
@@ -226,13 +226,28 @@ def _batches(load: _Load) -> Iterator[list[pa.Array]]:
 def _columns(load: _Load, file: DataFile) -> Iterator[list[pa.Array]]:
     opened = open_file(load.io, file.file_path, file.file_format, load.context.column_ids)
     try:
-        missing = [p.name for p in load.paths if all(c.field_id != p.field_id for c in opened.columns)]
-        if missing:
-            raise CorruptTableError(f"equality delete file {file.file_path} lacks column {', '.join(missing)} of its equality_ids")
+        _check_columns(load, file, opened.columns)
         for _, batch, columns in opened.batches(needed_leaves(load.paths, opened.columns), 0, None, BATCH_ROWS):
             yield [descend(project(batch, columns, (p,)).column(0), p, i) for p, i in zip(load.paths, load.ids, strict=True)]
     finally:
         opened.close()
+
+
+def _check_columns(load: _Load, file: DataFile, columns: Sequence[FileColumn]) -> None:
+    """Raise CorruptTableError for a delete file without one of its columns. Of a column that was of type unknown no file stores
+    anything: its keys are null."""
+    for path, field_id in zip(load.paths, load.ids, strict=True):
+        if not _has(columns, path, field_id) and not load.context.was_unknown(field_id):
+            raise CorruptTableError(f"equality delete file {file.file_path} lacks column {path.name} of its equality_ids")
+
+
+def _has(columns: Sequence[FileColumn], path: NestedField, field_id: int) -> bool:
+    """Whether the field at the end of a path is among a file's columns."""
+    found = find_column(columns, path.field_id)
+    if found is None or path.field_id == field_id:
+        return found is not None
+    assert isinstance(path.type, StructType)
+    return _has(found.children, path.type.fields[0], field_id)
 
 
 def descend(array: pa.Array, path: NestedField, field_id: int) -> pa.Array:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from iceberg_ops.data.geo_bounds import Box
+from iceberg_ops.data.nested_nulls import entries_of
 from iceberg_ops.spec.bounds import truncate_lower, truncate_upper
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.schema import Schema
@@ -124,9 +125,9 @@ class Observer:
         elif isinstance(f.type, ListType):
             self._look(f.type.element, array.flatten(), row_group, True)
         elif isinstance(f.type, MapType):
-            present = array.drop_null() if array.null_count else array
-            self._look(f.type.key, present.keys, row_group, True)
-            self._look(f.type.value, present.items, row_group, True)
+            entries = entries_of(array)
+            self._look(f.type.key, entries.field(0), row_group, True)
+            self._look(f.type.value, entries.field(1), row_group, True)
         elif f.type in (FLOAT, DOUBLE):
             found = pc.sum(pc.is_nan(array)).as_py() or 0
             self.nan_counts[f.field_id] = self.nan_counts.get(f.field_id, 0) + found

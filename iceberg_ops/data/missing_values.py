@@ -13,8 +13,9 @@ from itertools import chain
 from typing import Any, NoReturn
 
 from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.spec.promotion import value_in_type
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING, NestedField, StructType
+from iceberg_ops.spec.types import MISSING, IcebergType, NestedField, StructType
 
 
 def _initial_default(f: NestedField) -> Any:
@@ -27,11 +28,11 @@ def _not_in_the_file(f: NestedField) -> NoReturn:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """``constants``: values by field id that come before any default; ``structs``: ids of structs that have one of them inside, by
-    the table's schema, whichever fields are asked for; ``default`` gives a field's own (MISSING or None: null); ``refuse`` raises
-    for a required field without a value."""
+    """``constants``: by field id a type and a value of it, which come before any default; ``structs``: ids of structs that have one
+    of them inside, by the table's schema, whichever fields are asked for; ``default`` gives a field's own (MISSING or None: null);
+    ``refuse`` raises for a required field without a value."""
 
-    constants: Mapping[int, Any] = field(default_factory=dict)
+    constants: Mapping[int, tuple[IcebergType, Any]] = field(default_factory=dict)
     structs: frozenset[int] = frozenset()
     default: Callable[[NestedField], Any] = _initial_default
     refuse: Callable[[NestedField], NoReturn] = _not_in_the_file
@@ -39,7 +40,8 @@ class MissingValues:
     def value_of(self, f: NestedField) -> Any:
         """Canonical value of a field that is not there, None where it is null. Raises what ``refuse`` raises."""
         if f.field_id in self.constants:
-            return self.constants[f.field_id]
+            type_, value = self.constants[f.field_id]
+            return value_in_type(value, type_, f.type)
         own = self.default(f)
         value = None if own is MISSING else own
         if isinstance(f.type, StructType) and (value is not None or f.field_id in self.structs):
@@ -53,12 +55,12 @@ OF_NO_PARTITION = MissingValues()
 """Initial defaults only."""
 
 
-def of_partition(constants: Mapping[int, Any], schemas: Sequence[Schema]) -> MissingValues:
-    """What a file does not have; ``constants`` are the values of its partition by source id. ``schemas``: the table's, also those
-    that had a field which was dropped since: its struct stays present."""
+def of_partition(constants: Mapping[int, tuple[IcebergType, Any]], schemas: Sequence[Schema]) -> MissingValues:
+    """What a file does not have; ``constants`` are types and values of its partition by source id. ``schemas``: the table's, also
+    those that had a field which was dropped since: its struct stays present."""
     around = (
         ancestors(next((s for s in schemas if field_id in s.parents), schemas[0]), field_id)
-        for field_id, value in constants.items()
+        for field_id, (_, value) in constants.items()
         if value is not None
     )
     return MissingValues(constants, frozenset(chain.from_iterable(around)))

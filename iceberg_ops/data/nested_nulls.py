@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from iceberg_ops.data.plain_types import as_lists
 from iceberg_ops.spec.types import UNKNOWN, VARIANT, ListType, MapType, NestedField, StructType
 
 
@@ -50,5 +51,4 @@ def _is_counted(f: NestedField) -> bool:
 
 def entries_of(array: pa.MapArray) -> pa.StructArray:
     """The keys and values of the maps that are present, as structs."""
-    pair = pa.struct([array.type.key_field, array.type.item_field.with_nullable(True)])
-    return array.cast(pa.list_(pair)).flatten()
+    return as_lists(array).flatten()

@@ -4,7 +4,8 @@ A Parquet file stores lists in one form, whatever Arrow type its writer used; a 
 type again: a list view, or an extension type over a struct or list. Here they become lists and structs before anything looks at
 them.
 
-Arrow's own cast of a list view to a list gives wrong values where the view is a slice (pyarrow 26), so it is not used.
+Arrow's own casts of nested values are not used: of a list view that is a slice it gives wrong values, and of anything that holds a
+column of type null one that is cut short, which may end the process when it is sliced (pyarrow 26).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def plain_array(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         parts = [plain_array(array.field(i), wanted.field(i).type) for i in range(wanted.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=mask)
     if pa.types.is_map(wanted):
-        lists = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field.with_nullable(True)])))
+        lists = as_lists(array)
         entries = lists.flatten()
         key, item = plain_array(entries.field(0), wanted.key_type), plain_array(entries.field(1), wanted.item_type)
         return pa.MapArray.from_arrays(offsets_of(lists), key, item, type=wanted, mask=mask)
@@ -95,6 +96,14 @@ def read_whole(schema: pa.Schema) -> tuple[frozenset[int], ...]:
     for f in schema:
         leaves(f.type)
     return tuple(found)
+
+
+def as_lists(array: pa.MapArray) -> pa.ListArray:
+    """The same maps as lists of their entries. Nothing is copied, and nothing cast (see above)."""
+    entries = array.values
+    return pa.Array.from_buffers(
+        pa.list_(entries.type), len(array), array.buffers()[:2], array.null_count, array.offset, children=[entries]
+    )
 
 
 def offsets_of(array: pa.Array) -> pa.Array:

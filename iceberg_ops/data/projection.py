@@ -18,7 +18,7 @@ from iceberg_ops.data.arrow_schema import arrow_field, arrow_type
 from iceberg_ops.data.arrow_values import bare_batch, repeated
 from iceberg_ops.data.file_columns import FileColumn, find_column
 from iceberg_ops.data.missing_values import OF_NO_PARTITION, MissingValues
-from iceberg_ops.data.plain_types import is_list, offsets_of
+from iceberg_ops.data.plain_types import as_lists, is_list, offsets_of
 from iceberg_ops.data.promotion import promote
 from iceberg_ops.data.variant import read_variant
 from iceberg_ops.errors import CorruptTableError
@@ -56,8 +56,11 @@ def _leaves_of(f: NestedField, column: FileColumn) -> set[int]:
 
 
 def _cheapest(column: FileColumn) -> Sequence[int]:
+    """A leaf that stands for the column. Of a map both sides: Arrow reads one alone as something else."""
+    if pa.types.is_map(column.type):
+        return [*column.children[0].leaves, *_cheapest(column.children[1])]
     flat = [c for c in column.children if not c.children]
-    return (flat[0] if flat else column.children[0]).leaves[:1] if column.children else column.leaves[:1]
+    return _cheapest((flat or column.children)[0]) if column.children else column.leaves[:1]
 
 
 def project(
@@ -146,6 +149,8 @@ def _field(
 
 
 def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: MissingValues) -> pa.Array:
+    if pa.types.is_null(column.type):  # as type unknown is stored, which promotes to any type
+        return repeated(f.type, None, len(array))
     if f.type == VARIANT:
         return read_variant(array, f.name)
     if not f.type.is_nested:
@@ -210,8 +215,7 @@ def _list(array: pa.Array, column: FileColumn, type_: ListType, missing: Missing
 
 
 def _map(array: pa.Array, column: FileColumn, type_: MapType, missing: MissingValues) -> pa.Array:
-    pair = pa.struct([pa.field("key", array.type.key_type, False), pa.field("value", array.type.item_type)])
-    lists = array.cast(pa.list_(pair))
+    lists = as_lists(array)
     pairs = lists.flatten()
     keys = _convert(pairs.field(0), column.children[0], type_.key, missing)
     values = _convert(pairs.field(1), column.children[1], type_.value, missing)

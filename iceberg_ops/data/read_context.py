@@ -26,9 +26,10 @@ from iceberg_ops.spec.metadata_columns import (
 from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.promotion import value_in_type
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
+from iceberg_ops.spec.types import UNKNOWN, DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
 
 _LINEAGE = (ROW_ID.field_id, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
 _WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
@@ -92,7 +93,8 @@ class ReadContext:
     @cached_property
     def partitions(self) -> PartitionUnion:
         """The union of all specs' partition fields: what ``_partition`` shows."""
-        return partition_union(self.specs.values(), self.known_fields)
+        newest = {i: replace(f, type=self._widest(f)) for i, f in self.known_fields.items()}
+        return partition_union(self.specs.values(), newest)
 
     @cached_property
     def column_ids(self) -> ColumnIds:
@@ -118,9 +120,21 @@ class ReadContext:
                 return self._path_in(schema, field_id)
         raise CorruptTableError(f"field id {field_id} is in no schema of the table")
 
+    def newest_type(self, field_id: int) -> IcebergType:
+        """The type that the field has now, whatever schema is read with: manifests give partition values in it. A type only ever
+        gets wider."""
+        found = self.known_fields.get(field_id)
+        return UNKNOWN if found is None else self._widest(found)
+
+    def was_unknown(self, field_id: int) -> bool:
+        """Whether a schema of the table has the field with type unknown, of which files store nothing."""
+        known = (s.fields_by_id.get(field_id) for s in self._newest_last)
+        return any(f is not None and f.type == UNKNOWN for f in known)
+
     def _path_in(self, schema: Schema, field_id: int) -> NestedField:
         leaf = schema.fields_by_id[field_id]
-        made = replace(leaf, type=self._widest(leaf))
+        widest = self._widest(leaf)
+        made = replace(leaf, type=widest, initial_default=value_in_type(leaf.initial_default, leaf.type, widest))
         parent = schema.parents[field_id]
         while parent is not None:
             holder = schema.fields_by_id[parent]

@@ -24,6 +24,7 @@ from iceberg_ops.data.file_columns import FileColumn
 from iceberg_ops.data.formats import BATCH_ROWS, OpenFile, open_file
 from iceberg_ops.data.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
 from iceberg_ops.data.missing_values import of_partition
+from iceberg_ops.data.one_schema import with_schema
 from iceberg_ops.data.position_deletes import deleted_positions, kept
 from iceberg_ops.data.projection import needed_leaves, project
 from iceberg_ops.data.read_ahead import ahead
@@ -35,7 +36,7 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicat
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.types import IcebergType, NestedField
 from iceberg_ops.table.table import Table
 
 _AHEAD_BYTES = 8 << 20
@@ -178,15 +179,16 @@ def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
     return ReadContext(table_schema=context.table_schema, projected=context.projected).path_to(field_id)
 
 
-def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, Any]:
-    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12)."""
+def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, tuple[IcebergType, Any]]:
+    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12); each with its type, which
+    is the newest of the table's whatever snapshot is read."""
     spec = context.specs.get(task.spec_id)
     if spec is None:
         return {}
-    found: dict[int, Any] = {}
+    found: dict[int, tuple[IcebergType, Any]] = {}
     for f, value in zip(spec.fields, task.data_file.partition, strict=False):
         if f.transform.is_identity:
-            found[f.source_id] = value
+            found[f.source_id] = context.newest_type(f.source_id), value
     return found
 
 
@@ -213,7 +215,7 @@ def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | 
     tasks, context = _planned(table, scan, columns)
     schema = arrow_schema(context.projected)
     batches = [b for task in tasks for b in read_task(task, context, table.io)]
-    return pa.Table.from_batches([b.cast(schema) if b.schema != schema else b for b in batches], schema)
+    return pa.Table.from_batches([with_schema(b, schema) for b in batches], schema)
 
 
 def _planned(table: Table, scan: Scan | None, columns: Sequence[str] | None) -> tuple[Sequence[FileScanTask], ReadContext]:

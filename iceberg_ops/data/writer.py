@@ -408,6 +408,8 @@ def source_column(batch: pa.RecordBatch, context: WriteContext, field_id: int) -
 def _codes(columns: Sequence[pa.Array], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     codes = np.zeros(rows, np.int64)
     for column in columns:
+        if column.null_count == rows:  # as of a void field, whose type may have no dictionary
+            continue
         values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
         encoded = _encodable(values).dictionary_encode("encode")
         kinds = np.asarray(encoded.indices, np.int64)

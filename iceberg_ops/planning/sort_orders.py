@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, SchemaError
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.transforms import IDENTITY, Transform, bucket, transform_from_text, truncate
 from iceberg_ops.spec.types import PrimitiveType
+from iceberg_ops.spec.validity import check_source
 
 _CURVE = re.compile(r"\s*(zorder|hilbert)\s*\((.*)\)\s*", re.IGNORECASE | re.DOTALL)
 _TERM = re.compile(
@@ -65,7 +66,7 @@ def parse_sort_order(text: str, metadata: TableMetadata) -> SortOrder:
         direction = SortDirection((found["direction"] or "asc").lower())
         default = "first" if direction is SortDirection.ASC else "last"
         nulls = NullOrder(f"nulls-{(found['nulls'] or default).lower()}")
-        fields.append(SortField((_column(name, metadata),), transform, direction, nulls))
+        fields.append(SortField((_column(name, metadata, transform),), transform, direction, nulls))
     return SortOrder(1, tuple(fields))
 
 
@@ -93,11 +94,16 @@ def _transform(term: str) -> tuple[Transform, str]:
     return transform, arguments[0].strip("`")
 
 
-def _column(name: str, metadata: TableMetadata) -> int:
+def _column(name: str, metadata: TableMetadata, transform: Transform = IDENTITY) -> int:
+    """The id of a column that rows can be ordered by, or by its transform. Raises OptionError."""
     found = metadata.schema.find(name, case_sensitive=False)
     if found is None or not isinstance(found.type, PrimitiveType):
         columns = ", ".join(f.name for f in metadata.schema.fields)
         raise OptionError(f"sort-order: {name!r} is no column of a primitive type: the columns are {columns}")
+    try:
+        check_source(metadata.schema, found.field_id, transform, "sort-order")
+    except SchemaError as e:
+        raise OptionError(str(e)) from None
     return found.field_id
 
 

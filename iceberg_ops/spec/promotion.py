@@ -102,5 +102,17 @@ def first_schemas(schemas: Iterable[Schema], field_id: int) -> FirstSchemas:
 def promoted_value(old: IcebergType, new: IcebergType, value: Any) -> Any:
     """A canonical value of ``old`` as one of ``new``, for a promotion that ``can_promote`` allows (a default, a value read)."""
     if isinstance(value, int) and (old, new) in _SINCE_V3:
-        return value * SECONDS_PER_DAY * (MICROS_PER_SECOND if new == TIMESTAMP else NANOS_PER_SECOND)
+        return value * _ticks_per_day(new)
     return value
+
+
+def value_in_type(value: Any, type_: IcebergType, wanted: IcebergType) -> Any:
+    """A canonical value of a column's type as one of another type that the column has had: what lies in older snapshots is of the
+    type from before a promotion."""
+    if isinstance(value, int) and (wanted, type_) in _SINCE_V3:
+        return value // _ticks_per_day(type_)
+    return promoted_value(type_, wanted, value)
+
+
+def _ticks_per_day(type_: IcebergType) -> int:
+    return SECONDS_PER_DAY * (MICROS_PER_SECOND if type_ == TIMESTAMP else NANOS_PER_SECOND)

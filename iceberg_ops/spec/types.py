@@ -131,12 +131,18 @@ _PLAIN = {
         VARIANT, UNKNOWN,
     )
 }  # fmt: skip
+_NO_KEYS = frozenset({"float", "double", "unknown", "variant", "geometry", "geography"})
 V3_TYPE_NAMES = frozenset({"timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography"})
 _ALGORITHMS = frozenset({"spherical", "vincenty", "thomas", "andoyer", "karney"})
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _GEOMETRY = re.compile(r"geometry(?:\(\s*([^,)]*?)\s*\))?")
 _GEOGRAPHY = re.compile(r"geography(?:\(\s*([^,)]*?)\s*(?:,\s*(\w+)\s*)?\))?")
+
+
+def can_be_key(type_: IcebergType) -> bool:
+    """Whether rows can be told apart by a column of that type: one stored value, whose equality is that of its bytes."""
+    return isinstance(type_, PrimitiveType) and type_.name not in _NO_KEYS
 
 
 def primitive_from_name(text: str) -> PrimitiveType:

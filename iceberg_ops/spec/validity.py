@@ -163,7 +163,8 @@ def _parents(schema: Schema, field_id: int) -> Iterable[NestedField]:
         parent = schema.parents[parent]
 
 
-def _check_source(schema: Schema, source_id: int, transform: Transform, what: str) -> None:
+def check_source(schema: Schema, source_id: int, transform: Transform, what: str) -> None:
+    """The source of a partition or sort field is a primitive column, outside lists and maps, that its transform takes."""
     source = schema.fields_by_id.get(source_id)
     if source is None:
         raise SchemaError(f"{what}: its source column {source_id} is not in schema {schema.schema_id}")
@@ -190,7 +191,7 @@ def check_spec_sources(spec: PartitionSpec, schema: Schema) -> None:
     for f in spec.fields:
         if not f.transform.is_void:
             for source_id in f.source_ids:
-                _check_source(schema, source_id, f.transform, f"partition field {f.name!r}")
+                check_source(schema, source_id, f.transform, f"partition field {f.name!r}")
 
 
 def check_new_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> None:
@@ -217,4 +218,4 @@ def check_sort_order(order: SortOrder, schema: Schema, *, new: bool = True) -> N
         if new:
             _check_transform(f.transform, what)
         for source_id in f.source_ids:
-            _check_source(schema, source_id, f.transform, what)
+            check_source(schema, source_id, f.transform, what)

@@ -19,7 +19,7 @@ from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, Partiti
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY, bucket
-from iceberg_ops.spec.types import DOUBLE, LONG, STRING, NestedField
+from iceberg_ops.spec.types import DOUBLE, LONG, STRING, UNKNOWN, VARIANT, GeometryType, IcebergType, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from tests.actions.rows_place import RowsPlace
 
@@ -160,6 +160,16 @@ def test_a_required_column_must_be_in_the_source_also_where_rows_only_delete(pla
     gone = place.source([{"region": "a", "id": 1}], pa.schema({"region": pa.string(), "id": pa.int64()}))
     with pytest.raises(SchemaError, match="required column 'name' is not in the source"):
         place.run("upsert", source=gone, options={"delete-when": "true"})
+
+
+@pytest.mark.parametrize("type_", [UNKNOWN, VARIANT, GeometryType(), DOUBLE])
+def test_a_column_without_one_stored_exact_value_is_no_key(place: RowsPlace, type_: IcebergType) -> None:
+    """A delete file would lack an unknown column, and nobody could read the table."""
+    schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, "k", type_))
+    place.create(schema, format__version="3")
+    place.create(schema, name="from", format__version="3")
+    with pytest.raises(SchemaError, match=f"'k' of type {type_} can not be a key"):
+        place.run("upsert", source=Source(format="table", table="test.db.from"), options={"upsert-keys": "id,k"})
 
 
 def test_what_others_commit_meanwhile_is_neither_lost_nor_a_conflict(place: RowsPlace) -> None:

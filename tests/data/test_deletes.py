@@ -22,7 +22,20 @@ from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import DOUBLE, INT, LONG, STRING, UUID, IcebergType, NestedField, StructType
+from iceberg_ops.spec.types import (
+    DOUBLE,
+    INT,
+    LONG,
+    STRING,
+    UNKNOWN,
+    UUID,
+    VARIANT,
+    GeographyType,
+    GeometryType,
+    IcebergType,
+    NestedField,
+    StructType,
+)
 from tests.data.files import batch_of, new_io, read, write, write_context
 
 SCHEMA = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "city", STRING), NestedField(3, "n", INT))
@@ -240,11 +253,47 @@ def test_a_delete_column_in_a_null_struct_is_null() -> None:
     assert [r[0] for r in read([file], schema, io, deletes=deletes)] == [4]
 
 
-@pytest.mark.parametrize("type_", [DOUBLE, StructType((NestedField(9, "x", INT),))])
-def test_floats_and_nested_columns_are_refused_as_delete_columns(type_: IcebergType) -> None:
+@pytest.mark.parametrize(
+    "type_", [DOUBLE, UNKNOWN, VARIANT, GeometryType(), GeographyType(), StructType((NestedField(9, "x", INT),))]
+)
+def test_columns_without_one_stored_exact_value_are_refused_as_delete_columns(type_: IcebergType) -> None:
     schema = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "v", type_))
     with pytest.raises(SchemaError, match="can not be a delete column"):
         write_equality_deletes(new_io(), write_context(schema, version=2), (2,), [], operation_id="e")
+
+
+@pytest.mark.parametrize("now", [UNKNOWN, INT])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_delete_column_that_was_unknown_is_in_no_file_and_its_keys_are_null(now: IcebergType, inside: bool) -> None:
+    """Other engines delete by it; what they wrote as type unknown is null, also after the column got a type."""
+
+    def schema(type_: IcebergType) -> Schema:
+        u = NestedField(2, "u", type_)
+        return Schema.of(NestedField(1, "id", LONG, True), NestedField(3, "s", StructType((u,))) if inside else u)
+
+    io = new_io()
+    files = write(write_context(Schema.of(NestedField(1, "id", LONG, True))), io, [(1,), (2,)])
+    if now == INT:
+        files += write(write_context(schema(INT)), io, [(1, (5,) if inside else 5), (3, (None,) if inside else None)])
+    only_id = Schema.of(NestedField(1, "id", LONG, True))
+    deletes = [
+        replace(d, data_file=replace(d.data_file, equality_ids=(1, 2))) for d in delete_rows(only_id, io, (1,), [(1,), (3,)])
+    ]
+    found = read(files, schema(now), io, schemas=(schema(UNKNOWN), schema(now)), deletes=deletes)
+    left = [(2, None)] + ([(1, (5,) if inside else 5)] if now == INT else [])
+    assert found == left
+
+
+def test_a_delete_file_without_one_of_its_columns_is_corrupt() -> None:
+    inner = StructType((NestedField(3, "k", INT), NestedField(4, "other", INT)))
+    schema = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "s", inner))
+    io = new_io()
+    files = write(write_context(schema), io, [(1, (5, 1))])
+    of_other = delete_rows(schema, io, (4,), [(0, (None, 1))])
+    for ids in ((3,), (1,), (3, 4)):
+        deletes = [replace(d, data_file=replace(d.data_file, equality_ids=ids)) for d in of_other]
+        with pytest.raises(CorruptTableError, match=r"lacks column (s|id) of its equality_ids"):
+            read(files, schema, io, deletes=deletes)
 
 
 def test_uuid_and_dense_keys_match_like_any_other() -> None:

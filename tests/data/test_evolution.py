@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from iceberg_ops.data.conform import conform
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.writer import PartitionedWriter
@@ -35,6 +36,7 @@ from iceberg_ops.spec.types import (
     TIMESTAMP,
     TIMESTAMP_NS,
     UNKNOWN,
+    VARIANT,
     DecimalType,
     IcebergType,
     NestedField,
@@ -287,3 +289,15 @@ def test_an_unknown_column_is_null_to_filters_whatever_the_file_holds_and_counts
     assert metrics_all_match(leaf, file)
     assert metrics_may_match(leaf, file)
     assert read([file], new, io, where=leaf) == shown
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+@pytest.mark.parametrize(
+    "now", [STRING, VARIANT, StructType((field(7, "x", INT, required=True),)), list_of(7, INT), map_of(7, STRING, 8, INT)], ids=str
+)
+def test_a_column_that_was_unknown_is_null_in_older_files_whatever_it_became(form: str, now: IcebergType) -> None:
+    """Avro files store it, as Avro's null; so do rows of a writer whose column has no value at all."""
+    old, new = Schema.of(ID, field(2, "u", UNKNOWN)), Schema.of(ID, field(2, "u", now))
+    assert reread(old, [(1, None), (2, None)], new, form=form) == [(1, None), (2, None)]
+    given = pa.RecordBatch.from_pydict({"id": [1], "u": pa.nulls(1)})
+    assert rows_of(new, [conform(given, new)]) == [(1, None)]

@@ -29,6 +29,7 @@ from iceberg_ops.spec.types import (
     NestedField,
     StructType,
     list_of,
+    map_of,
 )
 from iceberg_ops.spec.values import from_bytes
 from tests.data.files import batch_of, new_io, write, write_context
@@ -142,3 +143,13 @@ def test_rows_that_do_not_fit_are_refused() -> None:
         Schema.of(*required.fields, NestedField(2, "d", INT, write_default=4)),
     )
     assert filled.column(1).to_pylist() == [4]
+
+
+def test_nans_inside_maps_are_those_of_the_rows_that_are_written() -> None:
+    schema = Schema.of(NestedField(1, "m", map_of(2, STRING, 3, DOUBLE)))
+    io = new_io()
+    batch = batch_of(schema, [([("a", NAN)],), ([("b", 1.0), ("c", NAN)],), (None,), ([("d", NAN)],)])
+    writer = PartitionedWriter(write_context(schema), io, operation_id="op")
+    writer.write(batch.slice(1, 2))
+    (file,) = writer.close()
+    assert file.nan_value_counts == {3: 1}

@@ -16,6 +16,7 @@ from pyarrow import orc
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.data.conform import conform
+from iceberg_ops.data.delete_files import write_equality_deletes
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task, scan_table
 from iceberg_ops.data.write_context import WriteContext
@@ -23,14 +24,28 @@ from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import INT, LONG, MISSING, STRING, NestedField, StructType, list_of, map_of
+from iceberg_ops.spec.types import (
+    DATE,
+    INT,
+    LONG,
+    MISSING,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    IcebergType,
+    NestedField,
+    StructType,
+    list_of,
+    map_of,
+)
 from iceberg_ops.table.table import Table
 from tests.builders import make_catalog
-from tests.data.files import batch_of, new_io, read, write, write_context
+from tests.data.files import batch_of, new_io, read, rows_of, write, write_context
 
 ID = NestedField(1, "id", LONG)
 R, X = NestedField(3, "r", STRING), NestedField(4, "x", LONG)
@@ -168,3 +183,45 @@ def test_what_was_filled_is_stored(form: str) -> None:
     schema, io = s_of(A, B, default=EMPTY), new_io()
     files = write(write_context(schema, properties={"write.format.default": form}), io, [(1, (7, 2))])
     assert read(files, schema, io) == [(1, (7, 2))]
+
+
+DAY = 86_400_000_000
+DATED: dict[IcebergType, int] = {DATE: 3, TIMESTAMP: 3 * DAY, TIMESTAMP_NS: 3000 * DAY}
+
+
+def dated(type_: IcebergType, inside: bool, **more: Any) -> Schema:
+    f = NestedField(2, "d", type_, **more)
+    return Schema.of(ID, NestedField(3, "s", StructType((f, X))) if inside else f)
+
+
+@pytest.mark.parametrize("now", [TIMESTAMP, TIMESTAMP_NS], ids=str)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_promoted_default_is_one_value_in_every_schema_of_the_table(now: IcebergType, inside: bool) -> None:
+    """An equality delete by a date that became a timestamp since: also an older snapshot is read without the deleted rows."""
+    schemas = [dated(type_, inside, initial_default=DATED[type_]) for type_ in (DATE, now)]
+    only_id, io = Schema.of(ID), new_io()
+    older = only_id if not inside else Schema.of(ID, NestedField(3, "s", StructType((X,))))
+    files = write(write_context(older), io, [(1, (7,)) if inside else (1,)])
+    context = write_context(schemas[0])
+    key = batch_of(schemas[0], [(0, (3, None)) if inside else (0, 3)])
+    deletes = [DeleteFile(f, 2) for f in write_equality_deletes(io, context, (2,), [key], operation_id="e")]
+    for schema, value in zip(schemas, (3, DATED[now]), strict=True):
+        assert read(files, schema, io, schemas=schemas) == [(1, (value, 7) if inside else value)]
+        assert read(files, schema, io, schemas=schemas, deletes=deletes) == []
+
+
+@pytest.mark.parametrize("now", [TIMESTAMP, TIMESTAMP_NS], ids=str)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_promoted_partition_value_is_one_value_in_every_schema_of_the_table(now: IcebergType, inside: bool) -> None:
+    """Manifests give it in the newest type, whatever snapshot is read. Other writers promote such a column."""
+    schemas = [dated(type_, inside) for type_ in (DATE, now)]
+    spec = PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "d"),))
+    io = new_io()
+    (plain,) = write(write_context(Schema.of(ID)), io, [(1,)])
+    file = replace(plain, partition=(DATED[now],))
+    for schema, value in zip(schemas, (3, DATED[now]), strict=True):
+        found = (1, (value, None) if inside else value)
+        assert read([file], schema, io, spec=spec, schemas=schemas) == [found]
+        context = ReadContext(table_schema=schema, projected=schema, schemas=tuple(schemas), specs={0: spec}).select(["_partition"])
+        (batch,) = read_task(FileScanTask(file, 1), context, io)
+        assert rows_of(context.projected, [batch]) == [((DATED[now],),)]

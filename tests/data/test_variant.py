@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.arrow_schema import VARIANT_STORAGE
+from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.reader import read_task, scan_table
+from iceberg_ops.data.variant import read_variant
 from iceberg_ops.data.variant_values import Variant, decode, variant_to_json
+from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO
+from iceberg_ops.io.memory import MemoryFileIO
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import INT, VARIANT, NestedField
+from iceberg_ops.spec.transforms import IDENTITY, VOID
+from iceberg_ops.spec.types import INT, VARIANT, NestedField, StructType, list_of
 from iceberg_ops.table.metadata_files import table_from_path
 from tests.data.files import new_io, read, write, write_context
 from tests.fixture_paths import FIXTURES, requires_fixtures
@@ -54,6 +67,53 @@ def test_variants_come_back_byte_for_byte(form: str) -> None:
     assert read(files, SCHEMA, io) == rows
 
 
+STORED = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+WITH_NULL = pa.array([None, {"metadata": NO_NAMES, "value": b"\x04"}], STORED)
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_null_variants_are_written_wherever_they_come_from(form: str) -> None:
+    """Files from before the column, rows that lack it, nulls of any Arrow form, and what a reader gives of all these."""
+    inner = StructType((NestedField(4, "x", INT), NestedField(5, "v", VARIANT)))
+    schema = Schema.of(*SCHEMA.fields, NestedField(3, "s", inner), NestedField(6, "l", list_of(7, VARIANT)))
+    context, io = write_context(schema, properties={"write.format.default": form}), new_io()
+    older = write(replace(context, schema=Schema.of(*SCHEMA.fields[:1])), io, [(0,)])
+    batches = [
+        pa.RecordBatch.from_pydict({"id": [1, 2], "s": pa.array([{"x": 1}, None], pa.struct([("x", pa.int64())]))}),
+        pa.RecordBatch.from_pydict({"id": [3, 4], "var": WITH_NULL, "l": pa.array([[None, WITH_NULL[1]], None], pa.list_(STORED))}),
+        pa.RecordBatch.from_pydict({"id": [5], "var": pa.nulls(1, VARIANT_STORAGE)}),
+        pa.RecordBatch.from_pydict({"id": [6], "var": pa.nulls(1)}),
+    ]
+    writer = PartitionedWriter(context, io, operation_id="batches")
+    for batch in batches:
+        writer.write(batch)
+    true = Variant(NO_NAMES, b"\x04")
+    rows = [(0, None, None, None), (1, None, (1, None), None), (2, None, None, None), (3, None, None, [None, true])]
+    rows += [(4, true, None, None), (5, None, None, None), (6, None, None, None)]
+    files = [*older, *writer.close()]
+    assert read(files, schema, io) == rows
+    assert read(rewritten(files, schema, io, context), schema, io) == rows
+
+
+def rewritten(files: list[DataFile], schema: Schema, io: MemoryFileIO, context: WriteContext) -> list[DataFile]:
+    """The rows as a reader gives them, as new files."""
+    writer = PartitionedWriter(context, io, operation_id="again")
+    for file in files:
+        for batch in read_task(FileScanTask(file, 1), ReadContext(table_schema=schema, projected=schema), io):
+            writer.write_canonical(batch)
+    return writer.close()
+
+
+def test_a_present_variant_without_a_value_is_a_variant_null_and_one_without_metadata_is_corrupt() -> None:
+    parts = [pa.array([NO_NAMES, None, NO_NAMES]), pa.array([None, None, b"\x04"])]
+    present = pa.StructArray.from_arrays(parts, ["metadata", "value"], mask=pa.array([False, True, False]))
+    found = values_of(VARIANT, read_variant(present, "v"))
+    assert found == [Variant(NO_NAMES, b"\x00"), None, Variant(NO_NAMES, b"\x04")]
+    assert values_of(VARIANT, read_variant(present.slice(1), "v")) == found[1:]
+    with pytest.raises(CorruptTableError, match="variant column v: its metadata is null"):
+        read_variant(pa.StructArray.from_arrays(parts, ["metadata", "value"]), "v")
+
+
 @requires_fixtures
 def test_trinos_variants_are_all_decoded() -> None:
     assert FIXTURES is not None
@@ -71,3 +131,13 @@ def test_trinos_variants_are_all_decoded() -> None:
 def _mapped(case: Path) -> MappedFileIO:
     recorded = json.loads((case / "expected.json").read_text())
     return MappedFileIO(LocalFileIO(), [(m["recorded_prefix"], str(case / m["local"])) for m in recorded["path_mapping"]])
+
+
+@pytest.mark.parametrize("form", ["parquet", "avro"])
+def test_a_void_partition_field_of_a_variant_is_null_in_every_row(form: str) -> None:
+    spec = PartitionSpec(1, (PartitionField((2,), 1000, VOID, "v"), PartitionField((1,), 1001, IDENTITY, "id")))
+    io = new_io()
+    rows = [(1, Variant(NO_NAMES, b"\x04")), (2, None)]
+    files = write(write_context(SCHEMA, spec=spec, properties={"write.format.default": form}), io, rows)
+    assert [f.partition for f in files] == [(None, 1), (None, 2)]
+    assert read(files, SCHEMA, io, spec=spec) == rows

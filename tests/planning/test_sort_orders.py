@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.errors import OptionError
 from iceberg_ops.planning.sort_orders import parse_sort_order, rewrite_order
+from iceberg_ops.spec.types import INT, VARIANT, GeometryType, NestedField, StructType, list_of
 from tests.planning.planning_cases import BY_ID, metadata
 
 
@@ -29,6 +32,22 @@ def test_an_order_is_columns_or_transforms_with_direction_and_nulls(text: str, e
 def test_what_is_no_order_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="sort-order"):
         parse_sort_order(text, metadata())
+
+
+@pytest.mark.parametrize("text", ["{}", "id, {} desc", "zorder(id, {})", "hilbert({}, id)", "bucket(4, {})"])
+@pytest.mark.parametrize("column", ["v", "g", "l.element", "s"])
+def test_columns_that_rows_cannot_be_ordered_by_are_refused_before_a_row_is_read(text: str, column: str) -> None:
+    more = (
+        NestedField(20, "v", VARIANT),
+        NestedField(21, "g", GeometryType()),
+        NestedField(22, "l", list_of(23, INT)),
+        NestedField(24, "s", StructType((NestedField(25, "x", INT),))),
+    )
+    known = metadata()
+    schema = replace(known.schema, struct=StructType((*known.schema.fields, *more)))
+    options = rewrite_data_files_options({"strategy": "sort", "sort-order": text.format(column)}, {})
+    with pytest.raises(OptionError, match="sort-order: "):
+        rewrite_order(options, replace(known, schemas=(schema,)))
 
 
 def test_an_order_equal_to_the_tables_is_recorded_under_its_id_and_others_are_not() -> None:
