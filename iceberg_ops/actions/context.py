@@ -18,7 +18,7 @@ from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.run_keys import ACTION, PLAN_ID
+from iceberg_ops.commit.run_keys import ACTION, MADE_UP, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
@@ -183,6 +183,8 @@ class Run:
     def summary(self) -> dict[str, str]:
         """Snapshot summary keys every commit of this run carries beside its run key."""
         found = {"engine-name": "iceberg-ops", ACTION: self.job.job, **work_summary(self.job)}
+        if self.job.run_key is None:
+            found[MADE_UP] = "true"
         if self.outcome.plan_id:
             found[PLAN_ID] = self.outcome.plan_id
         return found
