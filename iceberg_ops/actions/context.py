@@ -173,8 +173,9 @@ class Run:
         return self.first_operation_id or self.operation_id
 
     def anew(self, table: Table, number: int) -> Run:
-        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease."""
-        self.outcome.metrics["evaluations-count"] = number
+        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease. What
+        an earlier one counted was refused with it, and is forgotten."""
+        self.outcome.metrics = {"evaluations-count": number}
         if number == 1:
             return self
         return replace(self, table=table, operation_id=f"{self.operation_id}-{number}", first_operation_id=self.lease_mark)

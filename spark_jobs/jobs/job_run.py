@@ -151,7 +151,9 @@ class JobRun:
         return self.report("already-committed", snapshot_ids=[] if found.snapshot_id is None else [found.snapshot_id])
 
     def committed(self, result: Committed) -> ActionReport:
-        """The report of a commit."""
+        """The report of a commit. What was counted for one that another process made first is not in the table."""
+        if result.already_committed:
+            self.metrics = {k: v for k, v in self.metrics.items() if k == "evaluations-count"}
         status: Status = "already-committed" if result.already_committed else "committed"
         ids = [result.snapshot.snapshot_id] if result.snapshot else []
         return self.report(status, snapshot_ids=ids, attempts=result.attempts, after=result.table)
