@@ -16,6 +16,7 @@ from itertools import islice
 from iceberg_ops.actions.progress import Meter
 from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.actions.tables_read import TablesRead
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, MADE_UP, PLAN_ID
@@ -53,6 +54,7 @@ class Outcome:
     files: list[str] = field(default_factory=list)
     failures: list[SkippedFile] = field(default_factory=list)
     table: Table | None = None
+    reads: TablesRead = field(default_factory=TablesRead)
     changed: bool = False
     """Whether this run has committed something or removed files, however it ends."""
     listed: int = LISTED
@@ -173,8 +175,8 @@ class Run:
         return self.first_operation_id or self.operation_id
 
     def anew(self, table: Table, number: int) -> Run:
-        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease. What
-        an earlier one counted was refused with it, and is forgotten."""
+        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease.
+        What an earlier one counted was refused with it, and is forgotten."""
         self.outcome.metrics = {"evaluations-count": number}
         if number == 1:
             return self

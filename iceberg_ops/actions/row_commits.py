@@ -52,8 +52,8 @@ def only_local_options(run: Run) -> None:
 
 
 def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:
-    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. Rows and files that were counted for
-    it are reported only where this run has committed them."""
+    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. Rows and files that were counted
+    for it are reported only where this run has committed them."""
     with run.step("commit"):
         try:
             commit_staged(run, operation, [f.file_path for f in staged])

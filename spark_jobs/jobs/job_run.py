@@ -64,9 +64,10 @@ class JobRun:
     def start(cls, session: SparkSession, job: JobSpec, outcome: Outcome | None = None) -> JobRun:
         """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError, UnsupportedError."""
         catalog = load_catalog(job.catalog)
-        table = catalog.load_table(tuple(job.table.split(".")[1:]))
+        outcome = outcome or Outcome()
+        table = outcome.reads.load(lambda: catalog.load_table(tuple(job.table.split(".")[1:])))
         forbid_copy(catalog, table)
-        return cls(session, job, catalog, table, outcome=outcome or Outcome())
+        return cls(session, job, catalog, table, outcome=outcome)
 
     @contextmanager
     def lease(self) -> Iterator[None]:
@@ -104,6 +105,7 @@ class JobRun:
         files staged from now on have names of their own."""
         self._first = self._first or self.table
         self.table = table
+        self.outcome.reads.add(table, lambda: self.catalog.load_table(table.identifier[1:]))
         self.starts += 1
         self.metrics.clear()
         if self._held is not None:
