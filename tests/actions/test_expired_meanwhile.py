@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions import dispatch, source_files, source_in_memory
-from iceberg_ops.config.job_spec import MergeClause, Source
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.errors import CommitFailedError, CorruptTableError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
@@ -115,9 +115,8 @@ def test_a_source_table_that_expires_while_it_is_read_is_no_damage(
 
     monkeypatch.setattr(module, "scan_batches", late)
     source = Source(format="table", table="test.db.src")
+    change = RowChange(on="target.k = source.k", clauses=[MergeClause(when="not-matched", action="insert")])
+    parts = {"merge": {"change": change}, "upsert": {"options": {"upsert-keys": "k"}}}.get(job, {})
     with pytest.raises(CommitFailedError if touched else CorruptTableError, match=f"that {job} was reading" if touched else None):
-        if job == "merge":
-            place.merge("merge-on-read", source, "target.k = source.k", MergeClause(when="not-matched", action="insert"))
-        else:
-            place.run(job, source=source, options={"upsert-keys": "k"} if job == "upsert" else {})
+        place.run(job, source=source, **parts)
     assert place.rows() == []
