@@ -103,9 +103,9 @@ def run_job(
 ) -> ActionReport:
     """Run a maintenance job; ``now`` gives milliseconds since the epoch.
 
-    The report is also written to ``job.report``. Raises every error of the tree, and KeyboardInterrupt, after the report of the
-    failure was written: CommitStateUnknownError and IncompleteError wherever something of the run is, or may be, committed, also
-    after a Ctrl-C.
+    The report is also written to ``job.report``. Raises every error of the tree, KeyboardInterrupt and SystemExit, after the
+    report of the failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be,
+    committed, also after a Ctrl-C.
     """
     look_at_folders_again()
     check_report_place(job, catalog)
@@ -115,8 +115,7 @@ def run_job(
             _run(record, catalog, runner, now, progress)
     except BaseException as e:
         error = ending_error(record.outcome, e)
-        if isinstance(error, (Exception, KeyboardInterrupt)):
-            write_report(job, record.report(error))
+        write_report(job, record.report(error))
         if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
             raise
         raise error from e

@@ -52,10 +52,10 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
         started, outcome = datetime.now(UTC), Outcome()
         try:
             report = _row_operation(session, job, outcome)
-        except (Exception, KeyboardInterrupt) as e:
+        except BaseException as e:
             error = ending_error(outcome, _of_expiry(job, outcome, _typed(job, e)))
             write_report(job, _failure(job, error, started, outcome))
-            if error is e:
+            if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
                 raise
             raise error from e
         write_report(job, report)
