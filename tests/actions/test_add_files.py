@@ -218,6 +218,7 @@ def broken(place: Place) -> None:
 
 
 def nothing(place: Place) -> None:
+    place.files.mkdir()
 
 
 @pytest.mark.parametrize(("make", "says"), [(broken, r"b\.parquet is not a whole Parquet file"), (nothing, "no data file")])
