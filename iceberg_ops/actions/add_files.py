@@ -14,7 +14,7 @@ themselves, are looked for again right before the swap, and after it."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -32,7 +32,7 @@ from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported
 from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_purge
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IncompleteError, OptionError, UnsupportedError, ValidationError
-from iceberg_ops.io.local import folder_links
+from iceberg_ops.io.local import file_of, folder_links, may_have_other_names
 from iceberg_ops.io.locations import identity_under, is_absolute_under
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of
@@ -197,6 +197,19 @@ def _check_new(table: Table, locations: list[str]) -> None:
     known = {identity(path) for path in reachable_files(table, table.metadata.snapshots).data}
     if twice := next((path for path in locations if identity(path) in known), None):
         raise DataError(f"add_files: {twice} is in table {table.name} already (check-duplicate-files = false permits it)")
+    if any(may_have_other_names(table.io, path) for path in locations):
+        _check_one_name_each(table, known, locations)
+
+
+def _check_one_name_each(table: Table, known: Iterable[str], locations: Sequence[str]) -> None:
+    """Prevents the same for a file that has two names, by a symbolic or a hard link."""
+    names = {file: path for path in known if (file := file_of(table.io, path)) is not None}
+    for path in locations:
+        if (file := file_of(table.io, path)) is not None and (first := names.setdefault(file, path)) != path:
+            raise DataError(
+                f"add_files: {path} and {first} are names of one file (a link), and its rows would be in table {table.name} twice: "
+                f"remove one of them (check-duplicate-files = false permits both)"
+            )
 
 
 def _names(imported: list[ImportedFile]) -> dict[int, frozenset[str]]:

@@ -16,9 +16,10 @@ from itertools import islice
 from iceberg_ops.actions.progress import Meter
 from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.actions.tables_read import TablesRead
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.run_keys import ACTION, PLAN_ID
+from iceberg_ops.commit.run_keys import ACTION, MADE_UP, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
@@ -53,6 +54,7 @@ class Outcome:
     files: list[str] = field(default_factory=list)
     failures: list[SkippedFile] = field(default_factory=list)
     table: Table | None = None
+    reads: TablesRead = field(default_factory=TablesRead)
     changed: bool = False
     """Whether this run has committed something or removed files, however it ends."""
     listed: int = LISTED
@@ -173,8 +175,9 @@ class Run:
         return self.first_operation_id or self.operation_id
 
     def anew(self, table: Table, number: int) -> Run:
-        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease."""
-        self.outcome.metrics["evaluations-count"] = number
+        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease.
+        What an earlier one counted was refused with it, and is forgotten."""
+        self.outcome.metrics = {"evaluations-count": number}
         if number == 1:
             return self
         return replace(self, table=table, operation_id=f"{self.operation_id}-{number}", first_operation_id=self.lease_mark)
@@ -183,6 +186,8 @@ class Run:
     def summary(self) -> dict[str, str]:
         """Snapshot summary keys every commit of this run carries beside its run key."""
         found = {"engine-name": "iceberg-ops", ACTION: self.job.job, **work_summary(self.job)}
+        if self.job.run_key is None:
+            found[MADE_UP] = "true"
         if self.outcome.plan_id:
             found[PLAN_ID] = self.outcome.plan_id
         return found

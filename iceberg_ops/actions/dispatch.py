@@ -23,6 +23,7 @@ from iceberg_ops.actions.ending_error import ending_error
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.actions.tables_read import has_lost_snapshots
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.neighbours import forbid_copy
@@ -32,19 +33,11 @@ from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
 from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
 from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
-from iceberg_ops.errors import (
-    CommitFailedError,
-    CorruptTableError,
-    IcebergOpsError,
-    NoSuchSnapshotError,
-    OptionError,
-    UnsupportedError,
-)
+from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError, UnsupportedError
 from iceberg_ops.io.locations import look_at_folders_again
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
-from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.state import state_if_readable, table_state
 from iceberg_ops.table.table import Table
 
@@ -110,9 +103,9 @@ def run_job(
 ) -> ActionReport:
     """Run a maintenance job; ``now`` gives milliseconds since the epoch.
 
-    The report is also written to ``job.report``. Raises every error of the tree, and KeyboardInterrupt, after the report of the
-    failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be, committed, also
-    after a Ctrl-C.
+    The report is also written to ``job.report``. Raises every error of the tree, KeyboardInterrupt and SystemExit, after the
+    report of the failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be,
+    committed, also after a Ctrl-C.
     """
     look_at_folders_again()
     check_report_place(job, catalog)
@@ -122,8 +115,7 @@ def run_job(
             _run(record, catalog, runner, now, progress)
     except BaseException as e:
         error = ending_error(record.outcome, e)
-        if isinstance(error, (Exception, KeyboardInterrupt)):
-            write_report(job, record.report(error))
+        write_report(job, record.report(error))
         if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
             raise
         raise error from e
@@ -152,6 +144,7 @@ def _run(
     if not job.dry_run:
         forbid_copy(catalog, table)
     record.run_key = job.run_key or made_up_run_key()
+    record.outcome.reads.add(table, reload)
     run = Run(
         job=job,
         catalog=catalog,
@@ -166,11 +159,8 @@ def _run(
         action_of("plan_rows" if job.dry_run and job.job in ROW_OPERATIONS else job.job)(run)
         _remember(run)
     except CorruptTableError as e:
-        if not record.outcome.changed and _has_lost_snapshots(reload, table):
-            raise CommitFailedError(
-                f"table {table.name}: another job expired snapshots that {job.job} was reading, and a file of it is gone ({e}); "
-                "nothing was changed: run it again"
-            ) from e
+        if not record.outcome.changed and (expired := record.outcome.reads.lost_to_an_expiry(job.job, e)) is not None:
+            raise expired from e
         raise
     finally:
         after = record.outcome.table or table
@@ -192,22 +182,11 @@ def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
         try:
             record.before = table_state(table, head)
         except CorruptTableError:
-            if times >= _MOST_LOADS or not _has_lost_snapshots(reload, table):
+            if times >= _MOST_LOADS or not has_lost_snapshots(reload, table):
                 raise
             times += 1
         else:
             return table
-
-
-def _has_lost_snapshots(reload: Callable[[], Table], table: Table) -> bool:
-    """Whether a snapshot of ``table`` has expired since it was loaded: then a missing file is no damage. An error in looking does
-    not take the place of the one that is being handled."""
-    try:
-        now = reload()
-    except (IcebergOpsError, OSError) as e:
-        log.warning("whether %s has changed meanwhile cannot be told: %s", table.name, e)
-        return False
-    return same_table(table, now) and not table.metadata.snapshots_by_id.keys() <= now.metadata.snapshots_by_id.keys()
 
 
 def _remember(run: Run) -> None:

@@ -4,7 +4,7 @@ Works that together are small run in this process, because starting an interpret
 what a core rewrites of 20 MB. Larger runs use processes, at most one per CPU (``worker_processes``); a large sort is done by all
 of them in two stages (``staged_sort``). Tables in memory live in this process only, so their works never leave it.
 
-The rules upheld: one work's failure is an answer, not an exception; a pool that dies is an answer for each work it had. No worker
+The rules upheld: one work's failure is an answer, not an exception, and so is the loss of the process that had it. No worker
 outlives its work: who closes the answers early has ended the workers, and can delete what they wrote.
 """
 
@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
-from iceberg_ops.actions.worker_processes import WorkerProcesses, usable_cpus
+from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses, usable_cpus
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError, RetryableError
@@ -66,7 +65,7 @@ class LocalRunner:
             try:
                 for _, answer in workers.answers(partial(attempt_stage, stage), texts):
                     yield answer_of_stage(answer.result())
-            except BrokenProcessPool as e:
+            except WorkerLostError as e:
                 raise RetryableError(_lost(e)) from e
 
     def _is_staged(self, work: GroupWork) -> bool:
@@ -94,7 +93,7 @@ class LocalRunner:
             return sorted_in_stages(work, stage_parts(work_bytes(work), self.workers), run_all)
         except IcebergOpsError as e:
             return GroupFailure(work.group_id, e.code, str(e))
-        except Exception as e:  # noqa: BLE001 - a killed worker breaks the pool
+        except Exception as e:  # noqa: BLE001 - a worker that is lost
             return _not_answered(work, e)
 
     def _in_processes(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
@@ -122,16 +121,16 @@ def attempt(work: GroupWork) -> GroupResult | GroupFailure:
 def _answer(future: Future[GroupResult | GroupFailure], work: GroupWork) -> GroupResult | GroupFailure:
     try:
         return future.result()
-    except Exception as e:  # noqa: BLE001 - a killed worker breaks the pool; each of its works is answered for
+    except Exception as e:  # noqa: BLE001 - a worker that is lost is the answer of its work
         return _not_answered(work, e)
 
 
 def _not_answered(work: GroupWork, e: Exception) -> GroupFailure:
     """A work whose process gave no answer: one that was killed, mostly for memory, may end well another time."""
-    if isinstance(e, BrokenProcessPool):
+    if isinstance(e, WorkerLostError):
         return GroupFailure(work.group_id, RetryableError.code, _lost(e))
     return GroupFailure(work.group_id, "INTERNAL", " ".join(f"{type(e).__name__}: {e}".split()))
 
 
-def _lost(e: BrokenProcessPool) -> str:
+def _lost(e: WorkerLostError) -> str:
     return f"a worker process was killed (out of memory?): {' '.join(str(e).split())}"

@@ -44,7 +44,9 @@ _LARGEST_REPORT = 512 * 2**20
 
 def error_report(error: BaseException) -> ErrorReport:
     """Code, one-line message and next step of any exception; INTERNAL for one that is not of our tree, INTERRUPTED for a Ctrl-C
-    that changed nothing."""
+    or an end of the process that changed nothing."""
+    if isinstance(error, SystemExit):
+        return ErrorReport(code=INTERRUPTED, message="the process was told to end", next_step=next_step(INTERRUPTED))
     if isinstance(error, KeyboardInterrupt) and not isinstance(error, IcebergOpsError):
         return ErrorReport(code=INTERRUPTED, message="stopped by the user", next_step=next_step(INTERRUPTED))
     code = error.code if isinstance(error, IcebergOpsError) else "INTERNAL"

@@ -86,6 +86,8 @@ class RewriteCommits:
         self.done_elsewhere: set[str] = set()
         """Groups that another process committed under the run key of their batch."""
         self.tries = 0
+        self._landed: Committed | None = None
+        """The commit of the present batch, from the moment it is one."""
         self.replaced: set[str] = set()
         """Data files that earlier commits of this run replaced, in the snapshots ``own``."""
         self.own: list[int] = []
@@ -117,7 +119,10 @@ class RewriteCommits:
                     self.run.outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "failed", str(e), rewritten)
                 raise
             except BaseException as e:
-                self._give_up(left, text_of(e), after=e)
+                if self._landed is None:
+                    self._give_up(left, text_of(e), after=e)
+                else:  # an interrupt of the record of what is committed
+                    self._conclude(left, self._landed)
                 raise
         return False
 
@@ -139,6 +144,7 @@ class RewriteCommits:
             builds_on=tuple(self.own),
         )
         self.tries += 1
+        self._landed = None
         waited = wait_for_a_quiet_moment(self.run.catalog, self.run.table, self.run.job.branch)
         self.run.outcome.count("waited-for-writers-ms", waited)
         found = commit_carrying_over(
@@ -158,7 +164,9 @@ class RewriteCommits:
 
     def _commit_checked(self, catalog: Catalog, table: Table, operation: RewriteFiles) -> Committed:
         written = [file.file_path for file in (*operation.added_data, *operation.carried_deletes)]
-        return commit(catalog, table, operation, before_swap=partial(self.run.check_files, written))
+        committed = commit(catalog, table, operation, before_swap=partial(self.run.check_files, written))
+        self._landed = None if committed.already_committed else committed
+        return committed
 
     def _deletes(self, groups: Sequence[RewrittenGroup]) -> dict[tuple[str, int | None], DataFile]:
         """Delete files that apply to nothing once these groups are replaced, those that dangle already among them."""
@@ -203,6 +211,16 @@ class RewriteCommits:
             outcome.count("added-data-files-count", len(rewritten.added))
             outcome.count("added-bytes-count", rewritten.output_bytes)
             outcome.count("deleted-rows-applied", rewritten.certificate.deleted_rows_applied)
+
+    def _conclude(self, groups: Sequence[RewrittenGroup], committed: Committed) -> None:
+        """Say at least that the groups are committed, where ``_record`` did not come to its end."""
+        outcome = self.run.outcome
+        if outcome.table is not committed.table:
+            outcome.enter(committed)
+        for rewritten in groups:
+            self.committed_files.update(file.file_path for file in rewritten.added)
+            if outcome.groups[rewritten.group.group_id].status not in ("committed", "carried-over"):
+                outcome.groups[rewritten.group.group_id] = group_report(rewritten.group, "committed", rewritten=rewritten)
 
     def _hit(self, groups: Sequence[RewrittenGroup], conflict: ValidationError) -> list[RewrittenGroup]:
         """Groups whose input files the conflict names; none where it names no file of ours."""

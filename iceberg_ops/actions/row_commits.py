@@ -52,6 +52,11 @@ def only_local_options(run: Run) -> None:
 
 
 def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:
-    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``."""
+    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. Rows and files that were counted
+    for it are reported only where this run has committed them."""
     with run.step("commit"):
-        commit_staged(run, operation, [f.file_path for f in staged])
+        try:
+            commit_staged(run, operation, [f.file_path for f in staged])
+        finally:
+            if not run.outcome.changed:
+                run.outcome.metrics = {k: v for k, v in run.outcome.metrics.items() if k == "evaluations-count"}

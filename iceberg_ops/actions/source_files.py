@@ -86,7 +86,8 @@ def source_table(run: Run, source: Source) -> Table:
     name = source.table or ""
     if name == run.job.table:
         raise OptionError(f"source {name} is the target itself: its rows are there already")
-    return load_catalog(source.catalog or run.job.catalog).load_table(tuple(name.split(".")[1:]))
+    catalog = load_catalog(source.catalog or run.job.catalog)
+    return run.outcome.reads.load(lambda: catalog.load_table(tuple(name.split(".")[1:])))
 
 
 def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart]:

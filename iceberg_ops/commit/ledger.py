@@ -3,8 +3,9 @@
 Each entry is a property of its own, so two commits never overwrite each other's. When an expiry would leave more than LEDGER_SIZE
 of them, it moves all into one immutable file beside the metadata, together with what earlier files hold, and the properties then
 name that file. The file belongs to the commit like any other: the gate keeps it as long as the metadata names it, and it is lost
-with none of two expiries at once, because each names its own. A ledger holds the latest MOST_REMEMBERED runs, and as many
-publications of staged snapshots: an expiry may enter one for each tag and branch, and they must not push runs out.
+with none of two expiries at once, because each names its own. A ledger holds the latest MOST_REMEMBERED runs that were given a key,
+as many that made one up, and as many publications of staged snapshots: an expiry may enter one for each tag and branch, and neither
+may push out a key that its owner relies on.
 
 The file's name is hidden (it begins with ``_``), so that other engines' orphan removal leaves it alone.
 """
@@ -33,6 +34,8 @@ LEDGER_SIZE = 64
 MOST_REMEMBERED = 50_000
 PUBLICATION = "published-"
 """How the names of publications begin after ``LEDGER_PREFIX``; the other entries are runs."""
+MADE_UP_MARK = "~"
+"""Stands after the time of an entry whose run key was made up."""
 _BYTES_OF_ENTRY = 200
 
 
@@ -80,9 +83,10 @@ class Ledger:
 
     def _write(self, table: Table, entries: Mapping[str, str]) -> str:
         by_age = sorted(entries.items(), key=lambda e: _at(e[1]))
-        publications = [e for e in by_age if e[0].startswith(f"{LEDGER_PREFIX}{PUBLICATION}")]
-        runs = [e for e in by_age if not e[0].startswith(f"{LEDGER_PREFIX}{PUBLICATION}")]
-        key = tuple(sorted([*runs[-MOST_REMEMBERED:], *publications[-MOST_REMEMBERED:]]))
+        kinds: dict[str, list[tuple[str, str]]] = {}
+        for entry in by_age:
+            kinds.setdefault(_kind(*entry), []).append(entry)
+        key = tuple(sorted(entry for found in kinds.values() for entry in found[-MOST_REMEMBERED:]))
         if key not in self._known:
             location = f"{metadata_folder(table.metadata)}/{LEDGER_FILE_NAME.format(uuid.uuid4())}"
             self.written.append(location)
@@ -113,5 +117,16 @@ def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
     )
 
 
+def _kind(name: str, text: str) -> str:
+    """What the entry is of; each kind has room of its own."""
+    if name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}"):
+        return "publication"
+    return "made up" if _time_of(text).endswith(MADE_UP_MARK) else "given"
+
+
 def _at(text: str) -> int:
-    return count_of(text.partition("@")[2].partition("@")[0]) or 0
+    return count_of(_time_of(text).removesuffix(MADE_UP_MARK)) or 0
+
+
+def _time_of(text: str) -> str:
+    return text.partition("@")[2].partition("@")[0]

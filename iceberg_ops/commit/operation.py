@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from iceberg_ops.commit.history import History
-from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, ledger_entries, not_committed_yet
+from iceberg_ops.commit.run_keys import ACTION, MADE_UP, WORK, RunIdentity, ledger_entries, not_committed_yet
 from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -118,7 +118,9 @@ class OperationFields:
         if self.run_key is None:
             return None
         action, work = self.summary.get(ACTION, self.name), self.summary.get(WORK)
-        return RunIdentity(key=self.run_key, action=action, branch=self.branch, staged=self.staged, work=work)
+        return RunIdentity(
+            key=self.run_key, action=action, branch=self.branch, staged=self.staged, work=work, made_up=MADE_UP in self.summary
+        )
 
     def in_force(self, prepared: Any, table: Table) -> bool:
         """Staging what is in force already gives no updates."""

@@ -16,7 +16,7 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class RememberRun(MetadataOperation):
-    """``done`` is the complete run, ``snapshot_id`` its last snapshot. Keys made up for runs without one are not entered."""
+    """``done`` is the complete run, ``snapshot_id`` its last snapshot."""
 
     done: RunIdentity
     snapshot_id: int | None = None

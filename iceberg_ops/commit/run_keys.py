@@ -7,23 +7,25 @@ source and change): the same key with other work is an error, because one of the
 
 A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
 in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
-commits carry keys of their own. A key that was made up for a run without one does not enter it: nobody can come back with it. Nor
-does the key of a staged snapshot that expires unpublished: its work is undone, and is done again when the key comes again. One that
-is published is remembered by what published it: a branch that moves there enters it at once, a picked copy when it expires. So is
-its WAP id, on each branch whose history an expiry cuts short there.
+commits carry keys of their own. The key of a staged snapshot that expires unpublished does not enter it: its work is undone, and
+is done again when the key comes again. One that is published is remembered by what published it: a branch that moves there enters
+it at once, a picked copy when it expires. So is its WAP id, on each branch whose history an expiry cuts short there.
+
+A run that was given no key makes one up, which its report shows: somebody may come back with that, too. The snapshot says that the
+key was made up, and so does the ledger, where such keys push no given ones out. They enter it for snapshots that change rows;
+whatever else was done under them (a rewrite, an expiry) does no harm when it is done again.
 
 A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
 another key; otherwise a retry that comes late would silently undo the rollback."""
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from iceberg_ops.commit.ledger import PUBLICATION, ledger_entry
+from iceberg_ops.commit.ledger import MADE_UP_MARK, PUBLICATION, ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
@@ -45,24 +47,23 @@ PUBLISHED_WAP_ID = "published-wap-id"
 """Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
 WAP_ID = "wap.id"
 """Summary key of a staged snapshot (write-audit-publish)."""
-IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK})
+MADE_UP = "iceberg-ops.run-key-made-up"
+"""Summary key of a snapshot whose run was given no key and made one up."""
+IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK, MADE_UP})
 _STAGED = "+staged"
-_MADE_UP = re.compile(r"run-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(/.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """A run key and what is done under it. ``work`` None: not said."""
+    """A run key and what is done under it. ``work`` None: not said. ``made_up``: the run was given no key; whoever comes back with
+    the key is given it, and is the same run."""
 
     key: str
     action: str
     branch: str = MAIN_BRANCH
     staged: bool = False
     work: str | None = None
-
-    @property
-    def is_made_up(self) -> bool:
-        return _MADE_UP.fullmatch(self.key) is not None
+    made_up: bool = False
 
     @property
     def ledger_name(self) -> str:
@@ -101,6 +102,7 @@ class RunIdentity:
             BRANCH: self.branch,
             **({STAGED: "true"} if self.staged else {}),
             **({} if self.work is None else {WORK: self.work}),
+            **({MADE_UP: "true"} if self.made_up else {}),
         }
 
 
@@ -162,12 +164,14 @@ def identity_of(snapshot: Snapshot) -> RunIdentity | None:
         branch=summary.get(BRANCH, MAIN_BRANCH),
         staged=STAGED in summary,
         work=summary.get(WORK),
+        made_up=MADE_UP in summary,
     )
 
 
 def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[str, str]:
-    """Properties that enter ``runs`` (run -> snapshot id) into the ledger."""
-    return {run.ledger_name: entry_text(run, snapshot_id, at_ms) for run, snapshot_id in runs.items() if not run.is_made_up}
+    """Properties that enter ``runs`` (run -> snapshot id) into the ledger; a made-up key for a snapshot only."""
+    kept = {run: snapshot_id for run, snapshot_id in runs.items() if snapshot_id is not None or not run.made_up}
+    return {run.ledger_name: entry_text(run, snapshot_id, at_ms) for run, snapshot_id in kept.items()}
 
 
 def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[str, str]:
@@ -240,9 +244,11 @@ def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, 
 
 
 def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
-    """What enters the run that made the snapshot; nothing where it has no key that anybody can come back with."""
+    """What enters the run that made the snapshot; nothing where it has no key, or made one up and changed no row."""
     run = identity_of(snapshot)
-    return {} if run is None else ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
+    if run is None or (run.made_up and snapshot.operation == "replace"):
+        return {}
+    return ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
 
 
 def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
@@ -262,8 +268,9 @@ def is_publication(name: str, summary: Mapping[str, str]) -> bool:
 
 
 def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
-    """``<snapshot id or nothing>@<milliseconds since the epoch>[@<work>]``."""
-    return f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{'' if run.work is None else '@' + run.work}"
+    """``<snapshot id or nothing>@<milliseconds since the epoch>[~][@<work>]``; ``~``: the key was made up."""
+    made = f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{MADE_UP_MARK if run.made_up else ''}"
+    return made if run.work is None else f"{made}@{run.work}"
 
 
 def _coded_action(action: str) -> str:

@@ -184,6 +184,26 @@ def folder_links(io: FileIO, location: str) -> Iterator[str]:
         yield from (path for name in names if os.path.islink(path := os.path.join(folder, name)))
 
 
+def file_of(io: FileIO, location: str) -> tuple[int, int] | None:
+    """What all names of one file have in common, be they symbolic or hard links: its device and inode. None where the store has no
+    links, and for a file that is gone."""
+    path = io.local_path(location)
+    try:
+        found = None if path is None else os.stat(path)
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def may_have_other_names(io: FileIO, location: str) -> bool:
+    """Whether the name is a symbolic link, or its file has several hard links."""
+    path = io.local_path(location)
+    try:
+        return path is not None and (os.path.islink(path) or os.stat(path).st_nlink > 1)
+    except OSError:
+        return False
+
+
 def subfolders(path: str) -> list[tuple[str, bool]]:
     """(name, whether it is a symbolic link) of each folder directly in the folder ``path``; none where it is no folder. A link
     in a circle is none. Raises CatalogUnavailableError, and OSError where the folder, or what a link leads to, cannot be read."""

@@ -52,10 +52,10 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
         started, outcome = datetime.now(UTC), Outcome()
         try:
             report = _row_operation(session, job, outcome)
-        except (Exception, KeyboardInterrupt) as e:
-            error = ending_error(outcome, _typed(job, e))
+        except BaseException as e:
+            error = ending_error(outcome, _of_expiry(job, outcome, _typed(job, e)))
             write_report(job, _failure(job, error, started, outcome))
-            if error is e:
+            if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
                 raise
             raise error from e
         write_report(job, report)
@@ -70,6 +70,13 @@ def _typed(job: JobSpec, error: BaseException) -> BaseException:
     if came_of_interrupt(error):
         return KeyboardInterrupt()
     return spark_error(job, error) if isinstance(error, PySparkException | Py4JJavaError) else error
+
+
+def _of_expiry(job: JobSpec, outcome: Outcome, error: BaseException) -> BaseException:
+    """``error``, or that another job expired what this one was reading."""
+    if outcome.changed or outcome_unknown(error) is not None:
+        return error
+    return outcome.reads.lost_to_an_expiry(job.job, error) or error
 
 
 def _with_source_catalog(job: JobSpec) -> JobSpec:

@@ -64,9 +64,10 @@ class JobRun:
     def start(cls, session: SparkSession, job: JobSpec, outcome: Outcome | None = None) -> JobRun:
         """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError, UnsupportedError."""
         catalog = load_catalog(job.catalog)
-        table = catalog.load_table(tuple(job.table.split(".")[1:]))
+        outcome = outcome or Outcome()
+        table = outcome.reads.load(lambda: catalog.load_table(tuple(job.table.split(".")[1:])))
         forbid_copy(catalog, table)
-        return cls(session, job, catalog, table, outcome=outcome or Outcome())
+        return cls(session, job, catalog, table, outcome=outcome)
 
     @contextmanager
     def lease(self) -> Iterator[None]:
@@ -104,6 +105,7 @@ class JobRun:
         files staged from now on have names of their own."""
         self._first = self._first or self.table
         self.table = table
+        self.outcome.reads.add(table, lambda: self.catalog.load_table(table.identifier[1:]))
         self.starts += 1
         self.metrics.clear()
         if self._held is not None:
@@ -151,7 +153,9 @@ class JobRun:
         return self.report("already-committed", snapshot_ids=[] if found.snapshot_id is None else [found.snapshot_id])
 
     def committed(self, result: Committed) -> ActionReport:
-        """The report of a commit."""
+        """The report of a commit. What was counted for one that another process made first is not in the table."""
+        if result.already_committed:
+            self.metrics = {k: v for k, v in self.metrics.items() if k == "evaluations-count"}
         status: Status = "already-committed" if result.already_committed else "committed"
         ids = [result.snapshot.snapshot_id] if result.snapshot else []
         return self.report(status, snapshot_ids=ids, attempts=result.attempts, after=result.table)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
@@ -63,7 +63,7 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
     if source.format == "sql":
         return _query(run, source, tables or SqlTables(run))
     if source.format == "table":
-        return _table(session, source)
+        return _table(run, source)
     paths = paths_of(source)
     try:
         if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
@@ -83,11 +83,12 @@ def _is_untyped(options: Mapping[str, str]) -> bool:
     return any(key.lower() in ("mode", "primitivesasstring") for key in options)
 
 
-def _table(session: SparkSession, source: Source) -> DataFrame:
+def _table(run: JobRun, source: Source) -> DataFrame:
     if source.table is None or source.catalog is None:
         raise OptionError("source of format table names no table, or no catalog to find it in")
-    table = load_catalog(source.catalog).load_table(tuple(source.table.split(".")[1:]))
-    return table_rows(session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
+    catalog, name = load_catalog(source.catalog), tuple(source.table.split(".")[1:])
+    table = run.outcome.reads.load(lambda: catalog.load_table(name))
+    return table_rows(run.session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
 
 
 def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:

@@ -103,7 +103,8 @@ class SqlTables:
         return self._views[name]
 
     def _rows_of(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
-        return table_rows(self._run.session, catalog.load_table(parts[1:]), Scan())
+        table = self._run.outcome.reads.load(lambda: catalog.load_table(parts[1:]))
+        return table_rows(self._run.session, table, Scan())
 
     def _target_rows(self) -> DataFrame:
         self.reads_target = True

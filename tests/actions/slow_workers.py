@@ -4,6 +4,7 @@ is interrupted when it has the first answer, where it waits for no worker."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import tempfile
@@ -48,7 +49,7 @@ def main(folder: Path, *, stops: bool) -> None:
     for i, region in enumerate("abc"):
         lake.append(*(numbered(1000 * i + 10 * j, 10, region) for j in range(5)))
     print(lake.table.location, flush=True)
-    local_runner.attempt = slow
+    local_runner.attempt = importlib.import_module("tests.actions.slow_workers").slow  # a worker cannot find what is in __main__
     config = CatalogConfig(name="test", type="filesystem", properties={"warehouse": str(folder / "wh")})
     job = JobSpec(job="rewrite_data_files", table=".".join(lake.table.identifier), catalog=config)
     run_job(job, runner=LocalRunner(workers=3, inline_bytes=0), progress=stop if stops else None)

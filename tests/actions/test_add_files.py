@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -258,3 +259,30 @@ def test_a_folder_says_the_shape_of_its_table(place: Place) -> None:
     ]  # fmt: skip
     assert [f.name for f in spec.fields] == ["region", "day", "code"]
     assert not any(f.required for f in schema.fields)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+@pytest.mark.parametrize("name", ["0.parquet", "b.parquet"])
+@pytest.mark.parametrize("known", [False, True], ids=["both in the folder", "one in the table"])
+def test_a_file_with_two_names_is_imported_once(place: Place, link: Any, name: str, known: bool) -> None:
+    place.create()
+    place.write("a.parquet", [{"id": 1}])
+    other = place.files.with_name("other") if known else place.files
+    other.mkdir(exist_ok=True)
+    if known:
+        place.add()
+    link(place.files / "a.parquet", other / name)
+    with pytest.raises(DataError, match=r"names of one file \(a link\)"):
+        place.add(source_path=str(other))
+    place.add(source_path=str(other), check_duplicate_files="false")
+    assert [row["id"] for row in place.rows()] == [1, 1]
+
+
+def test_links_to_files_that_are_not_imported_are_files_as_any(place: Place) -> None:
+    place.create()
+    place.write("../elsewhere/a.parquet", [{"id": 1}])
+    place.write("../elsewhere/b.parquet", [{"id": 2}])
+    (place.files / "a.parquet").symlink_to(place.files.parent / "elsewhere" / "a.parquet")
+    os.link(place.files.parent / "elsewhere" / "b.parquet", place.files / "b.parquet")
+    place.add()
+    assert [row["id"] for row in place.rows()] == [1, 2]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions import dispatch
+from iceberg_ops.actions import dispatch, source_files, source_in_memory
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.errors import CommitFailedError, CorruptTableError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, NestedField
+from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
+from tests.actions.rows_place import RowsPlace
 from tests.catalog.wrappers import Wrapped
 
 EVERYTHING = {"older_than": "2100-01-01T00:00:00Z", "retain_last": 1}
@@ -82,3 +89,34 @@ def test_a_missing_file_of_a_table_that_nobody_touches_is_damage() -> None:
     lake.table.io.delete(head.manifest_list)
     with pytest.raises(CorruptTableError, match="does not exist"):
         lake.run("rewrite_manifests")
+
+
+@pytest.mark.parametrize("job", ["append", "overwrite", "upsert", "merge"])
+@pytest.mark.parametrize("touched", [True, False], ids=["expired", "damaged"])
+def test_a_source_table_that_expires_while_it_is_read_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, touched: bool
+) -> None:
+    place = RowsPlace.at(tmp_path)
+    for name in ("t", "src"):
+        place.create(Schema.of(NestedField(1, "k", LONG)), name=name)
+    for k in (1, 2):
+        place.run("append", source=place.source([{"k": k}], pa.schema({"k": pa.int64()})), name="src")
+    module = source_files if job in ("append", "overwrite") else source_in_memory
+    real = module.scan_batches
+
+    def late(table: Table, *args: Any, **more: Any) -> Iterator[pa.RecordBatch]:
+        if touched:
+            place.run("rewrite_data_files", options={"rewrite-all": "true"}, name="src")
+            place.run("expire_snapshots", options={"older-than": "2100-01-01T00:00:00Z", "retain-last": "1"}, name="src")
+        else:
+            for path in place.data_on_disk("src"):
+                (tmp_path / "warehouse" / "db" / "src" / path).unlink()
+        return real(table, *args, **more)
+
+    monkeypatch.setattr(module, "scan_batches", late)
+    source = Source(format="table", table="test.db.src")
+    change = RowChange(on="target.k = source.k", clauses=[MergeClause(when="not-matched", action="insert")])
+    parts = {"merge": {"change": change}, "upsert": {"options": {"upsert-keys": "k"}}}.get(job, {})
+    with pytest.raises(CommitFailedError if touched else CorruptTableError, match=f"that {job} was reading" if touched else None):
+        place.run(job, source=source, **parts)
+    assert place.rows() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from iceberg_ops.actions import convert_equality_deletes, delete_runs
 from iceberg_ops.actions import rewrite_position_delete_files as positions
+from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
@@ -164,3 +166,44 @@ def test_an_interrupt_on_the_way_of_an_unknown_outcome_is_an_unknown_outcome(tmp
     error = report_at(path).error
     assert error is not None
     assert error.code == "COMMIT_STATE_UNKNOWN"
+
+
+def test_an_end_of_the_process_that_changed_nothing_leaves_a_report(tmp_path: Path) -> None:
+    """A signal handler that calls ``sys.exit``, as task queues have."""
+    lake, path = lake_of_four(), tmp_path / "report.json"
+
+    def end(_: object) -> None:
+        sys.exit(3)
+
+    with pytest.raises(SystemExit) as ended:
+        run_job(lake.job("rewrite_data_files", report=str(path), rewrite_all="true"), catalog=lake.catalog, progress=end)
+    assert ended.value.code == 3
+    report = report_at(path)
+    assert (report.status, report.snapshot_ids) == ("failed", [])
+    assert report.error is not None
+    assert (report.error.code, report.error.message) == ("INTERRUPTED", "the process was told to end")
+
+
+@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize("partial", [True, False])
+def test_groups_are_committed_though_their_record_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, partial: bool
+) -> None:
+    lake, path = lake_of_four(), tmp_path / "report.json"
+    rows, real, calls = lake.rows(), Outcome.count, iter(range(100))
+
+    def count(outcome: Outcome, name: str, amount: int) -> None:
+        if outcome.changed and next(calls) == after:
+            raise KeyboardInterrupt
+        real(outcome, name, amount)
+
+    monkeypatch.setattr(Outcome, "count", count)
+    options = IN_TWO if partial else {"rewrite_all": "true", "max_file_group_input_files": "2"}
+    with pytest.raises(IncompleteInterruptedError):
+        run_job(lake.job("rewrite_data_files", report=str(path), **options), catalog=lake.catalog)
+    report = report_at(path)
+    check_named(lake, report)
+    assert report.failures == []
+    committed = [group for group in report.groups if group.status == "committed"]
+    assert len(committed) == (1 if partial else 2)
+    assert (len(lake.tasks()), lake.rows()) == (3 if partial else 2, rows)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.queues import Queue
 from pathlib import Path
 
 import pytest
 
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.io.local import LocalFileIO
 from tests.actions import slow_workers
+from tests.actions.lake import Lake, numbered
+from tests.builders import make_table
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
@@ -107,3 +116,99 @@ def test_a_run_that_stops_between_two_answers_ends_its_workers_before_it_deletes
     assert "KeyboardInterrupt" in program.errors()
     assert program.workers_have_ended()
     assert program.files() == program.before
+
+
+APPENDS_AND_COMPACTS = """
+import sys
+from pathlib import Path
+from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.io.local import LocalFileIO
+from tests.actions.lake import Lake, numbered
+from tests.builders import make_table
+print("begun", flush=True)
+catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=FOLDER)
+if not Path(FOLDER).exists():
+    catalog.create_namespace(("ns",))
+    make_table(catalog, partitioned=True)
+lake = Lake(catalog)
+for region in "abc":
+    for n in range(5):
+        lake.append(numbered(10 * n, 10, region))
+print(lake.run("rewrite_data_files", runner=LocalRunner(workers=2, inline_bytes=0)).status)
+print(len(lake.rows()), "rows")
+"""
+"""Without ``if __name__ == "__main__"``, which nobody asks of a program that starts no process itself."""
+
+
+@pytest.mark.parametrize("how", ["script", "module", "standard input", "-c", "notebook"])
+def test_workers_do_not_run_the_program_that_runs_the_job(tmp_path: Path, how: str) -> None:
+    code = APPENDS_AND_COMPACTS.replace("FOLDER", repr(str(tmp_path / "wh")))
+    if how == "notebook":  # its cells are executed in a __main__ that is the kernel's own module
+        code = f"import sys\nexec(compile({code!r}, 'cell', 'exec'), vars(sys.modules['__main__']))"
+    (tmp_path / "program.py").write_text(code)
+    command = {"module": ["-m", "program"], "standard input": ["-"], "-c": ["-c", code]}.get(how, [str(tmp_path / "program.py")])
+    path = os.pathsep.join((str(tmp_path), str(ROOT)))
+    done = subprocess.run(
+        [sys.executable, *command],
+        input=code, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    assert done.stdout.split("\n") == ["begun", "committed", "150 rows", ""], done.stderr
+
+
+def test_a_daemonic_process_has_workers_too(tmp_path: Path) -> None:
+    """``multiprocessing`` lets it start none: the hosts of many task queues run their tasks so."""
+    told: Queue[str] = multiprocessing.get_context("spawn").Queue()
+    process = multiprocessing.get_context("spawn").Process(target=_compact, args=(str(tmp_path / "wh"), told), daemon=True)
+    process.start()
+    assert [told.get(timeout=PATIENCE_S), told.get(timeout=PATIENCE_S)] == ["committed", "committed"]
+    process.join()
+
+
+def _compact(folder: str, told: Queue[str]) -> None:
+    catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=folder)
+    catalog.create_namespace(("ns",))
+    make_table(catalog, partitioned=True)
+    lake = Lake(catalog)
+    for region in "abc":
+        lake.append(*(numbered(10 * n, 10, region) for n in range(5)))
+    for job in ("rewrite_data_files", "compute_table_stats"):
+        try:
+            told.put(lake.run(job, runner=LocalRunner(workers=2, inline_bytes=0)).status)
+        except Exception as e:  # noqa: BLE001 - told to the test
+            told.put(f"{type(e).__name__}: {e}")
+
+
+def test_a_worker_that_is_lost_is_the_error_of_its_item_alone() -> None:
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(eval, ["1", "__import__('os')._exit(7)", "3"]))
+    assert [found[0].result(), found[2].result()] == [1, 3]
+    with pytest.raises(WorkerLostError, match="exit code 7"):
+        found[1].result()
+
+
+def test_what_a_worker_prints_or_cannot_send_is_no_answer() -> None:
+    texts = ["print('noise') or 1", "(lambda: 1)", "exit(3)", "__import__('sys').stdin.read()"]
+    with WorkerProcesses(2) as workers:
+        found = dict(workers.answers(eval, texts))
+    assert (found[0].result(), found[3].result()) == (1, "")
+    assert isinstance(found[1].exception(), (pickle.PicklingError, AttributeError))
+    assert isinstance(found[2].exception(), SystemExit)
+
+
+def test_a_worker_sees_the_modules_of_its_parent_and_not_those_of_the_working_directory(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "pickle.py").write_text("raise SystemExit('shadowed')")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "mine.py").write_text("def double(x): return 2 * x")
+    (tmp_path / "program.py").write_text(
+        f"import os, sys\nsys.path.append({str(tmp_path / 'own')!r})\nimport mine\n"
+        "from iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        f"os.chdir({str(tmp_path / 'elsewhere')!r})\n"
+        "with WorkerProcesses(1) as workers: print(*(a.result() for _, a in workers.answers(mine.double, [21])))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "42\n", done.stderr

@@ -35,14 +35,13 @@ def test_no_command_imports_pandas_though_arrow_would() -> None:
     assert shown == "False\n"
 
 
-def test_workers_of_the_pool_import_no_pandas() -> None:
+def test_worker_processes_import_no_pandas() -> None:
     code = (
-        "import multiprocessing as m, concurrent.futures as f\nfrom iceberg_ops.actions.worker_processes import begin_worker\n"
+        "from iceberg_ops.actions.worker_processes import WorkerProcesses\n"
         "import pyarrow\n"
-        "if __name__ == '__main__':\n"
-        "    with f.ProcessPoolExecutor(1, mp_context=m.get_context('spawn'), initializer=begin_worker) as pool:\n"
-        "        pool.submit(pyarrow.array, [1]).result()\n"
-        "        print(pool.submit(eval, \"'pandas' in __import__('sys').modules\").result())\n"
+        "with WorkerProcesses(1) as workers:\n"
+        "    [_ for _, answer in workers.answers(pyarrow.array, [[1]]) if answer.result()]\n"
+        "    print(*(a.result() for _, a in workers.answers(eval, [\"'pandas' in __import__('sys').modules\"])))\n"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "False\n"

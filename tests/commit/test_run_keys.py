@@ -3,6 +3,7 @@ work."""
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,8 @@ from iceberg_ops.commit.ledger import LEDGER_SIZE
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.refs import RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.run_keys import RunIdentity, find_run, made_up_run_key, publication_names
+from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.run_keys import MADE_UP, RunIdentity, find_run, publication_names
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError, ValidationError
@@ -32,6 +34,8 @@ from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make
 from tests.catalog.wrappers import LosesTheAnswer, Meddles
 
 ALL = ExpireSnapshots(older_than_ms=2**60, retain_last=1)
+
+MADE_UP_KEY = {MADE_UP: "true"}
 
 
 class Keyed:
@@ -238,14 +242,42 @@ def test_a_ledger_file_that_is_missing_is_an_error_for_who_asks_for_a_key() -> N
         keyed.append("a", run_key="k")
 
 
-def test_keys_that_were_made_up_do_not_enter_the_ledger() -> None:
+def test_a_made_up_key_is_remembered_for_rows_and_for_nothing_else() -> None:
+    """Somebody may come back with a key that a report shows."""
     keyed = Keyed()
-    batch = f"{made_up_run_key()}/0123456789ab"
-    for key in (made_up_run_key(), batch, "run-2026-07-01", "last"):
-        keyed.append(key, run_key=key)
-    keyed.commit(ExpireSnapshots(older_than_ms=2**60, retain_last=1, run_key=made_up_run_key()))
-    found = [k for k in keyed.table.properties if k.startswith(LEDGER_PREFIX)]
-    assert found == [f"{LEDGER_PREFIX}append@main:run-2026-07-01"]
+    keyed.append("a", run_key="made up", summary=MADE_UP_KEY)
+    keyed.commit(RewriteFiles(removed_data=(data_file("a"),), added_data=(data_file("b"),), run_key="rewrite", summary=MADE_UP_KEY))
+    keyed.append("last")
+    keyed.commit(UpdateProperties(updates={"x": "1"}, run_key="change", summary=MADE_UP_KEY))
+    keyed.commit(ExpireSnapshots(older_than_ms=2**60, retain_last=1, run_key="expiry", summary=MADE_UP_KEY))
+    assert [k for k in keyed.table.properties if k.startswith(LEDGER_PREFIX)] == [f"{LEDGER_PREFIX}append@main:made up"]
+    assert not done_again(keyed.append("a", run_key="made up"))
+
+
+@pytest.mark.parametrize("key", ["run-1", f"run-{uuid.uuid4()}", f"run-{uuid.uuid4()}/0123456789ab"], ids=range(3))
+def test_a_given_key_is_remembered_whatever_it_looks_like(key: str) -> None:
+    """Earlier releases made keys up that look so, and did not say in the snapshot that they did."""
+    keyed = Keyed()
+    keyed.append("a", run_key=key)
+    keyed.commit(UpdateProperties(updates={"x": "first"}, run_key=key))
+    keyed.commit(UpdateProperties(updates={"x": "changed by another"}))
+    assert not done_again(keyed.commit(UpdateProperties(updates={"x": "first"}, run_key=key)))
+    keyed.append("last")
+    keyed.expire()
+    assert not done_again(keyed.append("a", run_key=key))
+    assert (keyed.table.properties["x"], keyed.rows) == ("changed by another", {"a", "last"})
+
+
+def test_made_up_keys_push_no_given_ones_out_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "MOST_REMEMBERED", 3)
+    keyed = Keyed()
+    keyed.append("given", run_key="given", timestamp_ms=1_000_000)
+    for n in range(LEDGER_SIZE):
+        keyed.append(f"f{n}", run_key=f"k{n}", summary=MADE_UP_KEY, timestamp_ms=1_000_001 + n)
+    keyed.append("last")
+    table = keyed.expire()
+    keys = ["given", *(f"k{n}" for n in range(LEDGER_SIZE))]
+    assert [k for k in keys if find_run(table, RunIdentity(key=k, action="append"))] == ["given", *keys[-3:]]
 
 
 def test_a_rolled_back_run_is_not_done_again_under_its_key_before_and_after_its_snapshot_expired() -> None:

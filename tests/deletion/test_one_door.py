@@ -17,7 +17,12 @@ STORES = frozenset(
 )
 OWN_DOCUMENTS = frozenset(
     f"plugins/iceberg_airflow/{name}.py" for name in ("guard", "job_folder", "job_sweep", "policy_operators", "processes")
-) | {"iceberg_ops/actions/worker_processes.py", "iceberg_ops/io/output_places.py", "spark_jobs/jobs/interrupts.py"}
+) | {
+    "iceberg_ops/actions/worker_main.py",
+    "iceberg_ops/actions/worker_processes.py",
+    "iceberg_ops/io/output_places.py",
+    "spark_jobs/jobs/interrupts.py",
+}
 """Folders of jobs, temporary folders, pipes and unfinished outputs of this machine, which hold no file of any table."""
 
 

@@ -155,7 +155,7 @@ def staged_counts_for_ever(_: Any, metadata: Any, gone: Iterable[int]) -> dict[s
     found: dict[str, str] = {}
     for snapshot in (metadata.snapshots_by_id[i] for i in gone):
         run = identity_of(snapshot)
-        if run is not None and not run.is_made_up:
+        if run is not None and not run.made_up:
             found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
         for name in publication_names(snapshot.summary, snapshot.summary.get("iceberg-ops.branch", "")):
             found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
