@@ -32,7 +32,6 @@ from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
-from iceberg_ops.spec.types import MISSING, NestedField
 
 __all__ = ["apply_updates", "creation_updates", "new_table_metadata"]
 
@@ -235,12 +234,8 @@ def _check_initial_defaults(state: TableMetadata, schema: Schema) -> None:
         return
     for field_id, f in schema.fields_by_id.items():
         old = state.schema.fields_by_id.get(field_id)
-        if old is not None and old.type == f.type and not validity.same_default(_default_of(old), _default_of(f)):
+        if old is not None and old.type == f.type and not validity.same_default(old.initial_default, f.initial_default):
             raise SchemaError(f"column {f.name!r}: its initial-default can not change once the column is there")
-
-
-def _default_of(f: NestedField) -> object:
-    return None if f.initial_default is MISSING else f.initial_default
 
 
 def _set_current_schema(b: _Builder, update: u.SetCurrentSchema) -> None:

@@ -78,6 +78,10 @@ class SchemaEvolution:
 
     def add_column(
         self,
+    def column(self, name: str) -> NestedField:
+        """A column as the changes collected so far leave it. Raises SchemaError where there is none, or it is dropped."""
+        return self._find_live(name).field
+
         name: str,
         type_: IcebergType,
         *,
@@ -88,7 +92,7 @@ class SchemaEvolution:
     ) -> SchemaEvolution:
         """Add a column at the end of the table or of the struct ``parent`` (of a list's elements, of a map's values).
 
-        ``default`` is a canonical value and becomes both defaults (v3). Ids inside ``type_`` are given anew.
+        ``default`` is a canonical value and becomes both defaults (v3); None is none. Ids inside ``type_`` are given anew.
         """
         holder_id, full_name = self._holder(parent, name)
         taken = self._lookup(full_name)
@@ -161,7 +165,7 @@ class SchemaEvolution:
         return self
 
     def update_default(self, name: str, default: Any) -> SchemaEvolution:
-        """Set the write-default, a canonical value; what rows already there read as stays."""
+        """Set the write-default, a canonical value, None for none; what rows already there read as stays."""
         found = self._find_live(name)
         if found.field.required and default is None and not self._incompatible:
             raise SchemaError(f"can not set the default of required column {name!r} to null")
@@ -182,7 +186,7 @@ class SchemaEvolution:
         if found.field.required:
             return self
         default = found.field.initial_default
-        has_default = found.field.field_id in self._added_parents and default is not MISSING and default is not None
+        has_default = found.field.field_id in self._added_parents and default is not MISSING
         if not has_default and not self._incompatible:
             raise SchemaError(f"can not require column {name!r}: rows already there may hold null")
         self._change(found, required=True)
