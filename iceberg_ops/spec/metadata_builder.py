@@ -24,6 +24,7 @@ from iceberg_ops.errors import (
 from iceberg_ops.spec import updates as u
 from iceberg_ops.spec import validity
 from iceberg_ops.spec.new_table import new_table_metadata, stripped_location
+from iceberg_ops.spec.partition_names import check_names, name_clashes
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_ops.spec.ref_rules import check_ref
 from iceberg_ops.spec.schema import Schema
@@ -133,7 +134,7 @@ class _Builder:
             return self.base
         state = self.state
         self._check_complete()
-        self._check_defaults()
+        self._check_fit()
         log = state.metadata_log
         if previous_metadata_file is not None and self.base is not None:
             keep = METADATA_PREVIOUS_VERSIONS_MAX.of(state.properties)
@@ -146,9 +147,13 @@ class _Builder:
             metadata_log=log,
         )
 
-    def _check_defaults(self) -> None:
-        """The default spec and order must fit the current schema; a table that was amiss before is not held up for it."""
+    def _check_fit(self) -> None:
+        """The default spec and order must fit the current schema, the names of all specs too; a table that was amiss before is not
+        held up for it."""
         base, state = self.base, self.state
+        if base is None or (base.schema, base.partition_specs) != (state.schema, state.partition_specs):
+            known = () if base is None else name_clashes(base.schema, base.partition_specs)
+            check_names(state.schema, state.partition_specs, known)
         if base is None or (base.schema, base.spec, base.sort_order) != (state.schema, state.spec, state.sort_order):
             validity.check_spec_sources(state.spec, state.schema)
             validity.check_sort_order(state.sort_order, state.schema, new=False)

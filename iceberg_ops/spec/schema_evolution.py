@@ -14,6 +14,7 @@ from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.name_matching import check_no_twins
 from iceberg_ops.spec.nesting import check_type_nesting
+from iceberg_ops.spec.partition_names import check_names, name_clashes
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
 from iceberg_ops.spec.schema import Schema
@@ -46,7 +47,8 @@ class SchemaEvolution:
         case_sensitive: bool = True,
         allow_incompatible_changes: bool = False,
     ) -> None:
-        """``specs``: every partition spec of the table; a promotion that would change their values is refused.
+        """``specs``: every partition spec of the table; a promotion that would change their values is refused, and so is a column
+        with the name of one of their fields (``spec.partition_names``).
 
         ``allow_incompatible_changes`` permits adding a required column without a default and requiring an optional one; rows that
         are already there may then break the schema.
@@ -76,12 +78,12 @@ class SchemaEvolution:
             allow_incompatible_changes=allow_incompatible_changes,
         )
 
-    def add_column(
-        self,
     def column(self, name: str) -> NestedField:
         """A column as the changes collected so far leave it. Raises SchemaError where there is none, or it is dropped."""
         return self._find_live(name).field
 
+    def add_column(
+        self,
         name: str,
         type_: IcebergType,
         *,
@@ -230,6 +232,7 @@ class SchemaEvolution:
                 name = self.schema.names_by_id[field_id]
                 raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
         check_schema(schema, self._format_version, self.schema)
+        check_names(schema, self._specs, name_clashes(self.schema, self._specs))
         if not self._case_sensitive:
             check_no_twins(schema.struct, self.schema.struct)
         return schema

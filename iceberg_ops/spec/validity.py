@@ -14,7 +14,7 @@ from iceberg_ops.errors import SchemaError, UnsupportedError
 from iceberg_ops.spec.default_values import why_no_value
 from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID, lineage_twin
 from iceberg_ops.spec.nesting import check_nesting
-from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.transforms import Transform
@@ -207,10 +207,17 @@ def check_new_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> 
             raise SchemaError(f"{what}: names of partition fields must be distinct and not empty")
         names.add(f.name)
         column = schema.find(f.name)
-        if column is not None and not f.transform.is_void and not (f.transform.is_identity and column.field_id == f.source_id):
-            raise SchemaError(f"{what}: a column has this name, and only its own identity partition may share it")
+        if column is not None and not _may_share_name(f, column, schema):
+            raise SchemaError(f"{what}: a column has this name, and only its own identity or void partition may share it")
         if format_version == 1 and f.field_id != 1000 + position:
             raise SchemaError(f"{what}: field id {f.field_id}: v1 tables need ids in sequence, here {1000 + position}")
+
+
+def _may_share_name(f: PartitionField, column: NestedField, schema: Schema) -> bool:
+    """Its own identity or void field; also what is left of a column that is gone (see ``partition_names``)."""
+    if f.transform.is_void:
+        return column.field_id == f.source_id or f.source_id not in schema.fields_by_id
+    return f.transform.is_identity and column.field_id == f.source_id
 
 
 def check_sort_order(order: SortOrder, schema: Schema, *, new: bool = True) -> None:
