@@ -193,6 +193,8 @@ def _assign_uuid(b: _Builder, update: u.AssignUUID) -> None:
 
 def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None:
     version, current = update.format_version, b.state.format_version
+    if type(version) is not int:
+        raise BadInputError(f"format-version {version!r} must be a whole number")
     if version not in SUPPORTED_FORMAT_VERSIONS:
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
     if b.base is not None and version < current:
@@ -396,6 +398,9 @@ def _set_properties(b: _Builder, update: u.SetProperties) -> None:
         _upgrade_format_version(b, u.UpgradeFormatVersion(FORMAT_VERSION.of({FORMAT_VERSION.name: version})))
     if reserved := sorted(RESERVED & wanted.keys()):
         raise OptionError(f"table properties must not contain reserved properties, but got {', '.join(reserved)}")
+    for key, value in wanted.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise OptionError(f"table property {key!r}: {value!r}: both must be text")
     properties = {**b.state.properties, **wanted}
     if properties != b.state.properties:
         b.set(properties=properties)
