@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from iceberg_ops.commit.dropped_keys import no_dropped_delete_keys
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.config.properties import FORMAT_VERSION
 from iceberg_ops.config.whole_numbers import count_of
@@ -109,9 +110,11 @@ def _has_format(version: str, callers: CallersView, table: Table) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class UpdateSchema(MetadataOperation):
     """Make ``schema`` the current one, name mapping and column properties in step with it. It was worked out on the table the
-    caller had (``spec.schema_evolution``)."""
+    caller had (``spec.schema_evolution``). ``keep_delete_keys``: no column is dropped that live equality deletes compare
+    (``dropped_keys``); Iceberg Java drops it."""
 
     schema: Schema
+    keep_delete_keys: bool = False
     name: str = "update_schema"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
@@ -128,6 +131,8 @@ class UpdateSchema(MetadataOperation):
         no_columns_named_like_partition_fields(table, base, self.schema)
         if not self.schema.ids_by_name.items() <= metadata.schema.ids_by_name.items():
             requirements += (AssertDefaultSpecId(metadata.default_spec_id),)
+        if self.keep_delete_keys:
+            requirements += no_dropped_delete_keys(table, self.schema)
         if promoted := _promoted(metadata.schema, self.schema):
             no_moved_partition_values(table, promoted)
             requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)

@@ -57,7 +57,7 @@ def _new_parts(metadata: TableMetadata, before: TableMetadata) -> TableMetadata:
     refs = {name: ref for name, ref in metadata.refs.items() if before.refs.get(name) is not ref or name == MAIN_BRANCH}
     new_snapshots = _new(metadata.snapshots, before.snapshots)
     added = {s.snapshot_id for s in new_snapshots}
-    named = {ref.snapshot_id for ref in refs.values()} | {metadata.current_snapshot_id}
+    named = {ref.snapshot_id for ref in refs.values()}
     return replace(
         metadata,
         schemas=_with_current(

@@ -79,7 +79,7 @@ def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
     assert done.code == 0, done.err
     after = lake().load_table(("ns", "t")).metadata
     assert [f.name for f in after.schema.fields] == ["id", "who", "ts", "s"]
-    assert [(f.name, str(f.type)) for f in after.schema.fields[3].type.fields] == [("b", "double"), ("a", "long")]  # type: ignore[attr-defined]
+    assert [(f.name, str(f.type)) for f in after.schema.fields[3].type.fields] == [("b", "double"), ("a", "long")]
     assert after.schema.fields[0].optional
     assert [(f.name, str(f.transform)) for f in after.spec.fields] == [("ts_hour", "hour"), ("w", "truncate[2]")]
     assert after.sort_order.fields[0].direction.value == "desc"

@@ -67,19 +67,19 @@ def test_what_is_new_is_found_and_what_is_old_is_left_alone(version: int) -> Non
         grown(base, manifest_list=b"/t/m.avro"),
         apply_updates(base, [AddSchema(Schema.of(NestedField(1, "k", LONG, doc="\udcff"))), SetCurrentSchema(-1)], now_ms=9),
         apply_updates(base, [SetSnapshotRef("\udcff", SnapshotRef(snapshot_id=1))], now_ms=9),
-        replace(base, location=7),
-        replace(base, last_updated_ms=1.5),
+        replace(base, location=7),  # type: ignore[arg-type]
+        replace(base, last_updated_ms=1.5),  # type: ignore[arg-type]
         replace(base, extra={"x": "\udcff"}),
     ):
         with pytest.raises(BadInputError, match=r"table t: its new metadata cannot be stored: .*; nothing was committed"):
-            check_can_be_stored(changed, base, "table t")  # type: ignore[arg-type]
+            check_can_be_stored(changed, base, "table t")
 
 
 def test_what_would_be_read_as_another_value_is_named() -> None:
     base = table()
-    changed = replace(base, properties={"a": 1})
+    changed = replace(base, properties={"a": 1})  # type: ignore[dict-item]
     with pytest.raises(BadInputError, match=r"properties {'a': 1} would be read as {'a': '1'}"):
-        check_can_be_stored(changed, base, "table t")  # type: ignore[arg-type]
+        check_can_be_stored(changed, base, "table t")
 
 
 @requires_fixtures
