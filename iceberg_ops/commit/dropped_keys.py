@@ -36,7 +36,7 @@ def no_dropped_delete_keys(table: Table, schema: Schema) -> tuple[AssertRefSnaps
 def _refusal(table: Table, field_id: int, ref: str, is_branch: bool, path: str) -> str:
     first = f"run convert_equality_deletes on branch {ref!r} first" if is_branch else f"drop tag {ref!r} first"
     return (
-        f"can not drop column {table.schema.names_by_id[field_id]!r}: equality delete file {path}, live in "
+        f"cannot drop column {table.schema.names_by_id[field_id]!r}: equality delete file {path}, live in "
         f"{'branch' if is_branch else 'tag'} {ref!r}, compares it, and Iceberg Java could not scan the table: {first}, or allow "
         f"incompatible changes (--allow-incompatible) where only iceberg-ops reads the table"
     )

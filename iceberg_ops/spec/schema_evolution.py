@@ -94,7 +94,7 @@ class SchemaEvolution:
     ) -> SchemaEvolution:
         """Add a column at the end of the table or of the struct ``parent`` (of a list's elements, of a map's values).
 
-        ``default`` is a canonical value and becomes both defaults (v3); None is none. Ids inside ``type_`` are given anew.
+        ``default`` is a canonical value and becomes both defaults (v3); None is none. Ids inside ``type_`` are replaced by new ones.
         """
         holder_id, full_name = self._holder(parent, name)
         taken = self._lookup(full_name)

@@ -14,7 +14,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.refs import RemoveRef, SetRef
 from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.errors import SchemaError, ValidationError
+from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.types import INT, LONG, NestedField, StructType
@@ -91,7 +91,7 @@ def test_it_is_dropped_where_that_is_allowed(version: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("version", [2, 3])
 def test_an_upsert_that_comes_at_the_swap_is_seen(version: int, tmp_path: Path) -> None:
     made = place(tmp_path, version)
-    with pytest.raises(SchemaError, match="can not drop column 'd'"):
+    with pytest.raises(SchemaError, match="cannot drop column 'd'"):
         evolve(made, "DROP COLUMN d", before=lambda: upsert(made))
     assert made.table().schema.find("d") is not None
 
@@ -99,7 +99,7 @@ def test_an_upsert_that_comes_at_the_swap_is_seen(version: int, tmp_path: Path) 
 @pytest.mark.parametrize("version", [2, 3])
 def test_an_upsert_is_refused_where_its_key_is_dropped_at_its_swap(version: int, tmp_path: Path) -> None:
     made = place(tmp_path, version)
-    with pytest.raises(ValidationError, match="its equality field 2 is not in schema"):
+    with pytest.raises(SchemaError, match="upsert-keys: 'd' is not a column of the table"):
         made.run(
             "upsert",
             lambda: evolve(made, "DROP COLUMN d"),

@@ -13,6 +13,8 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import INT, LONG, NestedField
 from iceberg_ops.table.table import Table
+from tests.generated.drawing import Draw
+from tests.generated.evolutions import evolved as calls_and_tables
 from tests.interop.conftest import jars
 from tests.interop.java_metadata import why_unreadable
 from tests.spec.test_partition_names import CASES, SCHEMA, metadata_of
@@ -71,4 +73,14 @@ def test_a_default_of_null_leaves_a_table_that_is_loaded(tmp_path: Path) -> None
         }
         worlds |= {f"v{version} {what}": metadata for what, metadata in asked.items()}
         assert asked["add and set"].schema.fields[-1].write_default == 5
+    assert unreadable(worlds, tmp_path) == {}
+
+
+def test_random_evolutions_leave_tables_that_are_loaded(tmp_path: Path) -> None:
+    """One JVM reads all of them. PyIceberg reads the same in ``tests/generated/test_evolutions.py``."""
+    worlds = {}
+    for seed in range(100):
+        found = calls_and_tables(Draw("evolutions", seed))
+        worlds |= {f"seed {seed}, call {n}: {steps}": metadata for n, (steps, metadata) in enumerate(found)}
+    assert len(worlds) > 300
     assert unreadable(worlds, tmp_path) == {}
