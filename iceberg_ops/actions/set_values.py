@@ -144,7 +144,7 @@ def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_k
 
 def _default(f: NestedField) -> SetValue:
     """What an insert stores that leaves the column out: its write default, or NULL."""
-    if f.write_default is MISSING or f.write_default is None:
+    if f.write_default is MISSING:
         return SetValue(f)
     if f.type.is_nested:
         raise only_spark(f"the write default of {f.name!r}, of type {f.type},")

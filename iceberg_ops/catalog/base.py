@@ -42,6 +42,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative
+from iceberg_ops.serde.stored_form import check_can_be_stored
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate, TableRequirement
@@ -241,6 +242,8 @@ class BaseCatalog(ABC):
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         staged = self.stage_table(identifier, schema, spec=spec, sort_order=sort_order, location=location, properties=properties)
+        with nothing_published(f"table {'.'.join(identifier)} could not be created"):
+            check_can_be_stored(staged.metadata, None, f"table {'.'.join(identifier)}")
         return self._table(identifier, staged.metadata, self._publish_first(identifier, staged.metadata))
 
     def stage_table(
@@ -267,19 +270,24 @@ class BaseCatalog(ABC):
 
     def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
         identifier = table.identifier[1:]
+        what = f"table {'.'.join(identifier)}"
         if AssertCreate() in requirements:
             self._check_new(identifier)
-            created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
-            forbid_relative(self._io, created.location, f"table {'.'.join(identifier)}: location")
+            with nothing_published(f"{what} could not be created"):
+                created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
+                forbid_relative(self._io, created.location, f"{what}: location")
+                check_can_be_stored(created, None, what)
             return self._table(identifier, created, self._publish_first(identifier, created))
-        with nothing_published(f"table {'.'.join(identifier)} could not be read"):
+        with nothing_published(f"{what} could not be read"):
             location, current = self._current(identifier, table)
         _check_same_table(table, current)
-        updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
-        if updated is current:
-            return self._table(identifier, current, location)
-        if updated.location != current.location:
-            forbid_relative(self._io, updated.location, f"table {'.'.join(identifier)}: location")
+        with nothing_published(f"{what} could not be changed"):
+            updated = next_metadata(current, requirements, updates, now_ms=self._clock(), metadata_location=location)
+            if updated is current:
+                return self._table(identifier, current, location)
+            if updated.location != current.location:
+                forbid_relative(self._io, updated.location, f"{what}: location")
+            check_can_be_stored(updated, current, what)
         published = self._table(identifier, updated, self._publish_next(identifier, location, current, updated))
         try:
             delete_outlived_metadata(published, current, location)

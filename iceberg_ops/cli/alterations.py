@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from iceberg_ops.cli.column_definitions import (
     SortKey,
@@ -122,16 +121,11 @@ def _alter_column(tokens: Tokens, found: Alterations) -> None:
         found.schema.append(lambda e: e.update_doc(name, doc))
     elif tokens.take("SET", "DEFAULT"):
         text = tokens.until()
-        found.schema.append(lambda e: e.update_default(name, _default_for(e, name, text)))
+        found.schema.append(lambda e: e.update_default(name, literal_of(text, e.column(name).type)))
     elif (place := _place(tokens)) is not None:
         found.schema.append(_move(name, parent, place))
     else:
         tokens.fail("TYPE, SET NOT NULL, DROP NOT NULL, COMMENT, SET DEFAULT, FIRST or AFTER")
-
-
-def _default_for(evolution: SchemaEvolution, name: str, text: str) -> Any:
-    column = evolution.schema.find(name, case_sensitive=False)
-    return None if column is None else literal_of(text, column.type)
 
 
 def _identifiers(tokens: Tokens, found: Alterations) -> None:

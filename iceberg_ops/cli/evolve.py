@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 @click.argument("target", metavar="TABLE")
 @click.argument("steps", nargs=-1, metavar="STEP...")
 @click.option("--union-by-name", metavar="FILE", help="Take in the columns of a Parquet file that the table lacks.")
-@click.option("--allow-incompatible", is_flag=True, help="Allow requiring a column that may hold nulls.")
+@click.option(
+    "--allow-incompatible",
+    is_flag=True,
+    help="Allow requiring a column that may hold nulls, and dropping one that live equality deletes compare.",
+)
 @click.option("--dry-run", is_flag=True, help="Check the steps and show the outcome; commit nothing.")
 @json_option
 def evolve(
@@ -58,6 +62,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
     from iceberg_ops.cli.create import order_of
+    from iceberg_ops.commit.dropped_keys import no_dropped_delete_keys
     from iceberg_ops.commit.metadata_updates import (
         UpdateProperties,
         UpdateSchema,
@@ -86,7 +91,9 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
             step(columns)
         evolved = columns.apply()
         check_nesting(evolved)
-        operations.append(UpdateSchema(schema=evolved))
+        if not allow_incompatible:
+            no_dropped_delete_keys(table, evolved)
+        operations.append(UpdateSchema(schema=evolved, keep_delete_keys=not allow_incompatible))
         metadata = apply_updates(metadata, columns.updates(), now_ms=now)
     if asked.spec:
         partitions = SpecEvolution.of_table(metadata, case_sensitive=False)

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from iceberg_ops.commit.dropped_keys import no_dropped_delete_keys
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
 from iceberg_ops.config.properties import FORMAT_VERSION
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.nesting import check_nesting
+from iceberg_ops.spec.partition_names import name_clashes
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import changed_partition_field
 from iceberg_ops.spec.requirements import (
@@ -108,9 +110,11 @@ def _has_format(version: str, callers: CallersView, table: Table) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class UpdateSchema(MetadataOperation):
     """Make ``schema`` the current one, name mapping and column properties in step with it. It was worked out on the table the
-    caller had (``spec.schema_evolution``)."""
+    caller had (``spec.schema_evolution``). ``keep_delete_keys``: no column is dropped that live equality deletes compare
+    (``dropped_keys``); Iceberg Java drops it."""
 
     schema: Schema
+    keep_delete_keys: bool = False
     name: str = "update_schema"
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
@@ -124,6 +128,11 @@ class UpdateSchema(MetadataOperation):
             AssertCurrentSchemaId(base.current_schema_id),
         )
         check_nesting(self.schema, metadata.schema)
+        no_columns_named_like_partition_fields(table, base, self.schema)
+        if not self.schema.ids_by_name.items() <= metadata.schema.ids_by_name.items():
+            requirements += (AssertDefaultSpecId(metadata.default_spec_id),)
+        if self.keep_delete_keys:
+            requirements += no_dropped_delete_keys(table, self.schema)
         if promoted := _promoted(metadata.schema, self.schema):
             no_moved_partition_values(table, promoted)
             requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)
@@ -144,7 +153,12 @@ class UpdateSpec(MetadataOperation):
             return StagedCommit()
         _unchanged(table, "default partition spec", base.default_spec_id, metadata.default_spec_id)
         _unchanged(table, "last partition field id", base.last_partition_id, metadata.last_partition_id)
-        requirements = (AssertLastAssignedPartitionId(base.last_partition_id), AssertDefaultSpecId(base.default_spec_id))
+        no_partition_fields_named_like_columns(table, base, self.spec)
+        requirements = (
+            AssertLastAssignedPartitionId(base.last_partition_id),
+            AssertDefaultSpecId(base.default_spec_id),
+            AssertCurrentSchemaId(metadata.current_schema_id),
+        )
         updates = (AddPartitionSpec(self.spec), SetDefaultSpec(LAST_ADDED))
         return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
@@ -203,6 +217,31 @@ def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> No
             raise ValidationError(
                 f"table {table.name}: column {new.name!r} can not be changed from {old.type} to {new.type}: the values of "
                 f"partition field {field.name!r} ({field.transform}), made since this was worked out, would change"
+            )
+
+
+def no_columns_named_like_partition_fields(table: Table, base: TableMetadata, schema: Schema) -> None:
+    """Prevents a table that Iceberg Java does not load: a column that was worked out before another commit made a partition field
+    of its name (``spec.partition_names``)."""
+    metadata = table.metadata
+    there = {*name_clashes(metadata.schema, metadata.partition_specs), *name_clashes(schema, base.partition_specs)}
+    for clash in name_clashes(schema, metadata.partition_specs):
+        if clash not in there:
+            raise ValidationError(
+                f"table {table.name}: no column can be called {clash.name!r}: a partition field of this name and another source "
+                f"column was made since this was worked out"
+            )
+
+
+def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, spec: PartitionSpec) -> None:
+    """Prevents the same the other way round: the column came with another commit."""
+    metadata = table.metadata
+    there = name_clashes(base.schema, (spec,))
+    for clash in name_clashes(metadata.schema, (spec,)):
+        if clash not in there:
+            raise ValidationError(
+                f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was made since this "
+                f"was worked out"
             )
 
 

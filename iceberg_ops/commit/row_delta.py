@@ -94,7 +94,10 @@ class RowDelta(SnapshotOperationFields):
 
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         staged = self._staged(prepared, table)
-        return schema_conflicts.on_this_schema(staged, table) if self._writes_rows_again and self.isolation else staged
+        by_columns = any(f.equality_ids for f in self.added_deletes)
+        if by_columns or (self._writes_rows_again and self.isolation):
+            return schema_conflicts.on_this_schema(staged, table)
+        return staged
 
     def _staged(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         if not self.merges_vectors:

@@ -65,7 +65,7 @@ def no_columns_that_came_back(table: Table, history: History, copied: Sequence[s
 
 def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
     """The same commit, accepted only while the schema that was validated is current: no other requirement notices a column that
-    comes back between the last look and the swap."""
+    comes back, or one that is dropped and that its equality deletes compare, between the last look and the swap."""
     return replace(staged, requirements=(*staged.requirements, AssertCurrentSchemaId(table.metadata.current_schema_id)))
 
 

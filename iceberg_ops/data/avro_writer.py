@@ -190,7 +190,7 @@ def _field(f: NestedField, name: str) -> dict[str, Any]:
 def _avro_default(f: NestedField) -> Any:
     """The initial default in Avro's JSON form, bytes as Latin-1; None where there is none, or none that JSON can hold."""
     value = f.initial_default
-    if value is MISSING or value is None or not f.type.is_primitive:
+    if value is MISSING or not f.type.is_primitive:
         return None
     made = encoder(f.type)(value)
     if isinstance(made, bytes):

@@ -29,7 +29,7 @@ def _not_in_the_file(f: NestedField) -> NoReturn:
 @dataclass(frozen=True)
 class MissingValues:
     """``constants``: by field id a type and a value of it, which come before any default; ``structs``: ids of structs that have one
-    of them inside, by the table's schema, whichever fields are asked for; ``default`` gives a field's own (MISSING or None: null);
+    of them inside, by the table's schema, whichever fields are asked for; ``default`` gives a field's own (MISSING: null);
     ``refuse`` raises for a required field without a value."""
 
     constants: Mapping[int, tuple[IcebergType, Any]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from iceberg_ops.errors import (
 from iceberg_ops.spec import updates as u
 from iceberg_ops.spec import validity
 from iceberg_ops.spec.new_table import new_table_metadata, stripped_location
+from iceberg_ops.spec.partition_names import check_names, name_clashes
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_ops.spec.ref_rules import check_ref
 from iceberg_ops.spec.schema import Schema
@@ -32,7 +33,6 @@ from iceberg_ops.spec.sorting import UNSORTED
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
 from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
-from iceberg_ops.spec.types import MISSING, NestedField
 
 __all__ = ["apply_updates", "creation_updates", "new_table_metadata"]
 
@@ -134,7 +134,7 @@ class _Builder:
             return self.base
         state = self.state
         self._check_complete()
-        self._check_defaults()
+        self._check_fit()
         log = state.metadata_log
         if previous_metadata_file is not None and self.base is not None:
             keep = METADATA_PREVIOUS_VERSIONS_MAX.of(state.properties)
@@ -147,9 +147,13 @@ class _Builder:
             metadata_log=log,
         )
 
-    def _check_defaults(self) -> None:
-        """The default spec and order must fit the current schema; a table that was amiss before is not held up for it."""
+    def _check_fit(self) -> None:
+        """The default spec and order must fit the current schema, the names of all specs too; a table that was amiss before is not
+        held up for it."""
         base, state = self.base, self.state
+        if base is None or (base.schema, base.partition_specs) != (state.schema, state.partition_specs):
+            known = () if base is None else name_clashes(base.schema, base.partition_specs)
+            check_names(state.schema, state.partition_specs, known)
         if base is None or (base.schema, base.spec, base.sort_order) != (state.schema, state.spec, state.sort_order):
             validity.check_spec_sources(state.spec, state.schema)
             validity.check_sort_order(state.sort_order, state.schema, new=False)
@@ -189,6 +193,8 @@ def _assign_uuid(b: _Builder, update: u.AssignUUID) -> None:
 
 def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None:
     version, current = update.format_version, b.state.format_version
+    if type(version) is not int:
+        raise BadInputError(f"format-version {version!r} must be a whole number")
     if version not in SUPPORTED_FORMAT_VERSIONS:
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
     if b.base is not None and version < current:
@@ -235,12 +241,8 @@ def _check_initial_defaults(state: TableMetadata, schema: Schema) -> None:
         return
     for field_id, f in schema.fields_by_id.items():
         old = state.schema.fields_by_id.get(field_id)
-        if old is not None and old.type == f.type and not validity.same_default(_default_of(old), _default_of(f)):
+        if old is not None and old.type == f.type and not validity.same_default(old.initial_default, f.initial_default):
             raise SchemaError(f"column {f.name!r}: its initial-default can not change once the column is there")
-
-
-def _default_of(f: NestedField) -> object:
-    return None if f.initial_default is MISSING else f.initial_default
 
 
 def _set_current_schema(b: _Builder, update: u.SetCurrentSchema) -> None:
@@ -396,6 +398,9 @@ def _set_properties(b: _Builder, update: u.SetProperties) -> None:
         _upgrade_format_version(b, u.UpgradeFormatVersion(FORMAT_VERSION.of({FORMAT_VERSION.name: version})))
     if reserved := sorted(RESERVED & wanted.keys()):
         raise OptionError(f"table properties must not contain reserved properties, but got {', '.join(reserved)}")
+    for key, value in wanted.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise OptionError(f"table property {key!r}: {value!r}: both must be text")
     properties = {**b.state.properties, **wanted}
     if properties != b.state.properties:
         b.set(properties=properties)

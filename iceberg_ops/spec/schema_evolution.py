@@ -14,6 +14,7 @@ from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.name_matching import check_no_twins
 from iceberg_ops.spec.nesting import check_type_nesting
+from iceberg_ops.spec.partition_names import check_names, name_clashes
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
 from iceberg_ops.spec.schema import Schema
@@ -46,7 +47,8 @@ class SchemaEvolution:
         case_sensitive: bool = True,
         allow_incompatible_changes: bool = False,
     ) -> None:
-        """``specs``: every partition spec of the table; a promotion that would change their values is refused.
+        """``specs``: every partition spec of the table; a promotion that would change their values is refused, and so is a column
+        with the name of one of their fields (``spec.partition_names``).
 
         ``allow_incompatible_changes`` permits adding a required column without a default and requiring an optional one; rows that
         are already there may then break the schema.
@@ -76,6 +78,10 @@ class SchemaEvolution:
             allow_incompatible_changes=allow_incompatible_changes,
         )
 
+    def column(self, name: str) -> NestedField:
+        """A column as the changes collected so far leave it. Raises SchemaError where there is none, or it is dropped."""
+        return self._find_live(name).field
+
     def add_column(
         self,
         name: str,
@@ -88,8 +94,8 @@ class SchemaEvolution:
     ) -> SchemaEvolution:
         """Add a column at the end of the table or of the struct ``parent`` (of a list's elements, of a map's values).
 
-        ``default`` is a canonical value and becomes both defaults (v3). Ids inside ``type_`` are given anew.
-        """
+        ``default`` is a canonical value and becomes both defaults (v3); None is none. Ids inside ``type_`` are replaced by new
+        ones."""
         holder_id, full_name = self._holder(parent, name)
         taken = self._lookup(full_name)
         if taken is not None and taken.field.field_id not in self._changes.deletes:
@@ -161,7 +167,7 @@ class SchemaEvolution:
         return self
 
     def update_default(self, name: str, default: Any) -> SchemaEvolution:
-        """Set the write-default, a canonical value; what rows already there read as stays."""
+        """Set the write-default, a canonical value, None for none; what rows already there read as stays."""
         found = self._find_live(name)
         if found.field.required and default is None and not self._incompatible:
             raise SchemaError(f"can not set the default of required column {name!r} to null")
@@ -182,7 +188,7 @@ class SchemaEvolution:
         if found.field.required:
             return self
         default = found.field.initial_default
-        has_default = found.field.field_id in self._added_parents and default is not MISSING and default is not None
+        has_default = found.field.field_id in self._added_parents and default is not MISSING
         if not has_default and not self._incompatible:
             raise SchemaError(f"can not require column {name!r}: rows already there may hold null")
         self._change(found, required=True)
@@ -226,6 +232,7 @@ class SchemaEvolution:
                 name = self.schema.names_by_id[field_id]
                 raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
         check_schema(schema, self._format_version, self.schema)
+        check_names(schema, self._specs, name_clashes(self.schema, self._specs))
         if not self._case_sensitive:
             check_no_twins(schema.struct, self.schema.struct)
         return schema

@@ -197,6 +197,11 @@ class NestedField:
     write_default: Any = MISSING
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        for default in ("initial_default", "write_default"):
+            if getattr(self, default) is None:
+                object.__setattr__(self, default, MISSING)
+
     @property
     def optional(self) -> bool:
         return not self.required

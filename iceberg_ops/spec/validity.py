@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 from iceberg_ops.config.whole_numbers import INT_MAX
 from iceberg_ops.errors import SchemaError, UnsupportedError
+from iceberg_ops.spec.default_values import why_no_value
 from iceberg_ops.spec.metadata_columns import HIGHEST_USER_FIELD_ID, lineage_twin
 from iceberg_ops.spec.nesting import check_nesting
-from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.transforms import Transform
@@ -47,8 +48,8 @@ def check_schema(schema: Schema, format_version: int, before: Schema | None = No
         if field_id > HIGHEST_USER_FIELD_ID:
             raise SchemaError(f"column {name!r}: field id {field_id} is reserved: must be at most {HIGHEST_USER_FIELD_ID}")
         _check_names(f.type, name)
-        check_field(f, name, format_version)
         _check_finite(f, name, None if before is None else before.fields_by_id.get(field_id))
+        check_field(f, name, format_version)
     _check_names(schema.struct, "the schema")
     _check_lineage_names(schema, format_version, before)
     _check_full_names(schema)
@@ -96,7 +97,7 @@ def check_field(f: NestedField, name: str, format_version: int) -> None:
     kind = _type_name(f.type)
     if format_version < 3 and kind in V3_TYPE_NAMES:
         raise SchemaError(f"column {name!r}: type {f.type} is not supported until v3 (the table is v{format_version})")
-    if format_version < 3 and f.initial_default is not MISSING and f.initial_default is not None:
+    if format_version < 3 and f.initial_default is not MISSING:
         raise SchemaError(f"column {name!r}: a non-null initial-default is not supported until v3 (the table is v{format_version})")
     if isinstance(f.type, FixedType) and not 0 < f.type.length <= INT_MAX:
         raise SchemaError(f"column {name!r}: type {f.type} must have a length from 1 to {INT_MAX}")
@@ -105,12 +106,14 @@ def check_field(f: NestedField, name: str, format_version: int) -> None:
     if kind == "unknown" and f.required:
         raise SchemaError(f"column {name!r}: a column of type unknown must be optional")
     for label, default in (("initial-default", f.initial_default), ("write-default", f.write_default)):
-        if default is MISSING or default is None:
+        if default is MISSING:
             continue
         if kind in _NULL_DEFAULT_ONLY:
             raise SchemaError(f"column {name!r}: {label} of a column of type {kind} must be null")
-        if isinstance(f.type, StructType) and any(part is not None for part in default):
+        if isinstance(f.type, StructType) and isinstance(default, tuple) and any(part is not None for part in default):
             raise SchemaError(f"column {name!r}: {label} of a struct must be null or {{}}: give its fields their own defaults")
+        if why := why_no_value(f.type, default):
+            raise SchemaError(f"column {name!r}: {label} {default!r} is not a value of type {f.type}: it {why}")
 
 
 def _check_finite(f: NestedField, name: str, before: NestedField | None) -> None:
@@ -205,10 +208,17 @@ def check_new_spec(spec: PartitionSpec, schema: Schema, format_version: int) -> 
             raise SchemaError(f"{what}: names of partition fields must be distinct and not empty")
         names.add(f.name)
         column = schema.find(f.name)
-        if column is not None and not f.transform.is_void and not (f.transform.is_identity and column.field_id == f.source_id):
-            raise SchemaError(f"{what}: a column has this name, and only its own identity partition may share it")
+        if column is not None and not _may_share_name(f, column, schema):
+            raise SchemaError(f"{what}: a column has this name, and only its own identity or void partition may share it")
         if format_version == 1 and f.field_id != 1000 + position:
             raise SchemaError(f"{what}: field id {f.field_id}: v1 tables need ids in sequence, here {1000 + position}")
+
+
+def _may_share_name(f: PartitionField, column: NestedField, schema: Schema) -> bool:
+    """Its own identity or void field; also what is left of a column that is gone (see ``partition_names``)."""
+    if f.transform.is_void:
+        return column.field_id == f.source_id or f.source_id not in schema.fields_by_id
+    return f.transform.is_identity and column.field_id == f.source_id
 
 
 def check_sort_order(order: SortOrder, schema: Schema, *, new: bool = True) -> None:

@@ -285,7 +285,7 @@ def _add_to_partition(found: dict[tuple[int, tuple[Any, ...]], Row], table: Tabl
 
 
 def _default(field: NestedField, value: Any) -> Any:
-    return None if value is MISSING or value is None else human(field.type, value)
+    return None if value is MISSING else human(field.type, value)
 
 
 def _source(table: Table, field: PartitionField) -> str:

@@ -79,7 +79,7 @@ def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
     assert done.code == 0, done.err
     after = lake().load_table(("ns", "t")).metadata
     assert [f.name for f in after.schema.fields] == ["id", "who", "ts", "s"]
-    assert [(f.name, str(f.type)) for f in after.schema.fields[3].type.fields] == [("b", "double"), ("a", "long")]  # type: ignore[attr-defined]
+    assert [(f.name, str(f.type)) for f in after.schema.fields[3].type.fields] == [("b", "double"), ("a", "long")]
     assert after.schema.fields[0].optional
     assert [(f.name, str(f.transform)) for f in after.spec.fields] == [("ts_hour", "hour"), ("w", "truncate[2]")]
     assert after.sort_order.fields[0].direction.value == "desc"
@@ -108,6 +108,42 @@ def test_defaults_are_stored_with_all_their_digits(cli: Cli) -> None:
     fields = stored["schemas"][-1]["fields"][-3:]
     assert [f["initial-default"] for f in fields] == ["0.00000000", f"0.{'0' * 37}1", 0.1]
     assert [f["write-default"] for f in fields] == ["0.00000000", f"0.{'0' * 37}1", 0.1]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+def test_a_default_of_null_is_none(cli: Cli, version: str) -> None:
+    """DEFAULT-06: ``"write-default": null`` would keep Iceberg Java from loading the table."""
+    assert cli("create", T, "id bigint, d int DEFAULT NULL", "--property", f"format-version={version}").code == 0
+    assert cli("evolve", T, "ALTER COLUMN id SET DEFAULT 7", "ADD COLUMN e int DEFAULT NULL").code == 0
+    assert cli("evolve", T, "ALTER COLUMN id SET DEFAULT NULL", "ALTER COLUMN d SET DEFAULT NULL").code == 0
+    stored = Path(lake().load_table(("ns", "t")).metadata_location.removeprefix("file://")).read_text("utf-8")
+    assert [f.get("write-default") for s in json.loads(stored)["schemas"] for f in s["fields"]].count(7) == 1
+    assert '-default":null' not in stored
+
+
+@pytest.mark.parametrize(
+    ("steps", "stored"),
+    [
+        (["ADD COLUMN d int", "ALTER COLUMN d SET DEFAULT 5"], 5),
+        (["ADD COLUMN s.d int", "ALTER COLUMN s.d SET DEFAULT 5"], 5),
+        (["DROP COLUMN name", "ADD COLUMN name int", "ALTER COLUMN name SET DEFAULT 5"], 5),
+        (["ALTER COLUMN f TYPE double", "ALTER COLUMN f SET DEFAULT 1.1"], 1.1),
+        (["ALTER COLUMN F SET DEFAULT 1.5", "ALTER COLUMN f TYPE double"], 1.5),
+        (["ALTER COLUMN day TYPE timestamp_ntz", "ALTER COLUMN day SET DEFAULT '2024-01-01'"], "2024-01-01T00:00:00"),
+        (["DROP COLUMN day", "ADD COLUMN day int", "ALTER COLUMN day SET DEFAULT '2024-01-01'"], None),
+        (["ALTER COLUMN nobody SET DEFAULT 1"], None),
+        (["DROP COLUMN f", "ALTER COLUMN f SET DEFAULT 1.5"], None),
+    ],
+    ids=lambda v: "; ".join(v) if isinstance(v, list) else "",
+)
+def test_a_default_is_read_by_the_type_that_the_call_gives_the_column(cli: Cli, steps: list[str], stored: object) -> None:
+    make(cli)
+    assert cli("evolve", T, "SET TBLPROPERTIES ('format-version' = '3')", "ADD COLUMN f float", "ADD COLUMN day date").code == 0
+    done = cli("evolve", T, *steps, "--json")
+    assert done.code == (1 if stored is None else 0), done.err
+    if stored is not None:
+        assert f'"write-default":{json.dumps(stored)}' in json.dumps(done.json["schema"], separators=(",", ":"))
+    assert cli("scan", T).code == 0
 
 
 def test_a_dry_run_of_evolve_changes_nothing(cli: Cli) -> None:

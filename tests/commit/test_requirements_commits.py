@@ -298,11 +298,11 @@ REQUIRED: dict[str, tuple[Any, set[str]]] = {
     "files": (AppendFiles(added=(C,)), {"AssertTableUUID", "AssertRefSnapshotId"}),
     "schema": (
         UpdateSchema(schema=Schema.of(*SCHEMA.fields, NestedField(4, "x", INT))),
-        {"AssertTableUUID", "AssertLastAssignedFieldId", "AssertCurrentSchemaId"},
+        {"AssertTableUUID", "AssertLastAssignedFieldId", "AssertCurrentSchemaId", "AssertDefaultSpecId"},
     ),
     "spec": (
         UpdateSpec(spec=PartitionSpec(0, (PartitionField((1,), 1000, IDENTITY, "id"),))),
-        {"AssertTableUUID", "AssertLastAssignedPartitionId", "AssertDefaultSpecId"},
+        {"AssertTableUUID", "AssertLastAssignedPartitionId", "AssertDefaultSpecId", "AssertCurrentSchemaId"},
     ),
     "order": (
         UpdateSortOrder(sort_order=SortOrder(0, (SortField((1,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),))),
@@ -313,7 +313,7 @@ REQUIRED: dict[str, tuple[Any, set[str]]] = {
 
 @pytest.mark.parametrize("case", REQUIRED)
 def test_updates_come_with_the_requirements_that_java_pairs_with_them(case: str) -> None:
-    """REST-06"""
+    """REST-06; names of columns and of partition fields must not clash, so that a change of one requires the other to stand."""
     operation, expected = REQUIRED[case]
     _, table = begin()
     staged: StagedCommit = operation.stage(operation.prepare(table), table)

@@ -18,7 +18,8 @@ PATTERNS = ("org.apache.iceberg_iceberg-spark-runtime-*.jar", "org.xerial_sqlite
 _NAMES = itertools.count()
 
 
-def _jars() -> list[Path]:
+def jars() -> list[Path]:
+    """Iceberg Java's; absent ones skip the test, or fail it."""
     found = [path for pattern in PATTERNS for path in sorted(JARS.glob(pattern))]
     if len(found) != len(PATTERNS):
         reason = "Iceberg Java's jars are not in build/ivy/jars: `make jars` gets them"
@@ -30,11 +31,10 @@ def _jars() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def java_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Java, SqlCatalog]]:
-    jars = _jars()
     folder = tmp_path_factory.mktemp("lake")
     catalog = SqlCatalog("lake", f"sqlite:///{folder}/catalog.db", LocalFileIO(), warehouse=f"{folder}/warehouse")
     catalog.create_namespace(("ns",))
-    java = Java(jars, folder)
+    java = Java(jars(), folder)
     yield java, catalog
     java.close()
 

@@ -115,9 +115,12 @@ def test_a_bad_spec_is_refused(fields: list[tuple[int, Transform, str]], error: 
         apply_updates(base, [u.AddPartitionSpec(spec)], now_ms=1)
 
 
-def test_an_identity_field_may_share_its_columns_name_and_a_void_one_any() -> None:
-    fields = (PartitionField((1,), 1000, IDENTITY, "id"), PartitionField((3,), 1001, VOID, "name"))
+def test_an_identity_or_void_field_may_share_its_columns_name_and_no_other() -> None:
+    fields = (PartitionField((1,), 1000, IDENTITY, "id"), PartitionField((2,), 1001, VOID, "name"))
     assert apply_updates(table(), [u.AddPartitionSpec(PartitionSpec(0, fields))], now_ms=1).last_partition_id == 1001
+    others = (fields[0], PartitionField((3,), 1001, VOID, "name"))
+    with pytest.raises(SchemaError, match="only its own identity or void partition may share it"):
+        apply_updates(table(), [u.AddPartitionSpec(PartitionSpec(0, others))], now_ms=1)
 
 
 def test_sort_orders_are_numbered_from_one_and_found_again() -> None:

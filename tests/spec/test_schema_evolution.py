@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.transforms import DAY, IDENTITY, MONTH, VOID, YEAR, Transform, bucket
 from iceberg_ops.spec.types import (
     BINARY,
+    BOOLEAN,
     DATE,
     DOUBLE,
     FLOAT,
@@ -28,6 +30,7 @@ from iceberg_ops.spec.types import (
     LONG,
     MISSING,
     STRING,
+    TIME,
     TIMESTAMP,
     TIMESTAMP_NS,
     TIMESTAMPTZ,
@@ -36,6 +39,7 @@ from iceberg_ops.spec.types import (
     UUID,
     VARIANT,
     DecimalType,
+    FixedType,
     GeometryType,
     IcebergType,
     NestedField,
@@ -269,7 +273,66 @@ def test_a_non_null_default_is_refused_before_v3() -> None:
     """TYPE-41 DEFAULT-01"""
     with pytest.raises(SchemaError, match="initial-default is not supported until v3"):
         evolve(2).add_column("a", INT, default=1).apply()
-    assert evolve(2).add_column("a", INT, default=None).apply().find("a").initial_default is None  # type: ignore[union-attr]
+    assert evolve(2).add_column("a", INT, default=None).apply().find("a").initial_default is MISSING  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_default_of_null_is_no_default(version: int) -> None:
+    """DEFAULT-06: Iceberg Java cannot load a table that has "write-default": null."""
+    evolution = evolve(version).add_column("a", INT, default=None).add_column("b", INT, parent="point", default=None)
+    found = evolution.update_default("price", None).update_default("a", None).apply()
+    assert all(f.initial_default is MISSING and f.write_default is MISSING for f in found.fields_by_id.values())
+    assert "-default" not in json.dumps(schema_to_dict(found))
+    assert evolve(version).update_default("price", Decimal("1.00")).update_default("price", None).apply() == evolve().apply()
+
+
+WRONG_DEFAULTS: list[tuple[IcebergType, object, str]] = [
+    (BOOLEAN, 1, "must be True or False"),
+    (INT, 2**40, "must be a whole number from -2147483648"),
+    (INT, True, "must be a whole number"),
+    (LONG, 2**63, "must be a whole number"),
+    (LONG, 1.0, "must be a whole number"),
+    (FLOAT, 0.1, "must be a 32-bit float"),
+    (DOUBLE, 1, "must be a float"),
+    (decimal(9, 2), Decimal("1.5"), "must have exactly 2 digits after the point"),
+    (decimal(3, 2), Decimal("12.34"), "must have at most 3 digits"),
+    (decimal(9, 2), 1, r"must be a finite decimal\.Decimal"),
+    (DATE, 2**31, "must be a whole number"),
+    (TIME, -5, "must be a whole number from 0 to 86399999999"),
+    (TIME, 86_400_000_000, "must be a whole number from 0"),
+    (TIMESTAMP, "2024-01-01", "must be a whole number"),
+    (TIMESTAMPTZ_NS, 2**63, "must be a whole number"),
+    (STRING, 5, "must be text"),
+    (STRING, "a\udcff", "must be text that UTF-8 can hold"),
+    (UUID, "0" * 36, r"must be a uuid\.UUID"),
+    (FixedType(2), b"abc", "must be 2 bytes"),
+    (BINARY, "ab", "must be bytes"),
+    (list_of(0, INT), [2**31], "element must be a whole number"),
+    (list_of(0, INT, element_required=True), [None], "element is required"),
+    (list_of(0, INT), (1,), "must be a list"),
+    (map_of(0, STRING, 0, INT), [("a", "b")], "value must be a whole number"),
+    (map_of(0, STRING, 0, INT), {"a": 1}, r"must be a list of \(key, value\) pairs"),
+    (StructType((NestedField(0, "a", INT),)), (None, None), "must be a tuple of 1 values"),
+    (StructType((NestedField(0, "a", INT),)), {}, "must be a tuple of 1 values"),
+]
+
+
+@pytest.mark.parametrize(("type_", "default", "why"), WRONG_DEFAULTS, ids=[f"{t}: {d!a}" for t, d, _ in WRONG_DEFAULTS])
+def test_a_default_of_another_type_is_refused(type_: IcebergType, default: object, why: str) -> None:
+    """DEFAULT-10: what is stored could not be read again."""
+    with pytest.raises(SchemaError, match=f"column 'a': initial-default .* is not a value of type .*: it {why}"):
+        evolve().add_column("a", type_, default=default).apply()
+    with pytest.raises(SchemaError, match=f"column 'a': write-default .* is not a value of type .*: it {why}"):
+        evolve().add_column("a", type_).update_default("a", default).apply()
+
+
+def test_a_column_is_seen_as_the_changes_leave_it() -> None:
+    evolution = evolve().drop_column("day").add_column("day", STRING).update_type("price", decimal(12, 2)).drop_column("id")
+    assert (evolution.column("day").type, evolution.column("price").type) == (STRING, decimal(12, 2))
+    with pytest.raises(SchemaError, match="this evolution drops it"):
+        evolution.column("id")
+    with pytest.raises(SchemaError, match="no column named"):
+        evolution.column("nobody")
 
 
 def test_a_struct_defaults_to_null_or_nothing() -> None:

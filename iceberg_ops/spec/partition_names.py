@@ -1,0 +1,51 @@
+"""Columns that have the name of a partition field.
+
+Iceberg Java binds every partition spec of a table, former ones and void fields included, to the current schema when it loads the
+table. It refuses the table where the name of a partition field finds a column (by its full or short name, with regard to case)
+other than the field's own source column. A field whose source column is no longer in the schema may have any name (since Iceberg
+Java 1.11; earlier versions refuse such a table too). Names come to clash by a change of the schema or of the specs, so both are
+checked against each other. Java: PartitionSpec.Builder.checkAndAddPartitionName.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class NameClash:
+    """A partition field (of spec ``spec_id``) and the other column that its name finds."""
+
+    spec_id: int
+    name: str
+    column_id: int
+
+    def __str__(self) -> str:
+        return f"partition field {self.name!r} of spec {self.spec_id} has the name of column {self.column_id}, not its source"
+
+
+def name_clashes(schema: Schema, specs: Iterable[PartitionSpec]) -> tuple[NameClash, ...]:
+    """For which Iceberg Java would not load a table with that current schema and these specs."""
+    columns, names = schema.fields_by_id, schema.ids_by_name
+    return tuple(
+        NameClash(spec.spec_id, f.name, names[f.name])
+        for spec in specs
+        for f in spec.fields
+        if f.name in names and f.source_id in columns and names[f.name] != f.source_id
+    )
+
+
+def check_names(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[NameClash] = ()) -> None:
+    """Raises SchemaError. ``known``: clashes that the table has already; it must stay changeable."""
+    there = set(known)
+    for clash in name_clashes(schema, specs):
+        if clash not in there:
+            raise SchemaError(
+                f"column {clash.name!r}: partition field {clash.name!r} of spec {clash.spec_id} has this name and another source "
+                f"column, and Iceberg Java loads no such table: give the column another name"
+            )

@@ -1,0 +1,86 @@
+"""Iceberg Java loads what evolution makes of tables, and its rule about names of partition fields is the one kept here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from iceberg_ops.cli.alterations import parse_alterations
+from iceberg_ops.cli.evolve import operations_of
+from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.serde.metadata_json import metadata_to_json
+from iceberg_ops.spec.partitioning import PartitionField
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import INT, LONG, NestedField
+from iceberg_ops.table.table import Table
+from tests.generated.drawing import Draw
+from tests.generated.evolutions import evolved as calls_and_tables
+from tests.interop.conftest import jars
+from tests.interop.java_metadata import why_unreadable
+from tests.spec.test_partition_names import CASES, SCHEMA, metadata_of
+
+
+def unreadable(worlds: dict[str, TableMetadata], folder: Path) -> dict[str, str]:
+    """Those that Java cannot load, by name."""
+    places = []
+    for n, metadata in enumerate(worlds.values()):
+        place = folder / f"{n}.metadata.json"
+        place.write_bytes(metadata_to_json(metadata))
+        places.append(str(place))
+    names = list(worlds)
+    return {names[place]: why for place, why in why_unreadable(jars(), places, folder).items()}
+
+
+def evolved(metadata: TableMetadata, *steps: str) -> TableMetadata:
+    """What ``iceberg-ops evolve TABLE STEP...`` makes of it."""
+    table = Table(("test", "db", "t"), metadata, "/t/metadata/v1.metadata.json", LocalFileIO())
+    return operations_of(table, parse_alterations(steps))[1]
+
+
+def test_names_clash_exactly_where_java_refuses_the_table(tmp_path: Path) -> None:
+    worlds, expected = {}, set()
+    for version in (1, 2, 3):
+        for source, transform, name, clashes in CASES:
+            what = f"v{version} {transform}({source}) AS {name}"
+            worlds[what] = metadata_of(version, SCHEMA, PartitionField((source,), 1000, transform, name))
+            expected |= {what} if clashes else set()
+    refused = unreadable(worlds, tmp_path)
+    assert refused.keys() == expected
+    assert all("sourced from different field in schema" in why for why in refused.values())
+
+
+def test_a_column_in_the_place_of_a_dropped_one_is_loaded(tmp_path: Path) -> None:
+    worlds = {}
+    for version in (1, 2, 3):
+        found = evolved(metadata_of(version), "ADD PARTITION FIELD s")
+        for steps in (["DROP PARTITION FIELD s"], ["DROP COLUMN s"], ["ADD COLUMN s string"]):
+            found = evolved(found, *steps)
+        worlds[f"v{version}"] = found
+    assert unreadable(worlds, tmp_path) == {}
+
+
+def test_a_default_of_null_leaves_a_table_that_is_loaded(tmp_path: Path) -> None:
+    worlds: dict[str, TableMetadata] = {}
+    for version in (1, 2, 3):
+        start = metadata_of(version)
+        asked = {
+            "set": evolved(start, "ALTER COLUMN s SET DEFAULT NULL"),
+            "set and unset": evolved(evolved(start, "ALTER COLUMN s SET DEFAULT 'x'"), "ALTER COLUMN s SET DEFAULT NULL"),
+            "add": evolved(start, "ADD COLUMN d int DEFAULT NULL"),
+            "add inside": evolved(start, "ADD COLUMN a.d int DEFAULT NULL"),
+            "add and set": evolved(start, "ADD COLUMN d int", "ALTER COLUMN d SET DEFAULT 5"),
+            "create": metadata_of(version, Schema.of(NestedField(1, "k", LONG), NestedField(2, "d", INT, False, None, None, None))),
+        }
+        worlds |= {f"v{version} {what}": metadata for what, metadata in asked.items()}
+        assert asked["add and set"].schema.fields[-1].write_default == 5
+    assert unreadable(worlds, tmp_path) == {}
+
+
+def test_random_evolutions_leave_tables_that_are_loaded(tmp_path: Path) -> None:
+    """One JVM reads all of them. PyIceberg reads the same in ``tests/generated/test_evolutions.py``."""
+    worlds = {}
+    for seed in range(100):
+        found = calls_and_tables(Draw("evolutions", seed))
+        worlds |= {f"seed {seed}, call {n}: {steps}": metadata for n, (steps, metadata) in enumerate(found)}
+    assert len(worlds) > 300
+    assert unreadable(worlds, tmp_path) == {}
