@@ -188,7 +188,7 @@ def test_a_worker_that_is_lost_is_the_error_of_its_item_alone() -> None:
 
 
 def test_what_a_worker_prints_or_cannot_send_is_no_answer() -> None:
-    texts = ["print('noise') or 1", "(lambda: 1)", "exit(3)", "__import__('sys').stdin.read()"]
+    texts = ["print('noise') or 1", "(lambda: 1)", "__import__('sys').exit(3)", "__import__('sys').stdin.read()"]
     with WorkerProcesses(2) as workers:
         found = dict(workers.answers(eval, texts))
     assert (found[0].result(), found[3].result()) == (1, "")
