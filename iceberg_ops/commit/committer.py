@@ -94,12 +94,12 @@ class _Loop:
     def run(self) -> Committed:
         try:
             return self._until_done()
-        except CommitStateUnknownError:
-            raise
         except BaseException as e:
-            if self.in_doubt:
+            is_unknown = isinstance(e, CommitStateUnknownError)
+            if self.in_doubt and (_is_interrupt(e) or not is_unknown):
                 raise self._interrupted(e) from e
-            self._clean(keep=(), after=e)
+            if not is_unknown:
+                self._clean(keep=(), after=e)
             raise
 
     def _until_done(self) -> Committed:
@@ -186,14 +186,15 @@ class _Loop:
         except (RetryableError, TerminalError, BadInputError):
             self.in_doubt = False
             raise
-        except Exception as e:  # noqa: BLE001 - the catalog's contract knows no other refusal: the swap may have happened
+        except Exception as e:  # the catalog's contract knows no other refusal: the swap may have happened
+            if _is_interrupt(e):
+                raise
             return self._resolve(staged, e)
         return self._won(committed, staged)
 
     def _won(self, table: Table, staged: StagedCommit) -> Committed:
         self.in_doubt = True  # What is raised from here on must not be taken for a refusal.
         self._clean(keep=staged.referenced)
-        self.in_doubt = False
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedCommit) -> Committed:
@@ -261,7 +262,8 @@ class _Loop:
                 found = "it was committed: {} is in the table"
         except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
             log.warning("status check of %s: %s", self._name, look)
-        why = " ".join(f"{type(e).__name__} {e}".split())
+        cause = e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
+        why = " ".join(f"{type(cause).__name__} {cause}".split())
         message = (
             f"{self.operation.name} on {self._name} was interrupted by {why}: {found.format(_what(staged))}; nothing was deleted"
         )
@@ -289,6 +291,13 @@ class _Loop:
         kept = frozenset(keep)
         gone = [f for f in self.prepared.written if f not in kept]
         self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after).left
+
+
+def _is_interrupt(e: BaseException) -> bool:
+    """Whether somebody wants the process to end, also where the catalog says so as an unknown outcome: nobody waits for status
+    checks then."""
+    cause = e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
+    return isinstance(e, KeyboardInterrupt) or not isinstance(cause, Exception)
 
 
 def _what(staged: StagedCommit) -> str:
