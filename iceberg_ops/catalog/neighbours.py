@@ -18,6 +18,7 @@ list all tables there (``warehouse_walk``). A table that cannot be read is an er
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from typing import TypeVar
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.deletion.leases import active_leases
-from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
+from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
     Identity,
@@ -38,8 +39,10 @@ from iceberg_ops.io.locations import (
 )
 from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
-from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.same_table import same_table, share_a_snapshot
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -229,6 +232,26 @@ def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
     )
 
 
+def forbid_second_name(catalog: Catalog, table: Table) -> None:
+    """Raise UnsupportedError where the catalog has the table ``table`` under another name, with the same files: jobs on each name
+    would delete what only the other one's snapshots refer to. A copy at another location, with paths of its own, is another table.
+
+    Reads every table of the catalog. One that cannot be read is passed over: no job deletes files of it either, and it may be for
+    its damage that the table is registered from an older metadata file."""
+    identity = identity_under(table.io)
+    place = folder_identity(identity, table.location)
+    for other in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
+        if same_table(other, table) and (
+            folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
+        ):
+            raise UnsupportedError(
+                f"not supported: table {table.name}, because table {other.name} is the same table"
+                f"{f' (uuid {uuid})' if (uuid := other.metadata.table_uuid) else ''}, and jobs on each of the two names would delete "
+                f"files that the other one needs. Drop that name without purge first; or keep an earlier state by a tag; or copy the "
+                f"rows into a new table"
+            )
+
+
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
     """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out."""
     return _of_others(catalog, table, lambda name: _loaded(catalog, name))
@@ -254,6 +277,14 @@ def _loaded(catalog: Catalog, name: Identifier) -> Table | None:
     try:
         return catalog.load_table(name)
     except NoSuchTableError:
+        return None
+
+
+def _loaded_if_readable(catalog: Catalog, name: Identifier) -> Table | None:
+    try:
+        return _loaded(catalog, name)
+    except (CorruptTableError, UnsupportedError) as e:
+        log.warning("whether table %s is the same one is unknown: %s", ".".join(name), e)
         return None
 
 

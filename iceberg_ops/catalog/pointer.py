@@ -14,6 +14,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from iceberg_ops.catalog.base import (
     BaseCatalog,
@@ -22,7 +23,8 @@ from iceberg_ops.catalog.base import (
     moved_while_dropped,
     now_ms,
 )
-from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.neighbours import forbid_second_name
 from iceberg_ops.catalog.outcomes import Tried, nothing_published, reason, unknown_if_it_fails, unknown_once_tried, unknown_outcome
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
@@ -82,6 +84,7 @@ class PointerCatalog(BaseCatalog):
         metadata_location = absolute_under(self.io, metadata_location)
         metadata = read_metadata(self.io, metadata_location)
         forbid_relative(self.io, metadata.location, f"{metadata_location}: its table location")
+        forbid_second_name(cast("Catalog", self), self._table(identifier, metadata, metadata_location))
         with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
             self._insert(identifier, metadata_location, "registering", tried)
             return self._table(identifier, metadata, metadata_location)

@@ -44,10 +44,13 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("piece", [1_000, 1 << 20, 3 * ROOM])
 def test_a_file_that_finds_the_disk_full_is_refused_and_leaves_nothing(tmp_path: Path, piece: int) -> None:
-    with pytest.raises(CatalogUnavailableError, match=r"/f: No space left on device"):
+    def write() -> None:
         with LocalFileIO().open_output(f"{tmp_path}/f") as output:
             for _ in range(2 * ROOM // piece + 1):
                 output.write(b"x" * piece)
+
+    with pytest.raises(CatalogUnavailableError, match=r"/f: No space left on device"):
+        write()
     assert list(tmp_path.iterdir()) == []
 
 
