@@ -150,12 +150,15 @@ def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
 
 def imported_folder_property(table: Table, source: str) -> dict[str, str]:
     """The property that records an import from the folder ``source``; none where it need not be. Folders of partitions are
-    recorded by the folder that holds them, so that an import of each day does not add a property each day."""
-    *folders, last = source.rstrip("/").split("/")
-    while "=" in last and len(folders) > 1:
-        *folders, last = folders
-    folder = "/".join((*folders, last)) or "/"
+    recorded by the folder that holds them, so that an import of each day does not add a property each day. Not by one that holds a
+    folder of the table as well: none of its own files would ever be deleted."""
     identity = identity_under(table.io)
+    own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
+    folder = source.rstrip("/") or "/"
+    while "=" in folder.rpartition("/")[2] and (above := folder.rpartition("/")[0]).count("/"):
+        if any(is_within(known, folder_identity(identity, above)) for known in own):
+            break
+        folder = above
     name = folder_identity(identity, folder)
     if any(is_within(name, folder_identity(identity, known)) for known in (*folders_of(table), *imported_folders(table))):
         return {}
@@ -244,11 +247,11 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
         if same_table(other, table) and (
             folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
         ):
+            uuid = f" (uuid {other.metadata.table_uuid})" if other.metadata.table_uuid else ""
             raise UnsupportedError(
-                f"not supported: table {table.name}, because table {other.name} is the same table"
-                f"{f' (uuid {uuid})' if (uuid := other.metadata.table_uuid) else ''}, and jobs on each of the two names would delete "
-                f"files that the other one needs. Drop that name without purge first; or keep an earlier state by a tag; or copy the "
-                f"rows into a new table"
+                f"not supported: table {table.name}, because table {other.name} is the same table{uuid}, and jobs on each of the two "
+                f"names would delete files that the other one needs. Drop that name without purge first; or keep an earlier state by "
+                f"a tag; or copy the rows into a new table"
             )
 
 
