@@ -249,9 +249,9 @@ def forbid_second_name(catalog: Catalog, table: Table) -> None:
         ):
             uuid = f" (uuid {other.metadata.table_uuid})" if other.metadata.table_uuid else ""
             raise UnsupportedError(
-                f"not supported: table {table.name}, because table {other.name} is the same table{uuid}, and jobs on each of the two "
-                f"names would delete files that the other one needs. Drop that name without purge first; or keep an earlier state by "
-                f"a tag; or copy the rows into a new table"
+                f"not supported: table {table.name}, because table {other.name} is the same table{uuid}, and jobs on each of the "
+                f"two names would delete files that the other one needs. Drop that name without purge first; or keep an earlier "
+                f"state by a tag; or copy the rows into a new table"
             )
 
 

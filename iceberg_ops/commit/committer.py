@@ -68,6 +68,11 @@ def commit(
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
     committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
     BadInputError.
+
+    After CommitStateUnknownError the same operation, with the same files, may be committed again under the same run key: where the
+    first commit happened, it is found. Not so without a key; and not for a ``staged`` operation once an expiry may have removed its
+    unpublished snapshot: that deletes its files and forgets its key, because its work is undone. Then write the files again. No
+    commit looks whether the files that it adds are there.
     """
     return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap).run()
 
