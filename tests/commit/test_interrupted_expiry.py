@@ -27,7 +27,7 @@ def setting() -> Setting:
 
 
 def ends_at_call(setting: Setting, monkeypatch: pytest.MonkeyPatch, at: int, error: Any) -> BaseException | None:
-    """What an expiry ends with whose ``at``-th call of the store or the catalog raises ``error``; None where it comes to its end."""
+    """What an expiry ends with whose ``at``-th call of the store or the catalog raises ``error``; None where it ends well."""
     calls = iter(range(10_000))
 
     def step(real: Any) -> Any:
