@@ -11,13 +11,13 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import ClassVar, cast
 
 from iceberg_ops.catalog.catalog import Catalog, Identifier
 from iceberg_ops.catalog.names import can_be_stored, check_new_names, shown
 from iceberg_ops.catalog.neighbours import claims_of_all
 from iceberg_ops.catalog.next_metadata import next_metadata
+from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, nothing_published, state_if_interrupted, unknown_once_tried
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.metadata_files import delete_outlived_metadata
 from iceberg_ops.deletion.notes import purge_noted
@@ -26,17 +26,12 @@ from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,
     CommitFailedError,
-    CommitInterruptedError,
-    CommitStateUnknownError,
     CorruptTableError,
     IcebergOpsError,
-    IncompleteError,
-    IncompleteInterruptedError,
     MachineLimitError,
     NoSuchNamespaceError,
     NoSuchTableError,
     RetryableError,
-    TerminalError,
     UnsupportedError,
     ValidationError,
 )
@@ -64,70 +59,6 @@ _VERSION = re.compile(r"(?:.*/)?v?(\d+)(?:-[^/]*)?\.(?:gz\.)?metadata\.json(?:\.
 def now_ms() -> int:
     """Milliseconds since the epoch by this machine's clock."""
     return time.time_ns() // 1_000_000
-
-
-@contextmanager
-def nothing_published(what: str) -> Iterator[None]:
-    """Whatever fails within fails before anything is published, so it is a refusal (``Catalog.commit_table``) and no unknown
-    outcome. An exception that is not of this package becomes a TerminalError: what may pass by itself, stores report as a
-    CatalogUnavailableError."""
-    try:
-        yield
-    except IcebergOpsError:
-        raise
-    except Exception as e:
-        raise TerminalError(f"{what}: {e}; nothing was committed") from e
-
-
-def unknown_outcome(message: str, why: BaseException | None) -> CommitStateUnknownError:
-    """The error for a change that may have happened; for one that an interrupt ended, it is an interrupt, too."""
-    return CommitInterruptedError(message) if isinstance(why, KeyboardInterrupt) else CommitStateUnknownError(message)
-
-
-def reason(why: BaseException | None) -> str:
-    """What is said of an error; an interrupt has no words of its own."""
-    return str(why) if isinstance(why, Exception) else f"it was interrupted by {type(why).__name__}"
-
-
-@contextmanager
-def incomplete_if_interrupted(done: str) -> Iterator[None]:
-    """Within, what remains to be done after ``done`` happened: an interrupt says so. Errors pass."""
-    with state_if_interrupted(done) as happened:
-        happened()
-        yield
-
-
-@contextmanager
-def state_if_interrupted(done: str) -> Iterator[Callable[[], None]]:
-    """Within, a change and what remains to be done after it; calls the given function as soon as the change has happened. From then
-    on an interrupt says ``done``. One that comes later than an error that says what is done, or that nobody knows, says the same.
-    Errors pass."""
-    state: list[str] = []
-    try:
-        yield lambda: state.append(done)
-    except Exception:
-        raise
-    except BaseException as e:
-        known = _state_said_before(e)
-        if isinstance(known, CommitStateUnknownError):
-            raise unknown_outcome(str(known), e) from e
-        if known is None and not state:
-            raise
-        message = f"{done}: {reason(e)}" if known is None else str(known)
-        raise (IncompleteInterruptedError if isinstance(e, KeyboardInterrupt) else IncompleteError)(message) from e
-
-
-def _state_said_before(interrupt: BaseException) -> CommitStateUnknownError | IncompleteError | None:
-    """The error that was on its way when the interrupt came, if it says what state the table is in."""
-    error = interrupt.__context__
-    while error is not None and not isinstance(error, CommitStateUnknownError | IncompleteError):
-        error = error.__context__
-    return error
-
-
-def dropped_in_part(identifier: Identifier) -> str:
-    """What an interrupt says once a table is dropped, and not all of it is deleted."""
-    return f"table {'.'.join(identifier)} is dropped, but not all of its files and folders are deleted"
 
 
 def attempts(most: int, sleep: Callable[[float], None]) -> Iterator[int]:
@@ -185,11 +116,13 @@ class BaseCatalog(ABC):
         """Location of the table's current metadata file; None where there is no such table."""
 
     @abstractmethod
-    def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
         """Make a table of ``metadata``; its metadata location. Raises AlreadyExistsError."""
 
     @abstractmethod
-    def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
+    def _publish_next(
+        self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
+    ) -> str:
         """Put ``metadata`` after ``current``; its location. Raises CommitFailedError, CommitStateUnknownError,
         CatalogUnavailableError, TerminalError (certainly not published, and no use to try again)."""
 
@@ -242,9 +175,14 @@ class BaseCatalog(ABC):
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         staged = self.stage_table(identifier, schema, spec=spec, sort_order=sort_order, location=location, properties=properties)
-        with nothing_published(f"table {'.'.join(identifier)} could not be created"):
-            check_can_be_stored(staged.metadata, None, f"table {'.'.join(identifier)}")
-        return self._table(identifier, staged.metadata, self._publish_first(identifier, staged.metadata))
+        return self._created(identifier, staged.metadata)
+
+    def _created(self, identifier: Identifier, metadata: TableMetadata) -> Table:
+        what = f"table {'.'.join(identifier)}"
+        with nothing_published(f"{what} could not be created"):
+            check_can_be_stored(metadata, None, what)
+        with unknown_once_tried(f"creating {what}") as tried:
+            return self._table(identifier, metadata, self._publish_first(identifier, metadata, tried))
 
     def stage_table(
         self,
@@ -276,8 +214,7 @@ class BaseCatalog(ABC):
             with nothing_published(f"{what} could not be created"):
                 created = apply_updates(table.metadata, updates, now_ms=max(self._clock(), table.metadata.last_updated_ms))
                 forbid_relative(self._io, created.location, f"{what}: location")
-                check_can_be_stored(created, None, what)
-            return self._table(identifier, created, self._publish_first(identifier, created))
+            return self._created(identifier, created)
         with nothing_published(f"{what} could not be read"):
             location, current = self._current(identifier, table)
         _check_same_table(table, current)
@@ -288,12 +225,13 @@ class BaseCatalog(ABC):
             if updated.location != current.location:
                 forbid_relative(self._io, updated.location, f"{what}: location")
             check_can_be_stored(updated, current, what)
-        published = self._table(identifier, updated, self._publish_next(identifier, location, current, updated))
-        try:
-            delete_outlived_metadata(published, current, location)
-        except Exception as e:  # noqa: BLE001 - the commit is done, whatever becomes of old metadata files
-            log.warning("old metadata files of %s are left to the orphan job: %s", published.name, e)
-        return published
+        with unknown_once_tried(f"a commit to {what}") as tried:
+            published = self._table(identifier, updated, self._publish_next(identifier, location, current, updated, tried))
+            try:
+                delete_outlived_metadata(published, current, location)
+            except Exception as e:  # noqa: BLE001 - the commit is done, whatever becomes of old metadata files
+                log.warning("old metadata files of %s are left to the orphan job: %s", published.name, e)
+            return published
 
     def drop_table(self, identifier: Identifier, purge: bool = False) -> None:
         if not purge:

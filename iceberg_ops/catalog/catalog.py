@@ -9,7 +9,10 @@ What ``commit_table`` may raise is the contract the committer is built on:
 - ``CommitFailedError``: a requirement did not hold or another commit was faster. Nothing was changed.
 - ``CatalogUnavailableError``: the catalog could not be asked. Nothing was changed.
 - ``TerminalError``: the store does not take or give a metadata file, for a reason that does not pass. Nothing was changed.
-- ``CommitStateUnknownError``: the swap may have happened. Nothing may be cleaned up.
+- ``CommitStateUnknownError``: the swap may have happened. Nothing may be cleaned up. So it is once an interrupt, or any other
+  exception, comes after the swap was tried (of a Ctrl-C a ``CommitInterruptedError``); a bare one comes from before.
+
+``create_table``, ``register_table`` and ``rename_table`` say the same of their change.
 
 An identifier is ``(*namespace, name)``; ``Table.identifier`` has the catalog's name before it.
 """
@@ -70,7 +73,8 @@ class Catalog(Protocol):
         ...
 
     def register_table(self, identifier: Identifier, metadata_location: str) -> Table:
-        """Take an existing metadata file as a table of this catalog. Raises AlreadyExistsError, NoSuchNamespaceError."""
+        """Take an existing metadata file as a table of this catalog. Raises AlreadyExistsError, NoSuchNamespaceError,
+        UnsupportedError where the catalog has the same table, with the same files, under another name."""
         ...
 
     def table_exists(self, identifier: Identifier) -> bool: ...

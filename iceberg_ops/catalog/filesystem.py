@@ -23,11 +23,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from iceberg_ops.catalog.base import attempts, dropped_in_part, incomplete_if_interrupted, nothing_published, now_ms
+from iceberg_ops.catalog.base import attempts, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
 from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
 from iceberg_ops.catalog.names import are_folders, shown
+from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, incomplete_if_interrupted, nothing_published
 from iceberg_ops.catalog.placed_version import PlacedVersion
 from iceberg_ops.catalog.staged_content import lost_content, running_drop
 from iceberg_ops.catalog.table_drop import TableDrop
@@ -138,7 +139,7 @@ class FileSystemCatalog(FolderNamespaces):
         marks = "/".join((self._root, OWN_FOLDER, *identifier, ".dropped"))
         return TableVersions(self.io, f"{self._table_folder(identifier)}/metadata", marks)
 
-    def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
         if metadata.location != self._table_folder(identifier):
             raise UnsupportedError(
                 f"not supported: location {metadata.location} for table {'.'.join(identifier)}, because a filesystem catalog "
@@ -150,6 +151,7 @@ class FileSystemCatalog(FolderNamespaces):
         for _ in range(CREATE_ATTEMPTS):
             first = versions.first_of_new_table()
             location = f"{versions.folder}/v{first}{metadata_suffix(metadata)}"
+            tried(location)
             if self._is_first(identifier, versions, location, first, metadata):
                 self._withdraw_without_content(PlacedVersion(versions, location, first, metadata, metadata, location), identifier)
                 self._write_hint(versions, first, of_new_table=True)
@@ -216,7 +218,9 @@ class FileSystemCatalog(FolderNamespaces):
             raise unknown_creation(location, e) from e
         return True
 
-    def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
+    def _publish_next(
+        self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
+    ) -> str:
         if metadata.location != current.location:
             raise UnsupportedError(
                 f"not supported: moving table {'.'.join(identifier)}, because in a filesystem catalog a table is its folder"
@@ -226,6 +230,7 @@ class FileSystemCatalog(FolderNamespaces):
         version = _version_of(current_location) + 1
         location = f"{versions.folder}/v{version}{metadata_suffix(current)}"
         data = _encoded(location, metadata)
+        tried(location)
         try:
             self._creation.create(location, data)
         except CommitFailedError:

@@ -18,6 +18,7 @@ list all tables there (``warehouse_walk``). A table that cannot be read is an er
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from typing import TypeVar
 from iceberg_ops.catalog.catalog import Catalog, Identifier, KeepsTablesInFolders
 from iceberg_ops.config.properties import IMPORTED_FOLDER_PREFIX, OWNS_IMPORTED_FILES
 from iceberg_ops.deletion.leases import active_leases
-from iceberg_ops.errors import NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
+from iceberg_ops.errors import CorruptTableError, NoSuchNamespaceError, NoSuchTableError, UnsupportedError, ValidationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import (
     Identity,
@@ -38,8 +39,10 @@ from iceberg_ops.io.locations import (
 )
 from iceberg_ops.table.own_folders import folder_key, folders_of, former_folders, former_locations, imported_folders
 from iceberg_ops.table.reachable import metadata_files, recorded_locations
-from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.same_table import same_table, share_a_snapshot
 from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -147,12 +150,15 @@ def forbid_relative_record(io: FileIO, location: str, owner: str) -> None:
 
 def imported_folder_property(table: Table, source: str) -> dict[str, str]:
     """The property that records an import from the folder ``source``; none where it need not be. Folders of partitions are
-    recorded by the folder that holds them, so that an import of each day does not add a property each day."""
-    *folders, last = source.rstrip("/").split("/")
-    while "=" in last and len(folders) > 1:
-        *folders, last = folders
-    folder = "/".join((*folders, last)) or "/"
+    recorded by the folder that holds them, so that an import of each day does not add a property each day. Not by one that holds a
+    folder of the table as well: none of its own files would ever be deleted."""
     identity = identity_under(table.io)
+    own = [folder_identity(identity, folder) for folder in (*folders_of(table), *former_folders(table))]
+    folder = source.rstrip("/") or "/"
+    while "=" in folder.rpartition("/")[2] and (above := folder.rpartition("/")[0]).count("/"):
+        if any(is_within(known, folder_identity(identity, above)) for known in own):
+            break
+        folder = above
     name = folder_identity(identity, folder)
     if any(is_within(name, folder_identity(identity, known)) for known in (*folders_of(table), *imported_folders(table))):
         return {}
@@ -229,6 +235,26 @@ def _not_imported(table: Table, source: str, reason: str) -> UnsupportedError:
     )
 
 
+def forbid_second_name(catalog: Catalog, table: Table) -> None:
+    """Raise UnsupportedError where the catalog has the table ``table`` under another name, with the same files: jobs on each name
+    would delete what only the other one's snapshots refer to. A copy at another location, with paths of its own, is another table.
+
+    Reads every table of the catalog. One that cannot be read is passed over: no job deletes files of it either, and it may be for
+    its damage that the table is registered from an older metadata file."""
+    identity = identity_under(table.io)
+    place = folder_identity(identity, table.location)
+    for other in _of_others(catalog, table, lambda name: _loaded_if_readable(catalog, name)):
+        if same_table(other, table) and (
+            folder_identity(identity, other.location) == place or share_a_snapshot(other.metadata, table.metadata)
+        ):
+            uuid = f" (uuid {other.metadata.table_uuid})" if other.metadata.table_uuid else ""
+            raise UnsupportedError(
+                f"not supported: table {table.name}, because table {other.name} is the same table{uuid}, and jobs on each of the "
+                f"two names would delete files that the other one needs. Drop that name without purge first; or keep an earlier "
+                f"state by a tag; or copy the rows into a new table"
+            )
+
+
 def other_tables(catalog: Catalog, table: Table) -> Iterator[Table]:
     """The catalog's other tables, each as it is now; one that was dropped meanwhile is left out."""
     return _of_others(catalog, table, lambda name: _loaded(catalog, name))
@@ -254,6 +280,14 @@ def _loaded(catalog: Catalog, name: Identifier) -> Table | None:
     try:
         return catalog.load_table(name)
     except NoSuchTableError:
+        return None
+
+
+def _loaded_if_readable(catalog: Catalog, name: Identifier) -> Table | None:
+    try:
+        return _loaded(catalog, name)
+    except (CorruptTableError, UnsupportedError) as e:
+        log.warning("whether table %s is the same one is unknown: %s", ".".join(name), e)
         return None
 
 

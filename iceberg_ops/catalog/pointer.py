@@ -14,18 +14,18 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from iceberg_ops.catalog.base import (
     BaseCatalog,
     attempts,
     metadata_version,
     moved_while_dropped,
-    nothing_published,
     now_ms,
-    reason,
-    unknown_outcome,
 )
-from iceberg_ops.catalog.catalog import Identifier
+from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.catalog.neighbours import forbid_second_name
+from iceberg_ops.catalog.outcomes import Tried, nothing_published, reason, unknown_if_it_fails, unknown_once_tried, unknown_outcome
 from iceberg_ops.deletion.metadata_files import discard_refused_metadata
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -84,16 +84,19 @@ class PointerCatalog(BaseCatalog):
         metadata_location = absolute_under(self.io, metadata_location)
         metadata = read_metadata(self.io, metadata_location)
         forbid_relative(self.io, metadata.location, f"{metadata_location}: its table location")
-        self._insert(identifier, metadata_location, "registering")
-        return self._table(identifier, metadata, metadata_location)
+        forbid_second_name(cast("Catalog", self), self._table(identifier, metadata, metadata_location))
+        with unknown_once_tried(f"registering table {'.'.join(identifier)}") as tried:
+            self._insert(identifier, metadata_location, "registering", tried)
+            return self._table(identifier, metadata, metadata_location)
 
     def rename_table(self, old: Identifier, new: Identifier) -> Table:
         self._location_of(old)
         self._check_new(new)
         for _ in range(RENAME_ATTEMPTS):
             location, metadata = self._current(old)
-            if self._renamed(old, new, location):
-                return self._table(new, metadata, location)
+            with unknown_if_it_fails(partial(_unknown_rename, old, new, location)):
+                if self._renamed(old, new, location):
+                    return self._table(new, metadata, location)
         raise CommitFailedError(
             f"table {'.'.join(old)} changed at each of {RENAME_ATTEMPTS} tries to rename it: nothing was changed"
         )
@@ -101,9 +104,7 @@ class PointerCatalog(BaseCatalog):
     def _renamed(self, old: Identifier, new: Identifier, location: str) -> bool:
         """False where a commit came in between. Raises AlreadyExistsError, CommitStateUnknownError."""
         try:
-            done, doubt = self._asked(
-                lambda: self._rename_pointer(old, new, location), partial(_unknown_rename, old, new, location)
-            )
+            done, doubt = self._asked(lambda: self._rename_pointer(old, new, location))
         except AlreadyExistsError:
             if self._current_location(old) == location or not self._has_passed(new, location):
                 raise
@@ -115,33 +116,26 @@ class PointerCatalog(BaseCatalog):
         raise _unknown_rename(old, new, location, doubt) from doubt
 
     def _forget(self, identifier: Identifier, location: str) -> None:
-        name = ".".join(identifier)
         unknown = partial(_unknown_drop, self.name, identifier, location)
-        done, doubt = self._asked(lambda: self._remove_pointer(identifier, location), unknown)
-        if done:
-            return
-        if doubt is None and self._current_location(identifier) is None:
-            raise NoSuchTableError(f"catalog {self.name} has no table {name}")
-        if doubt is None or (self._has_passed(identifier, location) and self._pointer_or_none(identifier) != location):
-            raise moved_while_dropped(identifier)
-        raise unknown(doubt) from doubt
+        with unknown_if_it_fails(unknown):
+            done, doubt = self._asked(lambda: self._remove_pointer(identifier, location))
+            if done:
+                return
+            if doubt is None and self._current_location(identifier) is None:
+                raise NoSuchTableError(f"catalog {self.name} has no table {'.'.join(identifier)}")
+            if doubt is None or (self._has_passed(identifier, location) and self._pointer_or_none(identifier) != location):
+                raise moved_while_dropped(identifier)
+            raise unknown(doubt) from doubt
 
-    def _asked(
-        self, change: Callable[[], bool], unknown: Callable[[BaseException], CommitStateUnknownError]
-    ) -> tuple[bool, CatalogUnavailableError | None]:
+    def _asked(self, change: Callable[[], bool]) -> tuple[bool, CatalogUnavailableError | None]:
         """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer,
-        and the first doubt. With a doubt, no means that it had happened before, or cannot. ``unknown``: what to raise for an
-        interrupt."""
+        and the first doubt. With a doubt, no means that it had happened before, or cannot."""
         doubt: CatalogUnavailableError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
             try:
                 return change(), doubt
             except CatalogUnavailableError as e:
                 doubt = doubt or e
-            except Exception:
-                raise
-            except BaseException as e:
-                raise unknown(e) from e
         return False, doubt
 
     def _has_passed(self, identifier: Identifier, location: str) -> bool:
@@ -156,18 +150,19 @@ class PointerCatalog(BaseCatalog):
             log.warning("table %s: whether it was at %s cannot be told: %s", ".".join(identifier), location, e)
             return False
 
-    def _publish_first(self, identifier: Identifier, metadata: TableMetadata) -> str:
+    def _publish_first(self, identifier: Identifier, metadata: TableMetadata, tried: Tried) -> str:
         location = self._written(identifier, metadata, 0)
         try:
-            self._insert(identifier, location, "creating")
+            self._insert(identifier, location, "creating", tried)
         except AlreadyExistsError:
             if self._pointer_or_none(identifier) != location:
                 discard_refused_metadata(self.io, location)
                 raise
         return location
 
-    def _insert(self, identifier: Identifier, location: str, what: str) -> None:
+    def _insert(self, identifier: Identifier, location: str, what: str, tried: Tried) -> None:
         """Raises AlreadyExistsError, CommitStateUnknownError."""
+        tried(location)
         try:
             self._insert_pointer(identifier, location)
         except CatalogUnavailableError as e:
@@ -176,8 +171,11 @@ class PointerCatalog(BaseCatalog):
                     f"{what} table {'.'.join(identifier)} got no answer: {e}; it happened if catalog {self.name} has {location}"
                 ) from e
 
-    def _publish_next(self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata) -> str:
+    def _publish_next(
+        self, identifier: Identifier, current_location: str, current: TableMetadata, metadata: TableMetadata, tried: Tried
+    ) -> str:
         location = self._written(identifier, metadata, metadata_version(current_location) + 1)
+        tried(location)
         try:
             self._swap(identifier, current_location, location)
         except CommitFailedError:

@@ -10,16 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from iceberg_ops.catalog.base import (
-    attempts,
-    dropped_in_part,
-    incomplete_if_interrupted,
-    moved_while_dropped,
-    reason,
-    unknown_outcome,
-)
+from iceberg_ops.catalog.base import attempts, moved_while_dropped
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation
+from iceberg_ops.catalog.outcomes import dropped_in_part, incomplete_if_interrupted, reason, unknown_outcome
 from iceberg_ops.catalog.versions import HINT, DropMark, TableVersions, version_of
 from iceberg_ops.deletion.metadata_files import delete_pointers
 from iceberg_ops.errors import (

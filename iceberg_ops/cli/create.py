@@ -47,6 +47,7 @@ def create(
     string>".
     """
     from iceberg_ops.cli.column_definitions import parse_columns, parse_sort_keys, parse_terms
+    from iceberg_ops.cli.standard_output import output_of_done_work
     from iceberg_ops.cli.table_view import show_table
     from iceberg_ops.spec.nesting import check_nesting
 
@@ -65,7 +66,8 @@ def create(
     table = catalog.create_table(
         name, schema, spec=spec, sort_order=order, location=location, properties=parse_options(properties, "--property")
     )
-    show_table(target, table.metadata, as_json, "created")
+    with output_of_done_work():
+        show_table(target, table.metadata, as_json, "created")
 
 
 def schema_of(columns: list[ColumnDefinition], identifier: str | None = None) -> Schema:

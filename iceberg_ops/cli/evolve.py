@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
+from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.table_view import show_table
 from iceberg_ops.cli.target import json_option, open_in_catalog
 from iceberg_ops.errors import OptionError
@@ -55,7 +57,8 @@ def evolve(
     operations, outcome = operations_of(table, asked, allow_incompatible)
     if operations and not dry_run:
         outcome = commit(catalog, table, Transaction(operations=tuple(operations))).table.metadata
-    show_table(target, outcome, as_json, "would become" if dry_run else "changed" if operations else "unchanged")
+    with nullcontext() if dry_run else output_of_done_work():
+        show_table(target, outcome, as_json, "would become" if dry_run else "changed" if operations else "unchanged")
 
 
 def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = False) -> tuple[list[Operation], TableMetadata]:

@@ -20,10 +20,13 @@ from iceberg_ops.errors import NoSuchNamespaceError
 @json_option
 def register(target: str, metadata_file: str, as_json: bool) -> None:
     """Take an existing METADATA_FILE as the table TABLE of a catalog. Its files stay where they are."""
+    from iceberg_ops.cli.standard_output import output_of_done_work
     from iceberg_ops.cli.table_view import show_table
 
     catalog, name = find_catalog_of(target)
-    show_table(target, catalog.register_table(name, metadata_file).metadata, as_json, "registered")
+    table = catalog.register_table(name, metadata_file)
+    with output_of_done_work():
+        show_table(target, table.metadata, as_json, "registered")
 
 
 @click.command("import")

@@ -136,13 +136,14 @@ def run(arguments: Sequence[str]) -> int:
 def _with_output(arguments: Sequence[str], code: int) -> int:
     """The exit code of a command that ended with ``code``. Of one that changes tables it stays, whatever became of its output,
     because it says what was done; one that only reads, a dry run too, has failed where its output is lost."""
-    lost = lost_output()
-    if lost is None:
-        return code
     name = next((a for a in arguments if not a.startswith("-")), "")
     found = COMMANDS.get(name)
     was_dry = code == WORK_FOUND or "--dry-run" in arguments or is_only_shown()
-    if found is not None and found.changes and not was_dry:
+    changes = found is not None and found.changes and not was_dry
+    lost = lost_output(of_done_work=changes)
+    if lost is None:
+        return code
+    if changes:
         done = f"{name} is done (exit code {code})"
         click.echo(f"warning: {done}, but standard output could not be written: {lost}", err=True)
         return code

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,7 @@ import click
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
-from iceberg_ops.cli.standard_output import only_shows
+from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -269,11 +270,12 @@ def _reported(error: ErrorReport) -> IcebergOpsError:
 
 def show_report(report: ActionReport, as_json: bool) -> None:
     """Print a report for people, or as the JSON document."""
-    if as_json:
-        import msgspec
+    with nullcontext() if report.dry_run else output_of_done_work():
+        if as_json:
+            import msgspec
 
-        print_json(msgspec.to_builtins(report))
-    else:
-        from iceberg_ops.cli.report_view import print_report
+            print_json(msgspec.to_builtins(report))
+        else:
+            from iceberg_ops.cli.report_view import print_report
 
-        print_report(report)
+            print_report(report)

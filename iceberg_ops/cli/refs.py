@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from iceberg_ops.cli.output import print_json
+from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_instant
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError
 
@@ -195,11 +196,12 @@ def _commit(target: str, operation: Operation, as_json: bool) -> None:
 
     catalog, table = open_in_catalog(target)
     metadata = commit(catalog, table, operation).table.metadata
-    if as_json:
-        print_json(_document(target, metadata))
-        return
-    for name, found in sorted(metadata.refs.items()):
-        click.echo(f"{target}: {found.type} {name} at {found.snapshot_id}")
+    with output_of_done_work():
+        if as_json:
+            print_json(_document(target, metadata))
+            return
+        for name, found in sorted(metadata.refs.items()):
+            click.echo(f"{target}: {found.type} {name} at {found.snapshot_id}")
 
 
 def _document(target: str, metadata: TableMetadata) -> dict[str, object]:

@@ -74,9 +74,20 @@ def is_only_shown() -> bool:
     return raw is not None and raw.only_shows
 
 
-def lost_output() -> str | None:
+@contextlib.contextmanager
+def output_of_done_work() -> Iterator[None]:
+    """Within, a command prints what it has done (into a pager, say, which takes its time). A Ctrl-C ends the printing: it must not
+    say that nothing was changed."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (raw := _raw_output()) is not None:
+            raw.gone, raw.failure = True, "it was stopped by Ctrl-C"
+
+
+def lost_output(*, of_done_work: bool = False) -> str | None:
     """Why standard output could not be written so far; None where it could, or where its reader went away."""
-    with contextlib.suppress(ReaderGone):
+    with contextlib.suppress(ReaderGone), output_of_done_work() if of_done_work else contextlib.nullcontext():
         sys.stdout.flush()
     raw = _raw_output()
     return None if raw is None else raw.failure

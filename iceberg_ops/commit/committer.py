@@ -68,6 +68,11 @@ def commit(
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
     committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
     BadInputError.
+
+    After CommitStateUnknownError the same operation, with the same files, may be committed again under the same run key: where the
+    first commit happened, it is found. Not so without a key; and not for a ``staged`` operation once an expiry may have removed its
+    unpublished snapshot: that deletes its files and forgets its key, because its work is undone. Then write the files again. No
+    commit looks whether the files that it adds are there.
     """
     return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap).run()
 
@@ -94,12 +99,12 @@ class _Loop:
     def run(self) -> Committed:
         try:
             return self._until_done()
-        except CommitStateUnknownError:
-            raise
         except BaseException as e:
-            if self.in_doubt:
+            is_unknown = isinstance(e, CommitStateUnknownError)
+            if self.in_doubt and (_is_interrupt(e) or not is_unknown):
                 raise self._interrupted(e) from e
-            self._clean(keep=(), after=e)
+            if not is_unknown:
+                self._clean(keep=(), after=e)
             raise
 
     def _until_done(self) -> Committed:
@@ -186,14 +191,15 @@ class _Loop:
         except (RetryableError, TerminalError, BadInputError):
             self.in_doubt = False
             raise
-        except Exception as e:  # noqa: BLE001 - the catalog's contract knows no other refusal: the swap may have happened
+        except Exception as e:  # the catalog's contract knows no other refusal: the swap may have happened
+            if _is_interrupt(e):
+                raise
             return self._resolve(staged, e)
         return self._won(committed, staged)
 
     def _won(self, table: Table, staged: StagedCommit) -> Committed:
         self.in_doubt = True  # What is raised from here on must not be taken for a refusal.
         self._clean(keep=staged.referenced)
-        self.in_doubt = False
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedCommit) -> Committed:
@@ -261,7 +267,8 @@ class _Loop:
                 found = "it was committed: {} is in the table"
         except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
             log.warning("status check of %s: %s", self._name, look)
-        why = " ".join(f"{type(e).__name__} {e}".split())
+        cause = e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
+        why = " ".join(f"{type(cause).__name__} {cause}".split())
         message = (
             f"{self.operation.name} on {self._name} was interrupted by {why}: {found.format(_what(staged))}; nothing was deleted"
         )
@@ -289,6 +296,13 @@ class _Loop:
         kept = frozenset(keep)
         gone = [f for f in self.prepared.written if f not in kept]
         self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after).left
+
+
+def _is_interrupt(e: BaseException) -> bool:
+    """Whether somebody wants the process to end, also where the catalog says so as an unknown outcome: nobody waits for status
+    checks then."""
+    cause = e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
+    return isinstance(e, KeyboardInterrupt) or not isinstance(cause, Exception)
 
 
 def _what(staged: StagedCommit) -> str:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.catalog.outcomes import incomplete_if_interrupted
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry_notes import ExpiryNote, read_expiry_note
@@ -34,7 +36,7 @@ from iceberg_ops.deletion.gate import (
 )
 from iceberg_ops.deletion.notes import delete_note
 from iceberg_ops.deletion.places import noted, notes_folder
-from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError
+from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, IncompleteError, RetryableError
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
 from iceberg_ops.table.metadata_files import ledger_files
@@ -84,7 +86,8 @@ def expire(
     ``on_resumed`` what was deleted for earlier runs, before the commit.
 
     Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go, because a retained snapshot is
-    damaged (then none is deleted). Damaged files of expired snapshots are among those that are kept."""
+    damaged (then none is deleted). Damaged files of expired snapshots are among those that are kept. Once something has expired, an
+    interrupt and a store that does not answer are an IncompleteError: the next expiry deletes the files."""
     resumed = resume_expiry(catalog, table, delete=delete, on_clean=on_resumed) if clean == "all" else Resumed()
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
@@ -95,17 +98,39 @@ def expire(
     except IcebergOpsError:
         delete_note(table.io, note)
         raise
-    on_commit(committed)
+    with _incomplete_once_expired(before, committed):
+        on_commit(committed)
+        return _cleaned(catalog, before, committed, clean, delete, note, resumed)
+
+
+@contextmanager
+def _incomplete_once_expired(before: Table, committed: Committed) -> Iterator[None]:
+    """Prevents that what comes after the commit says that nothing was changed."""
+    if committed.already_committed or committed.table is before:
+        yield
+        return
+    done = f"snapshots of table {before.name} have expired, but not all of their files are deleted; the next expiry goes on"
+    with incomplete_if_interrupted(done):
+        try:
+            yield
+        except RetryableError as e:
+            raise IncompleteError(f"{done}: {e}") from e
+
+
+def _cleaned(
+    catalog: Catalog, before: Table, committed: Committed, clean: Cleanup, delete: Delete, note: str | None, resumed: Resumed
+) -> ExpiryResult:
+    """Delete what only the expired snapshots reached, and take the ``note`` away when all of it is gone."""
     after = _reloaded(catalog, committed.table)
     gone = [s for s in before.metadata.snapshots if s.snapshot_id not in after.metadata.snapshots_by_id]
     statistics = [path for _, path in _statistics_of(before, {s.snapshot_id for s in gone})]
     files = unreached_files(after, gone, statistics)
-    reload = partial(catalog.load_table, table.identifier[1:])
+    reload = partial(catalog.load_table, before.identifier[1:])
     deletion = _delete(after, reload, files, clean, delete)
     outlived = set(ledger_files(before.metadata)) - set(ledger_files(after.metadata))
     delete_unreferenced(after, reload, sorted(outlived), proven_for=after.metadata)
     if not deletion.left and clean != "metadata-only":
-        delete_note(table.io, note)
+        delete_note(before.io, note)
     return ExpiryResult(committed=committed, files=files, deletion=deletion, resumed=resumed)
 
 

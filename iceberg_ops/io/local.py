@@ -237,9 +237,10 @@ def _try_delete(location: str) -> DeleteFailure | None:
 class _AtomicOutput(io.BufferedIOBase):
     """Writes a temporary file; ``close`` gives it its name, an exception or a forgotten ``close`` leaves no file."""
 
+    _published = True
+
     def __init__(self, location: str, *, overwrite: bool) -> None:
         super().__init__()
-        self._published = True
         self._location = location
         self._overwrite = overwrite
         self._path = path_of(location)
@@ -277,13 +278,16 @@ class _AtomicOutput(io.BufferedIOBase):
             self.discard()
 
     def discard(self) -> None:
-        """Forget what was written; without effect after ``close``."""
+        """Forget what was written; without effect after ``close``. What is still in memory need not find room on the disk."""
         if self._published:
             return
         self._published = True
-        self._file.close()
-        with suppress(FileNotFoundError):
-            os.unlink(self._temporary)
+        try:
+            with suppress(OSError):
+                self._file.close()
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(self._temporary)
         super().close()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

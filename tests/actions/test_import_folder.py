@@ -110,10 +110,10 @@ def test_a_table_of_that_name_that_came_meanwhile_stays_as_it_is(
     catalog.create_namespace(("ns",))
     real = PointerCatalog._publish_first
 
-    def late(self: Any, identifier: Any, metadata: Any) -> str:
+    def late(self: Any, identifier: Any, metadata: Any, tried: Any) -> str:
         monkeypatch.setattr(PointerCatalog, "_publish_first", real)
         catalog.create_table(("ns", "t"), metadata.schema)
-        return real(self, identifier, metadata)
+        return real(self, identifier, metadata, tried)
 
     monkeypatch.setattr(PointerCatalog, "_publish_first", late)
     with pytest.raises(AlreadyExistsError):

@@ -12,6 +12,7 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateLocation
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.reachable import reachable_files
@@ -103,7 +104,7 @@ def test_a_table_that_is_registered_twice_is_dropped_by_name_only(tmp_path: Path
     catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
     catalog.create_namespace(("ns",))
     table = appended(catalog, make_table(catalog), "a")
-    catalog.register_table(COPY, table.metadata_location)
+    catalog._insert_pointer(COPY, table.metadata_location)  # as other engines do
     before = left_in(table.location)
     for name in (IDENTIFIER, COPY):
         with pytest.raises(UnsupportedError, match=r"is the same table \(uuid .* Drop it without purge: then only the name goes"):
@@ -112,3 +113,32 @@ def test_a_table_that_is_registered_twice_is_dropped_by_name_only(tmp_path: Path
     assert left_in(table.location) == before
     catalog.drop_table(IDENTIFIER, purge=True)
     assert left_in(table.location) == []
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["in its place", "moved since"])
+@pytest.mark.parametrize("has_uuid", [True, False], ids=["with a uuid", "without"])
+def test_a_table_is_not_registered_under_a_second_name(tmp_path: Path, has_uuid: bool, moved: bool) -> None:
+    """An expiry of one would delete live files of the other, and commits its current metadata file."""
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    earlier = appended(catalog, make_table(catalog, version=1), "a")
+    if not has_uuid:
+        without_uuid(earlier.metadata_location)
+    now = catalog.load_table(IDENTIFIER)
+    if moved:
+        now = commit(catalog, now, UpdateLocation(location=f"{tmp_path}/elsewhere")).table
+    appended(catalog, now, "b")
+    for location in (earlier.metadata_location, catalog.load_table(IDENTIFIER).metadata_location):
+        with pytest.raises(UnsupportedError, match=r"not supported: table c\.ns\.copy, because table c\.ns\.t is the same table"):
+            catalog.register_table(COPY, location)
+    assert not catalog.table_exists(COPY)
+    catalog.drop_table(IDENTIFIER)
+    assert live_paths(catalog.register_table(COPY, earlier.metadata_location)) == {f"{earlier.location}/data/a.parquet"}
+
+
+def test_a_damaged_table_is_registered_from_an_earlier_metadata_file(tmp_path: Path) -> None:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    catalog.create_namespace(("ns",))
+    earlier = appended(catalog, make_table(catalog), "a")
+    Path(appended(catalog, earlier, "b").metadata_location).unlink()
+    assert live_paths(catalog.register_table(COPY, earlier.metadata_location)) == {f"{earlier.location}/data/a.parquet"}

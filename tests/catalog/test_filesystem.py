@@ -166,9 +166,9 @@ def test_a_missing_version_in_between_does_not_hide_the_newest_one(catalog: File
 def test_a_version_is_committed_once(catalog: FileSystemCatalog) -> None:
     table, _ = _with_versions(catalog, 1)
     metadata = table.metadata
-    catalog._publish_next(IDENTIFIER, table.metadata_location, metadata, metadata)
+    catalog._publish_next(IDENTIFIER, table.metadata_location, metadata, metadata, lambda _: None)
     with pytest.raises(CommitFailedError, match="another writer committed this version"):
-        catalog._publish_next(IDENTIFIER, table.metadata_location, metadata, metadata)
+        catalog._publish_next(IDENTIFIER, table.metadata_location, metadata, metadata, lambda _: None)
 
 
 def test_a_writer_that_slept_through_the_cleaning_of_its_version_does_not_fork_the_table(catalog: FileSystemCatalog) -> None:
@@ -177,7 +177,7 @@ def test_a_writer_that_slept_through_the_cleaning_of_its_version_does_not_fork_t
     old = catalog.load_table(IDENTIFIER)
     (folder / "v3.metadata.json").unlink()
     with pytest.raises(CommitFailedError, match=r"version 3 .* is long past"):
-        catalog._publish_next(IDENTIFIER, f"{folder}/v2.metadata.json", old.metadata, old.metadata)
+        catalog._publish_next(IDENTIFIER, f"{folder}/v2.metadata.json", old.metadata, old.metadata, lambda _: None)
     assert sleeper
     assert not (folder / "v3.metadata.json").exists()
     assert catalog.load_table(IDENTIFIER).metadata == table.metadata

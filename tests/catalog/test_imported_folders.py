@@ -64,6 +64,23 @@ def test_an_import_from_a_folder_that_holds_another_table_is_refused() -> None:
     assert lake.run("add_files", source_path="memory://landing/mine").status == "committed"
 
 
+def test_a_table_that_imports_from_partitions_beside_it_still_deletes_its_own_files() -> None:
+    lake = make_lake()
+    lake.append(numbered(10, 3))
+    root = lake.table.location.rsplit("/", 2)[0]
+    for day in ("1", "2"):
+        folder = place(lake, f"{root}/day={day}/hour=0")
+        assert lake.run("add_files", source_path=folder, check_duplicate_files=False).status == "committed"
+    assert sorted(neighbours.imported_folders(lake.table)) == [f"{root}/day=1", f"{root}/day=2"]
+    imported = {path for path in lake.table.io.list_prefix(root) if "/day=" in path.location}
+    lake.run("rewrite_data_files", rewrite_all=True)
+    report = lake.run("expire_snapshots", older_than="2100-01-01T00:00:00", retain_last=1)
+    assert report.metrics["deleted-data-files-count"] == 1
+    assert report.metrics["kept-files-count"] == len(imported) == 2
+    lake.catalog.drop_table(lake.identifier, purge=True)
+    assert set(lake.catalog.io.list_prefix(root)) == imported
+
+
 def test_a_table_imports_from_its_own_folder_though_another_one_lies_around_it() -> None:
     lake = make_lake()
     around = lake_of(lake.catalog, "around", lake.table.location.rsplit("/", 1)[0])

@@ -166,7 +166,7 @@ def test_a_rename_is_refused_where_the_old_name_is_gone_or_the_new_one_is_taken(
 
         monkeypatch.setattr(catalog, "_rename_pointer", renames)
 
-    meanwhile(lambda: others.register_table(NEW, table.metadata_location))
+    meanwhile(lambda: others._insert_pointer(NEW, table.metadata_location))
     with pytest.raises(AlreadyExistsError):
         catalog.rename_table(IDENTIFIER, NEW)
     others.drop_table(NEW)

@@ -40,7 +40,7 @@ def as_another_engine(catalog: FileSystemCatalog, name: tuple[str, ...], **prope
     """A table of any name, with ten rows."""
     folder = catalog._table_folder(name)
     staged = catalog.stage_table(("ns", "staged"), SCHEMA, location=folder, properties={"format-version": "2", **properties})
-    catalog._publish_first(name, staged.metadata)
+    catalog._publish_first(name, staged.metadata, lambda _: None)
     made = Lake(catalog, name, itertools.count(100))
     made.append(numbered(0, 10))
     return made

@@ -85,6 +85,10 @@ def test_a_metadata_file_is_taken_as_a_table_where_the_catalog_can(cli: Cli, fol
     sql_catalog(tmp_path)
     assert cli("import", "lake.ns.t", str(folder), "--create-namespace").code == 0
     location = lake().load_table(("ns", "t")).metadata_location
+    assert cli("register", "lake.ns.again", location).err.startswith(
+        "error: UNSUPPORTED: not supported: table lake.ns.again, because"
+    )
+    lake().drop_table(("ns", "t"))
     ran = cli("register", "lake.ns.again", location, "--json")
     assert ran.code == 0, ran.err
     assert rows_of(cli, "lake.ns.again") == EXPECTED
@@ -115,6 +119,7 @@ def test_a_relative_folder_is_recorded_as_the_absolute_one(
     metadata_file = lake().load_table(("ns", "t")).metadata_location.removeprefix("file://")
     monkeypatch.chdir(Path(metadata_file).parent)
     assert rows_of(cli, "lake.ns.t") == EXPECTED
+    lake().drop_table(("ns", "t"))
     assert cli("register", "lake.ns.again", Path(metadata_file).name).code == 0
     monkeypatch.chdir("/")
     assert rows_of(cli, "lake.ns.again") == EXPECTED

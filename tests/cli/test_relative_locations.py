@@ -54,10 +54,13 @@ def test_a_created_or_registered_table_is_found_in_every_working_folder(
     table = lake().load_table(("ns", "t"))
     backup = here / relative.removeprefix("file:") / "00007-x.metadata.json"
     shutil.copy(table.metadata_location.removeprefix("file:"), backup)
+    monkeypatch.chdir(here.parent / "elsewhere")
+    assert cli("inspect", "lake.ns.t", "refs").code == 0
+    lake().drop_table(("ns", "t"))
+    monkeypatch.chdir(here)
     assert cli("register", "lake.ns.r", f"{relative}/00007-x.metadata.json").code == 0
     monkeypatch.chdir(here.parent / "elsewhere")
-    for name in ("lake.ns.t", "lake.ns.r"):
-        assert cli("inspect", name, "refs").code == 0
+    assert cli("inspect", "lake.ns.r", "refs").code == 0
 
 
 @pytest.mark.parametrize("relative", RELATIVE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 from iceberg_ops.cli import main
 from iceberg_ops.errors import CommitInterruptedError
+from iceberg_ops.io.local import LocalFileIO
 from tests.cli.conftest import Cli, Ran
 
 Piped = Callable[..., Ran]
@@ -91,3 +93,36 @@ def test_an_interrupt_before_any_commit_is_one(cli: Cli, monkeypatch: pytest.Mon
     monkeypatch.setattr("iceberg_ops.catalog.filesystem.FileSystemCatalog.load_table", interrupted)
     assert cli("tag", "lake.ns.t", "g").err.strip().splitlines()[-1] == "error: INTERRUPTED: stopped by the user"
     assert main.run(["tag", "lake.ns.t", "g"]) == 130
+
+
+def test_ctrl_c_while_a_command_prints_what_it_has_done_does_not_say_that_nothing_was_changed(cli: Cli, tmp_path: Path) -> None:
+    """Into a pager, which reads a page: the command waits in its output, and its work is done."""
+    columns = ", ".join(f"c{number} bigint" for number in range(6_000))
+    command = [sys.executable, "-m", "iceberg_ops.cli.main", "create", "lake.ns.t", columns, "--json", "--create-namespace"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.read(1) == "{"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        process.stdout.close()
+    assert said == ("warning: create is done (exit code 0), but standard output could not be written: it was stopped by Ctrl-C\n")
+    assert process.returncode == 0
+    assert (tmp_path / "warehouse/ns/t/metadata/v1.metadata.json").exists()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_ctrl_c_in_a_creation_says_what_may_have_happened(cli: Cli, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+    write = LocalFileIO.write
+
+    def interrupted(io: LocalFileIO, location: str, data: bytes, *, overwrite: bool = False) -> None:
+        if after:
+            write(io, location, data, overwrite=overwrite)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalFileIO, "write", interrupted)
+    done = cli("create", "lake.ns.u", "id bigint")
+    assert done.code == 1
+    assert done.err.startswith("error: COMMIT_STATE_UNKNOWN: creating table ns.u got no answer: it was interrupted by Keyboard")
+    assert "it happened if the table is at" in done.err
+    monkeypatch.undo()
