@@ -2,9 +2,9 @@
 
 Spark has planned the source by then, so its rules about paths, names and types have all been applied, and whatever it refuses has
 been refused. What it would do to the rows must then be nothing, or an exact widening, as far as Spark's schema and every file's
-footer tell: the files' columns are the source's, by the same names; each type is the table's, or fits into it whole; a required
-column holds no nulls; no shuffle or sort is asked for; no calendar is to be changed. In any doubt the rows go through Spark, which
-also has the words for what is wrong with them.
+footer tell: the files' columns are the source's, by the same names, and none has its value from a folder's name; each type is the
+table's, or fits into it whole; a required column holds no nulls; no shuffle or sort is asked for; no calendar is to be changed. In
+any doubt the rows go through Spark, which also has the words for what is wrong with them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
+from spark_jobs.jobs.source_files import folder_columns
 from spark_jobs.runners.native_scan import plain_path
 from spark_jobs.runners.spark_schema import spark_schema
 
@@ -40,7 +41,7 @@ def direct_parts(session: SparkSession, source: Source | None, rows: DataFrame, 
 
     ``rows`` are the source's as Spark reads them, already found to be assignable. Opens every footer.
     """
-    if source is None or not _is_plain(session, source):
+    if source is None or not _is_plain(session, source) or folder_columns(rows):
         return None
     fields = _matched(rows, schema)
     paths = [plain_path(location.removeprefix("file://")) for location in sorted(rows.inputFiles())] if fields else []

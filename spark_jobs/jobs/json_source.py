@@ -19,6 +19,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.source_columns import types_of_text_folders
+from spark_jobs.jobs.source_files import past_cache
 from spark_jobs.jobs.text_shapes import (
     EMPTY,
     LONG_NUMBER,
@@ -64,7 +65,7 @@ def _lines(reader: DataFrameReader, source: Source, schema: Schema) -> DataFrame
     given = {k.lower(): v for k, v in source.options.items()}
     whole = given.get("multiline", "false").lower()
     encoding = given.get("encoding", given.get("charset", "utf-8"))
-    found = reader.format("text").options(**{**source.options, "wholetext": whole}).load(source.paths)
+    found = reader.format("text").options(**{**source.options, "wholetext": whole, **past_cache()}).load(source.paths)
     if (typed := types_of_text_folders(found, schema)) is not None:
         found = reader.schema(typed).load(source.paths)
     text = F.col("value") if encoding.lower() in ("utf-8", "utf8") else F.decode(F.col("value").cast("binary"), encoding)

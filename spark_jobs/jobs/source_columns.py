@@ -20,6 +20,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import STRING
+from spark_jobs.jobs.source_files import folder_columns
 
 _FOOTER_THREADS = 8
 
@@ -45,10 +46,8 @@ def types_of_text_folders(rows: DataFrame, schema: Schema) -> spark.StructType |
     """The schema to read ``rows`` with instead, because a value in folder names is no text by it while the table's column is; None:
     it is well as it is."""
     text = {f.name.lower() for f in schema.fields if f.type == STRING}
-    folders = {
-        part.partition("=")[0].lower() for file in rows.inputFiles()[:1] for part in unquote(file).split("/")[:-1] if "=" in part
-    }
-    wrong = [f.name for f in rows.schema.fields if f.name.lower() in text & folders and f.dataType != spark.StringType()]
+    wanted = text & folder_columns(rows)
+    wrong = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType != spark.StringType()]
     if not wrong:
         return None
     return spark.StructType([spark.StructField(f.name, spark.StringType()) if f.name in wrong else f for f in rows.schema.fields])

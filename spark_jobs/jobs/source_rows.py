@@ -22,13 +22,17 @@ from spark_jobs.jobs.csv_source import csv_rows
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.json_source import json_rows
 from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
+from spark_jobs.jobs.source_files import past_cache
 from spark_jobs.jobs.source_paths import check_paths
+from spark_jobs.jobs.source_state import check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
+_OF_LISTING = frozenset({"basepath", "recursivefilelookup"})
+"""Options by which more files, or files in other folders, are a source's."""
 
 
 def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema | None = None) -> DataFrame:
@@ -67,12 +71,16 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
     paths = paths_of(source)
     try:
         if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
-            return (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
+            first = _listed(session, source)
+            rows = (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
+            check_listed_alike(first, rows)  # some of what was found out of the text is of files as they were before
+            return rows
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
-        options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
+        options = {**(told if source.format in TEXT_FORMATS else {}), **source.options, **past_cache()}
         rows = session.read.format(source.format).options(**options).load(paths)
         if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
-            rows = session.read.format(source.format).schema(typed).options(**options).load(paths)
+            first, rows = rows, session.read.format(source.format).schema(typed).options(**options).load(paths)
+            check_listed_alike(first, rows)
         return rows
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
@@ -81,6 +89,12 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
 def _is_untyped(options: Mapping[str, str]) -> bool:
     """The reader was told how to treat types or bad rows; it is left to that."""
     return any(key.lower() in ("mode", "primitivesasstring") for key in options)
+
+
+def _listed(session: SparkSession, source: Source) -> DataFrame:
+    """The files of a text source; no byte of them is read."""
+    options = {name: value for name, value in source.options.items() if name.lower() in _OF_LISTING}
+    return session.read.format("text").options(**options).load(source.paths)
 
 
 def _table(run: JobRun, source: Source) -> DataFrame:
@@ -99,9 +113,11 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
         check_paths(run.session, [path], folders_of(run.table), require_success_file=False)
         try:
-            rows = run.session.read.parquet(path)
+            reader = run.session.read.options(**past_cache())
+            rows = reader.parquet(path)
             if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
-                rows = run.session.read.schema(typed).parquet(path)
+                first, rows = rows, reader.schema(typed).parquet(path)
+                check_listed_alike(first, rows)
             check_columns_of_files(rows)
             rows.createOrReplaceTempView(name)
         except AnalysisException as e:

@@ -1,7 +1,8 @@
 """The source of a job while it is read: whether its rows can be read twice, and whether its files stayed as they were.
 
-Spark lists the files of a source once and reads them later, some of them twice. A file that is replaced under its name meanwhile
-would be read half old and half new, so files are looked at before and after, and nothing is committed where one has changed.
+Spark lists the files of a source once and reads them later, some of them twice. A file that is replaced under its name in between
+would be read up to its old size, or half old and half new. So files must be what Spark listed (``source_files``) before they are
+read, and the same afterwards, and nothing is committed where one has changed.
 """
 
 from __future__ import annotations
@@ -15,22 +16,30 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.errors import RetryableError
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.repeatable import files_read, is_repeatable
+from spark_jobs.jobs.repeatable import is_repeatable
+from spark_jobs.jobs.source_files import ListedFile, listed_files
 
 Stamp = tuple[int, ...] | None
-"""What tells a file from one that took its place: size, time of the last change and, on this machine, the inode. None: no file."""
+"""What tells a file from one that took its place: size, time of the last change in milliseconds, and for a file of this machine the
+nanoseconds and the inode. None: no file."""
 
 
 class SourceState:
     """What is known of ``rows``, the source as Spark reads it, or what subqueries of a statement read, from now on."""
 
     def __init__(self, run: JobRun, rows: DataFrame, *, besides: Collection[str] = ()) -> None:
-        """``besides``: files that never change, because they are the table's own."""
+        """``besides``: local files that never change, because they are the table's own.
+
+        Raises RetryableError for a file that is no longer as Spark listed it."""
         self._run, self._rows = run, rows
         source = run.job.source
         self._is_pinned = source is not None and source.format == "table"
-        paths = () if self._is_pinned else files_read(rows, run.pinned_rows)
-        self._stamps = {path: _stamp(run.session, path) for path in paths if path not in besides}
+        own = {_local_path(path) for path in besides}
+        found = () if self._is_pinned else listed_files(rows, run.pinned_rows)
+        files = [f for f in found if _local_path(f.path) not in own]
+        self._stamps = {f.path: _stamp(run.session, f.path) for f in files}
+        for file in files:
+            _check_as_listed(file, self._stamps[file.path])
         self._repeatable: bool | None = True if self._is_pinned else None
 
     def is_repeatable(self) -> bool:
@@ -49,14 +58,39 @@ class SourceState:
                 )
 
 
-def _stamp(session: SparkSession, path: str) -> Stamp:
+def check_listed_alike(first: DataFrame, rows: DataFrame) -> None:
+    """Raise RetryableError for a file of ``rows`` that ``first``, an earlier read of the same source, lists otherwise: what was
+    learned of the source then is not true of it now."""
+    before = {f.path: f for f in listed_files(first)}
+    for file in listed_files(rows):
+        if before.get(file.path) != file:
+            raise _changed_since_listed(file.path)
+
+
+def _check_as_listed(file: ListedFile, stamp: Stamp) -> None:
+    if file.size is not None and (stamp is None or stamp[:2] != (file.size, file.modified_ms)):
+        raise _changed_since_listed(file.path)
+
+
+def _changed_since_listed(path: str) -> RetryableError:
+    return RetryableError(
+        f"source {path} was changed after Spark listed it, so nothing was committed: run the job again when the file is complete "
+        "(a view or cache of the program that reads it must be made again first)"
+    )
+
+
+def _local_path(path: str) -> str | None:
     place = urlsplit(path)
-    if place.scheme in ("", "file"):
+    return unquote(place.path) if place.scheme in ("", "file") else None
+
+
+def _stamp(session: SparkSession, path: str) -> Stamp:
+    if (local := _local_path(path)) is not None:
         try:
-            found = os.stat(unquote(place.path))
+            found = os.stat(local)
         except FileNotFoundError:
             return None
-        return found.st_size, found.st_mtime_ns, found.st_ino
+        return found.st_size, found.st_mtime_ns // 1_000_000, found.st_mtime_ns, found.st_ino
     jvm: Any = session._jvm
     where = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(path))
     store = where.getFileSystem(session._jsc.sc().hadoopConfiguration())  # type: ignore[attr-defined]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
@@ -36,7 +38,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 _NEXT_OF_CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
 _RAISED_IN_TASK = re.compile(r"iceberg_ops\.errors\.(\w+): (.+)")
 _OWN_FRAME = re.compile(r'  File "[^"]*/(?:iceberg_ops|spark_jobs)/[^"]*"')
-_DAMAGED = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)[A-Z_.]*\][^\n]*?\b((?:[a-z][a-z0-9+.-]*):/[^\s]+)")
+_UNREAD = re.compile(r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER)[A-Z_.]*\][^\n]*?\b((?:[a-z][a-z0-9+.-]*):/[^\s]+)")
 _QUOTED_PATH = re.compile(r"`([^`]*/[^`]*)`")
 _GLOB = re.compile(r"[*?\[{]")
 _SQL = re.compile(r"== SQL[^\n]*==\n")
@@ -112,14 +114,31 @@ def _task_error(name: str, text: str) -> Exception | None:
     return RuntimeError(f"{name}: a Python task failed: {raised[:500]}") if raised and is_own else None
 
 
-def _damaged_table(job: JobSpec, name: str, text: str) -> CorruptTableError | None:
-    """The error for a file that Spark could not read, where it is none of the source's."""
-    found = _DAMAGED.search(text)
-    if found is None or _is_of_source(job, unquote(urlsplit(found[1]).path)):
+def _unread_file(job: JobSpec, name: str, text: str) -> CorruptTableError | TerminalError | None:
+    """The error for a file that Spark could not read, where it is none of the source's: damage only where Arrow cannot read it
+    either, because Spark has not every codec and encoding of Parquet."""
+    found = _UNREAD.search(text)
+    if found is None or _is_of_source(job, path := unquote(urlsplit(url := found[1].rstrip(".")).path)):
         return None
     causes = _CAUSE.findall(text)
     why = f" ({causes[-1][:300]})" if causes else ""
-    return CorruptTableError(f"{name}: {found[1].rstrip('.')} is damaged or missing: Spark could not read it{why}")
+    if not _is_whole(path):
+        return CorruptTableError(f"{name}: {url} is damaged or missing: Spark could not read it{why}")
+    return TerminalError(
+        f"{name}: Spark could not read {url}{why}, which is not damaged: Arrow reads it. Run the job with --lane local, or "
+        "rewrite the file first (rewrite_data_files)"
+    )
+
+
+def _is_whole(path: str) -> bool:
+    """Whether Arrow reads all of a local Parquet file."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                batch.validate()
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _is_of_source(job: JobSpec, path: str) -> bool:
@@ -135,7 +154,7 @@ def spark_error(job: JobSpec, error: PySparkException | Py4JJavaError) -> Except
     """The typed error for what Spark raised in ``job``; a RuntimeError for a defect of this package in a Python task."""
     name = f"{job.job} {job.table}"
     in_task = _task_error(name, str(error)) if _is_of_task(error) else None
-    if (found := in_task or _damaged_table(job, name, str(error))) is not None:
+    if (found := in_task or _unread_file(job, name, str(error))) is not None:
         return found
     if not isinstance(error, Py4JJavaError):
         expressions = blamed(job, str(error)) if _EVALUATED.match(str(error)) else ""

@@ -2,9 +2,13 @@
 
 Spark's vectorised reader keeps rows inside the JVM, prunes columns and shares generated code with the condition, which is about
 twice as fast as handing it Arrow batches. It knows nothing of deletes, defaults, name mappings, promotion or partition values, so a
-file is read this way only where its footer shows that none of these matters: it is Parquet without deletes, every column that is
-asked for has its field id and exactly the wanted type, or is missing and therefore NULL. Every other file is ``reading``'s, and so
-is everything in doubt.
+file is read this way only where its footer shows that none of these matters (``native_footer``): it is Parquet without deletes,
+every column that is asked for has its field id and exactly the wanted type, or is missing and therefore NULL. Every other file is
+``reading``'s, and so is everything in doubt.
+
+Spark finds a file's columns by field id, but decodes each as the type of the requested column that has its *name* (in any case),
+whatever that column's id is. So columns are requested under names that no file column has (``requested_name``), and then each is
+decoded as the type that the file itself gives it.
 
 Filters are not pushed into the Parquet reader (see ``spark_jobs.session``): statistics written by Arrow leave NaN out, which Spark
 holds to be the greatest value.
@@ -18,27 +22,23 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from iceberg_ops.data.arrow_schema import FIELD_ID
 from iceberg_ops.data.metadata_values import lineage_fields
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import FileFormat
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import MISSING, DecimalType, NestedField, StructType
-from spark_jobs.runners.column_names import quoted
-from spark_jobs.runners.spark_schema import arrow_type, spark_schema
+from iceberg_ops.spec.types import StructType
+from spark_jobs.runners.native_footer import footer_fits, is_exact, requested_name
+from spark_jobs.runners.spark_schema import spark_schema
 
 _SAFE_PATH = re.compile(r"(?!.*/\.{1,2}/)/(?:[A-Za-z0-9._=-]+/)*[A-Za-z0-9][A-Za-z0-9._=-]*")
 """Paths that Spark writes back as they are; it escapes other characters, takes ``/./`` and ``/../`` out, and hides files that
 begin with ``_`` or a dot."""
-_EXACT = frozenset({"boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "binary"})
 _FOOTER_THREADS = 8
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
@@ -49,13 +49,13 @@ def native_paths(tasks: Sequence[FileScanTask], context: ReadContext, io: FileIO
     Opens the footer of every task that is not ruled out before. A file that is live several times is not read so: its rows would
     say which file they are of, and not which entry.
     """
-    if not all(_is_exact(f) for f in context.data_fields):
+    if not all(is_exact(f) for f in context.data_fields):
         return {}
     candidates = {i: path for i, task in enumerate(tasks) if (path := _plain_file(task, io)) is not None}
     times = Counter(candidates.values())
     candidates = {i: path for i, path in candidates.items() if times[path] == 1}
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
-        fits = pool.map(lambda i: _footer_fits(candidates[i], tasks[i], context), candidates)
+        fits = pool.map(lambda i: footer_fits(candidates[i], tasks[i], context), candidates)
         return {i: path for (i, path), fit in zip(candidates.items(), fits, strict=True) if fit}
 
 
@@ -69,7 +69,7 @@ def native_rows(
     shape = spark_schema(Schema(StructType(fields)))
     by_id = spark.StructType(
         [
-            spark.StructField(f.name, column.dataType, True, {"parquet.field.id": f.field_id})
+            spark.StructField(requested_name(f), column.dataType, True, {"parquet.field.id": f.field_id})
             for f, column in zip(fields, shape.fields, strict=True)
         ]
     )
@@ -79,8 +79,8 @@ def native_rows(
     return rows.select(
         rows.metadataColumn("_metadata").getField("file_path").alias(file),
         rows.metadataColumn("_metadata").getField("row_index").alias(position),
-        *[F.col(f.name).alias(row_id) for f in lineage],
-        *[F.col(quoted(f.name)) for f in context.data_fields],
+        *[F.col(requested_name(f)).alias(row_id) for f in lineage],
+        *[F.col(requested_name(f)).alias(f.name) for f in context.data_fields],
     )
 
 
@@ -105,42 +105,7 @@ def _listed_here(session: SparkSession) -> Iterator[None]:
         session.conf.set(_LISTING, before or "32")
 
 
-def _is_exact(field: NestedField) -> bool:
-    return isinstance(field.type, DecimalType) or getattr(field.type, "name", "") in _EXACT
-
-
 def _plain_file(task: FileScanTask, io: FileIO) -> str | None:
     if task.deletes or not task.is_whole_file or task.data_file.file_format is not FileFormat.PARQUET:
         return None
     return plain_path(io.local_path(task.file_path))
-
-
-def _footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
-    try:
-        schema = pq.read_schema(path)
-    except (OSError, pa.ArrowException):
-        return False  # whatever is the matter with it, the other reader knows how to say it, or to read it all the same
-    types: dict[int, pa.DataType] = {}
-    for column in schema:
-        field_id = (column.metadata or {}).get(FIELD_ID)
-        if field_id is None or int(field_id) in types:
-            return False
-        types[int(field_id)] = column.type
-    lineage = lineage_fields(context.projected)
-    if task.data_file.first_row_id is None and any(f.field_id in types for f in lineage):
-        return False  # its rows have no ids, whatever it holds
-    from_partition = _partition_sources(task, context)
-    return all(
-        types[f.field_id] == arrow_type(f.type) if f.field_id in types else _reads_as_null(f, from_partition)
-        for f in (*lineage, *context.data_fields)
-    )
-
-
-def _reads_as_null(field: NestedField, from_partition: set[int]) -> bool:
-    no_default = field.initial_default is MISSING or field.initial_default is None
-    return no_default and not field.required and field.field_id not in from_partition
-
-
-def _partition_sources(task: FileScanTask, context: ReadContext) -> set[int]:
-    spec = context.specs.get(task.spec_id)
-    return {source for f in spec.fields for source in f.source_ids} if spec else set()

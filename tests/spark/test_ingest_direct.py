@@ -308,6 +308,19 @@ def test_a_missing_column_takes_its_write_default(place: Place, ways: list[str])
     assert (ways, place.rows("t")) == ([DIRECT], [{"id": 1, "v": "none given"}])
 
 
+@pytest.mark.parametrize("order", [UNSORTED, BY_ID], ids=["unsorted", "sorted"])
+def test_the_folder_s_value_wins_over_the_file_s(place: Place, ways: list[str], order: SortOrder) -> None:
+    """As Spark reads it, whoever does."""
+    place.create("t", SCHEMA, order=order)
+    folder = place.folder / "in" / "v=eu"
+    folder.mkdir(parents=True)
+    pq.write_table(small(1, 2), folder / "a.parquet")
+    place.run("append", "t", source=parquet(folder.parent))
+    assert (ways, [(r["id"], r["v"]) for r in place.rows("t")]) == ([SPARK], [(1, "eu"), (2, "eu")])
+    place.run("append", "t", source=parquet(folder))
+    assert [r["v"] for r in place.rows("t")] == ["eu", "v1", "eu", "v2"]
+
+
 def test_merge_schema_adds_columns_directly_too(place: Place, ways: list[str]) -> None:
     place.create("t", SCHEMA)
     place.run("append", "t", source=parquet(folder_of(place, a=small(1, more=[2.5]))), options={"merge-schema": "true"})

@@ -100,6 +100,16 @@ def test_text_in_a_folder_name_stays_text(place: Place, job: str) -> None:
     assert [(r["id"], r["code"]) for r in place.rows("folders")] == [(3, "007"), (4, "1.10"), (26, None)]
 
 
+def test_a_folder_above_the_source_gives_no_column_a_type(place: Place) -> None:
+    place.create("above", Schema.of(NestedField(1, "id", LONG), NestedField(2, "region", STRING)))
+    for where in ("x", "region=7"):
+        rows = pa.table({"id": [1], "region": pa.array([5], pa.int32())})
+        place.run("append", "above", source=_source(place.folder / where / "src", rows))
+        views = {"s": str(place.folder / where / "src")}
+        place.run("append", "above", source=Source(format="sql", query="SELECT * FROM s", views=views))
+    assert [(r["id"], r["region"]) for r in place.rows("above")] == [(1, "5")] * 4
+
+
 def test_json_of_which_nothing_parses_is_named_by_file_and_record(place: Place) -> None:
     place.create("json", SCHEMA)
     (place.folder / "a.json").write_text('{"id": 1,\n')

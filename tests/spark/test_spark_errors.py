@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PythonException
+from pyspark.errors.exceptions.base import PySparkException
 
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, RowChange, Source
-from iceberg_ops.errors import CorruptTableError, DataError, IcebergOpsError, OptionError
+from iceberg_ops.errors import CorruptTableError, DataError, IcebergOpsError, OptionError, TerminalError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs import main
@@ -64,6 +68,19 @@ def test_a_damaged_file_of_the_table_is_not_bad_data(place: Place) -> None:
         place.run("delete", "t", where="id % 2 = 0")
     with pytest.raises(CorruptTableError, match=r"\.parquet"):
         place.run("update", "t", where="id % 2 = 0", change=RowChange(set={"v": "'x'"}))
+
+
+@pytest.mark.parametrize("options", [{"compression": "brotli"}, {"column_encoding": {"id": "BYTE_STREAM_SPLIT"}}])
+def test_a_file_that_only_spark_does_not_read_is_not_damaged(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"id": [1, 2]}), path, use_dictionary=False, **options)
+    text = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}.  SQLSTATE: KD001"
+    found = spark_error(JOB, PySparkException(message=text))
+    assert type(found) is TerminalError
+    assert re.search(r"f\.parquet, which is not damaged: .* --lane local", str(found))
+    damaged(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert type(spark_error(JOB, PySparkException(message=text))) is CorruptTableError
 
 
 def test_a_damaged_file_of_the_source_is_bad_data(place: Place) -> None:

@@ -1,0 +1,99 @@
+"""The files that rows are read from, as Spark listed them, and the values that Spark takes from names of their folders.
+
+Spark lists the files of a relation once, with their sizes, and reads each up to that size whenever rows are asked for. The listing
+of a view is as old as the view. Rows that the program has cached are of files that were listed when the cache was made; Spark takes
+them for every read of the same paths with the same options, so a job reads the paths of its source with an option of its own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.runners.column_names import OWN
+
+_LISTS_ONCE = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
+_FILE_TABLE = "org.apache.spark.sql.execution.datasources.v2.FileTable"
+_FILE_SCAN = "org.apache.spark.sql.execution.datasources.v2.FileScan"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """A file (a URL) with its size in bytes and the time of its last change as Spark listed them; None: Spark lists it later."""
+
+    path: str
+    size: int | None
+    modified_ms: int | None
+
+
+def past_cache() -> dict[str, str]:
+    """The reader option that makes Spark read files where the program has cached rows of the same paths."""
+    return {f"{OWN}read": uuid.uuid4().hex}
+
+
+def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[ListedFile]:
+    """The files that ``rows`` are read from, or that rows were read from which Spark takes from a cache of the program instead;
+    those of subqueries among them, but not those of ``pinned``, rows of pinned snapshots, which never change."""
+    plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
+    walk = _Walk(rows.sparkSession, plans)
+    return list(dict.fromkeys(f for index in walk.indexes(rows._jdf.queryExecution().withCachedData()) for f in walk.listed(index)))
+
+
+def folder_columns(rows: DataFrame) -> frozenset[str]:
+    """Columns, in lower case, whose values Spark takes from names of folders."""
+    found = _folder_columns(rows._jdf.queryExecution().analyzed())
+    return frozenset(name.lower() for name in found)
+
+
+def _folder_columns(plan: Any) -> Iterator[str]:
+    if _kind(plan) == "LogicalRelation" and _kind(plan.relation()) == "HadoopFsRelation":
+        yield from map(str, plan.relation().partitionSchema().fieldNames())
+    for child in _items(plan.children()):
+        yield from _folder_columns(child)
+
+
+class _Walk:
+    """A plan's file indexes: of a logical plan, and of the physical plans of caches that it uses."""
+
+    def __init__(self, session: SparkSession, pinned: tuple[Any, ...]) -> None:
+        self._java: Any = session._jvm
+        self._pinned = pinned
+
+    def indexes(self, plan: Any) -> Iterator[Any]:
+        kind = _kind(plan)
+        if kind == "View" and any(plan.child().sameResult(own) for own in self._pinned):
+            return
+        if kind in ("LogicalRelation", "FileSourceScanExec") and _kind(plan.relation()) == "HadoopFsRelation":
+            yield plan.relation().location()
+        elif kind == "DataSourceV2Relation" and self._is_a(plan.table(), _FILE_TABLE):
+            yield plan.table().fileIndex()
+        elif kind == "BatchScanExec" and self._is_a(plan.scan(), _FILE_SCAN):
+            yield plan.scan().fileIndex()
+        elif kind == "AdaptiveSparkPlanExec":
+            yield from self.indexes(plan.inputPlan())
+        for children in (plan.children(), plan.innerChildren()):
+            for child in _items(children):
+                yield from self.indexes(child)
+
+    def listed(self, index: Any) -> list[ListedFile]:
+        urls = [str(url) for url in index.inputFiles()]
+        if not self._is_a(index, _LISTS_ONCE):
+            return [ListedFile(url, None, None) for url in urls]
+        files = index.allFiles()
+        found = (files.apply(i) for i in range(files.size()))
+        return [ListedFile(url, int(f.getLen()), int(f.getModificationTime())) for url, f in zip(urls, found, strict=True)]
+
+    def _is_a(self, value: Any, name: str) -> bool:
+        return bool(self._java.java.lang.Class.forName(name).isInstance(value))
+
+
+def _kind(value: Any) -> str:
+    return str(value.getClass().getSimpleName())
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))
