@@ -7,7 +7,7 @@ one line that names the path, before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +56,15 @@ def _refuse_column_twice(names: Sequence[str], source: Source | None) -> None:
         seen[name.lower()] = name
 
 
+def _refuse_view_twice(names: Iterable[str]) -> None:
+    """Views whose names differ only in case are one in Spark SQL: the second would take the place of the first."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(name.lower(), name)
+        if first != name:
+            raise OptionError(f"source views {first!r} and {name!r} are one name in Spark SQL: rename one of them")
+
+
 def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataFrame:
     session, source = run.session, run.job.source
     if source is None:
@@ -93,6 +102,7 @@ def _table(session: SparkSession, source: Source) -> DataFrame:
 def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     if not source.query:
         raise OptionError("source of format sql has no query")
+    _refuse_view_twice(source.views)
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
