@@ -13,7 +13,8 @@ BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
 
 _STRUCTURE = """
     Alias AttributeReference OuterReference Literal Cast SortOrder ScalarSubquery ListQuery InSubquery Exists
-    DynamicPruningSubquery LambdaFunction NamedLambdaVariable aggregate.AggregateExpression KnownNotNull TryEval
+    DynamicPruningSubquery LambdaFunction NamedLambdaVariable aggregate.AggregateExpression KnownNotNull TryEval With
+    CommonExpressionDef CommonExpressionRef
 """
 _LOGIC = """
     And Or Not EqualTo EqualNullSafe EqualNull GreaterThan GreaterThanOrEqual LessThan LessThanOrEqual Between In InSet IsNull

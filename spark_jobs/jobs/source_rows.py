@@ -26,6 +26,7 @@ from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables
 from spark_jobs.jobs.table_rows import table_rows
+from spark_jobs.jobs.text_encoding import refuse_altered_text
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
@@ -77,6 +78,8 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
     try:
         if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
             return (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
+        if source.format in TEXT_FORMATS:
+            refuse_altered_text(session, source)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**told, **source.options} if source.format in TEXT_FORMATS else source.options
         rows = session.read.format(source.format).options(**options).load(paths)
