@@ -8,7 +8,7 @@
     │   └── CatalogUnavailableError     the catalog or store did not answer, or refused for now
     ├── CommitStateUnknownError         the swap may have happened: look for the run key, clean up nothing
     │   └── CommitInterruptedError      the same, because of a Ctrl-C (also a KeyboardInterrupt)
-    ├── IncompleteError                 a part of the job is committed or done, the rest failed: run it again for the rest
+    ├── IncompleteError                 a part of the job is committed or done, the rest failed: the message says what is left
     │   └── IncompleteInterruptedError  the same, because of a Ctrl-C (also a KeyboardInterrupt)
     ├── TerminalError                   the call can not succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
@@ -73,6 +73,8 @@ class IncompleteError(IcebergOpsError):
     """A part of the job is committed or done, and the rest failed. The message names what failed; the report says what is done."""
 
     code = "INCOMPLETE"
+    only_clean_up = False
+    """Whether all of the job's work is committed: run without a run key, it would be done twice."""
 
 
 class IncompleteInterruptedError(IncompleteError, KeyboardInterrupt):

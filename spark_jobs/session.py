@@ -151,10 +151,15 @@ def _set_meaning(session: SparkSession) -> None:
 
 
 def _restore_built_in_functions(session: SparkSession) -> None:
-    """A user function may have the name of a built-in one (``coalesce``), and Spark would call it in a job's own expressions."""
-    jvm: Any = session._jvm
-    built_in = getattr(jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$").__getattr__("MODULE$").builtin()
-    registry = session._jsparkSession.sessionState().functionRegistry()
+    """A user function may have the name of a built-in one (``coalesce``), and Spark would call it in a job's own expressions. So
+    may a table function (``range``) in the job's queries."""
+    analysis: Any = session._jvm.org.apache.spark.sql.catalyst.analysis  # type: ignore[union-attr]
+    state = session._jsparkSession.sessionState()
+    _restore(getattr(analysis, "FunctionRegistry$").__getattr__("MODULE$").builtin(), state.functionRegistry())
+    _restore(getattr(analysis, "TableFunctionRegistry$").__getattr__("MODULE$").builtin(), state.tableFunctionRegistry())
+
+
+def _restore(built_in: Any, registry: Any) -> None:
     changed = registry.functionBuilders().toSet().diff(built_in.functionBuilders().toSet()).iterator()
     while changed.hasNext():
         name = changed.next()._1()

@@ -57,6 +57,8 @@ class Outcome:
     reads: TablesRead = field(default_factory=TablesRead)
     changed: bool = False
     """Whether this run has committed something or removed files, however it ends."""
+    one_commit: bool = False
+    """Whether the job makes one commit only: after it nothing is left to do but clean-up and the report."""
     listed: int = LISTED
     """The most files, skipped files and failures that the report names."""
 

@@ -109,7 +109,8 @@ def run_job(
     """
     look_at_folders_again()
     check_report_place(job, catalog)
-    record = _Record(job, now(), time.monotonic(), Outcome(), job.run_key, "local" if runner is None else runner.name)
+    outcome = Outcome(one_commit=job.job in ROW_OPERATIONS)
+    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if runner is None else runner.name)
     try:
         with typed_limits():
             _run(record, catalog, runner, now, progress)

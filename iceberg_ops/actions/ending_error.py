@@ -30,7 +30,9 @@ def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
         return is_unknown(f"{unknown}; then the job ended with {_told(error)}")
     if outcome.changed:
         is_incomplete = IncompleteInterruptedError if isinstance(error, KeyboardInterrupt) else IncompleteError
-        return is_incomplete(f"{_done(outcome)}; then the job ended with {_told(error)}")
+        ended = is_incomplete(f"{_done(outcome)}; then the job ended with {_told(error)}")
+        ended.only_clean_up = outcome.one_commit and bool(outcome.snapshot_ids)
+        return ended
     return error
 
 
@@ -44,4 +46,6 @@ def _done(outcome: Outcome) -> str:
     if not outcome.snapshot_ids:
         return "a part of the work is done"
     ids = ", ".join(map(str, outcome.snapshot_ids))
+    if outcome.one_commit:
+        return f"the work is committed (snapshot {ids}), only clean-up is left"
     return f"a part of the work is committed (snapshot {ids})"

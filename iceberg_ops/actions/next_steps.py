@@ -24,6 +24,12 @@ _NEXT_STEPS = {
     "INTERNAL": "read the log of the run; run again once its cause is gone: nothing half-written was committed",
 }
 
+ONLY_CLEAN_UP = (
+    "do not run the job again without its run key: its work is committed (snapshot-ids); files that were not cleaned up are left "
+    "to remove_orphan_files"
+)
+"""For INCOMPLETE where all of the work is committed."""
+
 
 def next_step(code: str) -> str:
     """One sentence for an error code; a general one for codes without their own."""

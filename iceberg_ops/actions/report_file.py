@@ -19,14 +19,14 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from iceberg_ops.actions.next_steps import next_step
+from iceberg_ops.actions.next_steps import ONLY_CLEAN_UP, next_step
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, SkippedFile, is_report
 from iceberg_ops.config.secrets import hide
-from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError
+from iceberg_ops.errors import IcebergOpsError, IncompleteError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import check_writable
@@ -51,7 +51,8 @@ def error_report(error: BaseException) -> ErrorReport:
         return ErrorReport(code=INTERRUPTED, message="stopped by the user", next_step=next_step(INTERRUPTED))
     code = error.code if isinstance(error, IcebergOpsError) else "INTERNAL"
     message = str(error) if isinstance(error, IcebergOpsError) else " ".join(f"{type(error).__name__}: {error}".split())
-    return ErrorReport(code=code, message=message, next_step=next_step(code))
+    is_committed = isinstance(error, IncompleteError) and error.only_clean_up
+    return ErrorReport(code=code, message=message, next_step=ONLY_CLEAN_UP if is_committed else next_step(code))
 
 
 def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:

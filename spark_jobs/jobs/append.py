@@ -5,7 +5,7 @@ from __future__ import annotations
 from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.config.report import ActionReport
-from spark_jobs.jobs.ingest import commit_source, with_quarantine, write_source
+from spark_jobs.jobs.ingest import commit_source, remember, write_source
 from spark_jobs.jobs.job_run import JobRun
 
 
@@ -16,6 +16,6 @@ def run(run: JobRun) -> ActionReport:
     """
     ingested = write_source(run, WriteOptions.parse("append", run.job.options, run.table))
     if not ingested.files:
-        return with_quarantine(run.report("nothing-to-do"), ingested.changes)
+        return remember(run, ingested)
     operation = AppendFiles(added=tuple(ingested.files), branch=run.job.branch, run_key=run.job.run_key, summary=run.summary)
     return commit_source(run, operation, ingested)

@@ -15,10 +15,13 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assign_by_name
+from spark_jobs.jobs.text_encoding import REPLACEMENT
 from spark_jobs.runners.bad_rows import BAD_COLUMN
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, quoted
 
 FILE_FORMATS = ("parquet", "csv", "json")
+_UNREADABLE = "does not parse as the table's columns"
+_NOT_TEXT = f"is not text in the source's encoding, or {_UNREADABLE}"
 
 
 def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFrame:
@@ -34,7 +37,9 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
     """``BAD_COLUMN`` by the first of ``reasons`` that is there, text that did not parse before all; None: nothing can be wrong."""
     corrupt = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else None
     if corrupt is not None:
-        reasons = [F.when(corrupt.isNotNull(), F.lit("does not parse as the table's columns")), *reasons]
+        altered = ~F.is_valid_utf8(corrupt) | corrupt.contains(REPLACEMENT)
+        said = F.when(altered, F.lit(_NOT_TEXT)).otherwise(F.lit(_UNREADABLE))
+        reasons = [F.when(corrupt.isNotNull(), said), *reasons]
     if not reasons:
         return None
     reason = F.coalesce(*reasons)
@@ -47,7 +52,7 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
         file.alias("file"),
         row.alias("row"),
         reason.alias("reason"),
-        (record if corrupt is None else F.coalesce(corrupt, record)).alias("record"),
+        (record if corrupt is None else F.coalesce(F.make_valid_utf8(corrupt), record)).alias("record"),
     )
     return F.when(reason.isNotNull(), bad).alias(BAD_COLUMN)
 

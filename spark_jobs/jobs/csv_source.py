@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.errors import DataError, SchemaError
+from iceberg_ops.errors import DataError, OptionError, SchemaError
 from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.source_files import past_cache
+from spark_jobs.jobs.spark_errors import first_line
+from spark_jobs.jobs.text_encoding import is_utf8, replaced_in
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 from spark_jobs.runners.spark_schema import spark_schema
 
@@ -32,7 +38,7 @@ def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame
     not pair up.
     """
     given = _options(source)
-    _check_quotes(session, source, given)
+    altered = _check_lines(session, source, given)
     header = _value(given, "header", "false").lower() == "true"
     found = _seen(session, source, given, schema).fields
     if not header:
@@ -55,7 +61,18 @@ def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame
     rows = session.read.format("csv").schema(shape).options(**options).load(source.paths)
     if not found:
         return rows.select(F.coalesce(CORRUPT_RECORD_COLUMN, _NO_COLUMN).alias(CORRUPT_RECORD_COLUMN))
+    if altered or not is_utf8(given):
+        rows = _without_replaced(rows)
     return _with_numbers(rows, {name: t for name, t in types.items() if _is_floating(t)}, given)
+
+
+def _without_replaced(rows: DataFrame) -> DataFrame:
+    """Rows with characters that stand for bytes which are none of the encoding are marked as bad. Where files hold no such bytes,
+    the character is one like others."""
+    texts = [f.name for f in rows.schema.fields if isinstance(f.dataType, spark.StringType) and f.name != CORRUPT_RECORD_COLUMN]
+    record = F.to_json(F.struct(*[quoted(c) for c in rows.columns if c != CORRUPT_RECORD_COLUMN]))
+    bad = F.when(replaced_in([F.col(quoted(name)) for name in texts]), record)
+    return rows.withColumn(CORRUPT_RECORD_COLUMN, F.coalesce(F.col(CORRUPT_RECORD_COLUMN), bad))
 
 
 def _options(source: Source) -> dict[str, str]:
@@ -72,6 +89,18 @@ def _options(source: Source) -> dict[str, str]:
 
 def _value(options: Mapping[str, str], name: str, default: str) -> str:
     return {k.lower(): v for k, v in options.items()}.get(name.lower(), default)
+
+
+def _separator(session: SparkSession, options: Mapping[str, str]) -> str:
+    """What stands between fields, as Spark reads the option: ``\\t`` in two characters is a tab."""
+    given = _value(options, "sep", _value(options, "delimiter", ","))
+    if not given:
+        raise OptionError("source option sep is empty: it must be what stands between two fields")
+    jvm: Any = session._jvm
+    try:
+        return str(jvm.org.apache.spark.sql.catalyst.csv.CSVExprUtils.toDelimiterStr(given))
+    except (PySparkException, Py4JJavaError) as e:
+        raise OptionError(f"source option sep = {given!r}: {first_line(str(e).partition('Exception: ')[2] or e)}") from e
 
 
 def _seen(session: SparkSession, source: Source, options: Mapping[str, str], schema: Schema) -> spark.StructType:
@@ -121,26 +150,34 @@ def _with_numbers(rows: DataFrame, floating: Mapping[str, spark.DataType], optio
     return rows.select(*columns, bad.alias(CORRUPT_RECORD_COLUMN))
 
 
-def _check_quotes(session: SparkSession, source: Source, options: Mapping[str, str]) -> None:
-    """Raise DataError for a line whose quotes do not pair up. With ``multiLine`` a record is no line, and Spark's reader tells."""
-    quote, escape = _value(options, "quote", '"'), _value(options, "escape", '"')
-    separator = _value(options, "sep", _value(options, "delimiter", ","))
-    if not quote or _value(options, "multiLine", "false").lower() == "true":
-        return
+def _check_lines(session: SparkSession, source: Source, options: Mapping[str, str]) -> bool:
+    """Whether a line has bytes that its encoding does not have, as far as it is UTF-8. Raises DataError for one whose quotes do not
+    pair up. With ``multiLine`` a record is no line, and Spark's reader finds such quotes."""
+    quote, escape, separator = _value(options, "quote", '"'), _value(options, "escape", '"'), _separator(session, options)
     told = {k: v for k, v in source.options.items() if k.lower() not in ("multiline", "wholetext", "encoding", "charset")}
-    lines = session.read.format("text").options(**told).load(source.paths)
-    wrong = lines.where(F.col("value").contains(quote) & ~F.col("value").rlike(_well_quoted(quote, escape, separator)))
+    lines, value = session.read.format("text").options(**told, **past_cache()).load(source.paths), F.col("value")
+    wrong = value.contains(quote) & ~value.rlike(_well_quoted(quote, escape, separator)) if quote else F.lit(False)
     if comment := _value(options, "comment", ""):
-        wrong = wrong.where(~F.col("value").startswith(comment))
-    shown = wrong.select(wrong.metadataColumn("_metadata").getField("file_path").alias("file"), "value").limit(1).collect()
-    if shown:
-        line = shown[0]["value"]
-        line = line if len(line) <= _SHOWN else line[:_SHOWN] + "..."
-        raise DataError(
-            f"source {shown[0]['file']}: quotes do not pair up: {line}: a field that begins with {quote} must end with it, and "
-            f"{quote} inside is written {escape}{quote} (reader options: quote, escape; multiLine = true where quoted fields hold "
-            "line breaks)"
-        )
+        wrong = wrong & ~value.startswith(comment)
+    if _value(options, "multiLine", "false").lower() == "true":
+        wrong = F.lit(False)
+    altered = ~F.is_valid_utf8(value) if is_utf8(options) else F.lit(False)
+    file = lines.metadataColumn("_metadata").getField("file_path")
+    looked_at = lines.select(
+        wrong.alias("wrong"), altered.alias("altered"), file.alias("file"), F.make_valid_utf8(value).alias("value")
+    )
+    found = looked_at.where("wrong OR altered").limit(1).collect()
+    if found and not found[0]["wrong"]:
+        found = looked_at.where("wrong").limit(1).collect() or found
+    if not found or not found[0]["wrong"]:
+        return bool(found)
+    shown = found[0]["value"]
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    raise DataError(
+        f"source {found[0]['file']}: quotes do not pair up: {shown}: a field that begins with {quote} must end with it, and "
+        f"{quote} inside is written {escape}{quote} (reader options: quote, escape; multiLine = true where quoted fields hold "
+        "line breaks)"
+    )
 
 
 def _well_quoted(quote: str, escape: str, separator: str) -> str:

@@ -49,7 +49,7 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
         check_report_place(job)
         if job.job in TABLE_ACTIONS:
             return maintenance.run(session, job)
-        started, outcome = datetime.now(UTC), Outcome()
+        started, outcome = datetime.now(UTC), Outcome(one_commit=True)
         try:
             report = _row_operation(session, job, outcome)
         except BaseException as e:

@@ -6,15 +6,20 @@ columns.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as with_fields
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.remember_run import RememberRun
 from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.report import ActionReport
@@ -110,7 +115,7 @@ def evolved(context: WriteContext, schema: Schema) -> WriteContext:
 
 
 def commit_source(run: JobRun, operation: Operation, ingested: Ingested) -> ActionReport:
-    """Commit ``operation``, with the new schema if there is one; the quarantine goes where the commit is known not to be."""
+    """Commit ``operation``, with the new schema if there is one; the quarantine goes where this run's commit is known not to be."""
     if ingested.schema is not run.table.schema:
         run.metrics["added-columns"] = len(ingested.schema.fields_by_id) - len(run.table.schema.fields_by_id)
         operation = Transaction(
@@ -120,15 +125,38 @@ def commit_source(run: JobRun, operation: Operation, ingested: Ingested) -> Acti
             starting_snapshot_id=operation.starting_snapshot_id,
             summary=operation.summary,
         )
-    quarantine = [q.file_path for q in ingested.changes.quarantined]
-    try:
+    with _quarantine_of(run, ingested):
         report = commit_staged(run, operation, ingested.files)
-    except BaseException as e:
-        discard(run.catalog, run.table, quarantine, mark=run.operation_id, after=e)
-        raise
-    if report.status == "already-committed":
-        discard(run.catalog, run.table, quarantine, mark=run.operation_id)
     return with_quarantine(report, ingested.changes)
+
+
+def remember(run: JobRun, ingested: Ingested) -> ActionReport:
+    """Nothing is to be committed. Where rows went to the quarantine, the run key is remembered, so that a repeated run does not put
+    them there again."""
+    done = run_of(run.job)
+    if done is None or not ingested.changes.quarantined:
+        return with_quarantine(run.report("nothing-to-do"), ingested.changes)
+    with _quarantine_of(run, ingested), run.step("remember run key"):
+        run.outcome.record(commit(run.catalog, run.table, RememberRun(done=done)))
+    return with_quarantine(run.report("nothing-to-do"), ingested.changes)
+
+
+@contextmanager
+def _quarantine_of(run: JobRun, ingested: Ingested) -> Iterator[None]:
+    """The quarantine's files are deleted where the block ends without a commit of this run. They stand for rows that are in no
+    table: where it is not certain that there is none, they stay."""
+    places = [q.file_path for q in ingested.changes.quarantined]
+    try:
+        yield
+    except BaseException as e:
+        staged = [f.file_path for f in ingested.files]
+        # An interrupt may come between a commit and its record: then the table refers to the rows' files, and they are kept.
+        kept = not run.outcome.changed and discard(run.catalog, run.table, staged, mark=run.operation_id, after=e).left
+        if not run.outcome.changed and not kept:
+            discard(run.catalog, run.table, places, mark=run.operation_id, after=e)
+        raise
+    if run.outcome.status == "already-committed":
+        discard(run.catalog, run.table, places, mark=run.operation_id)
 
 
 def with_quarantine(report: ActionReport, changes: Changes) -> ActionReport:

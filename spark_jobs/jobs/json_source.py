@@ -18,9 +18,12 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.spec.schema import Schema
+from spark_jobs.jobs.repeated_names import any_name_twice
 from spark_jobs.jobs.source_columns import types_of_text_folders
 from spark_jobs.jobs.source_files import past_cache
+from spark_jobs.jobs.text_encoding import is_altered, is_utf8
 from spark_jobs.jobs.text_shapes import (
+    BLANKS,
     EMPTY,
     LONG_NUMBER,
     any_infinite,
@@ -39,7 +42,8 @@ _LINE, _ONE, _MANY, _RECORDS, _BAD, _TYPED, _UNREADABLE, _DOUBTFUL, _RECORD = (
 )
 _NAMELESS = f"{OWN}nameless"
 _ITEMS = "items"
-_BLANKS = " \t\r\n"
+_MARK = "\ufeff"
+"""What some programs put before text, to say that it is UTF-8."""
 _NOT_OF_VALUES = frozenset({"encoding", "charset", "samplingratio", "linesep", "multiline", "columnnameofcorruptrecord"})
 """Options of the files, or without effect here: a sample of the records would leave out fields that the others have."""
 
@@ -64,14 +68,16 @@ def _lines(reader: DataFrameReader, source: Source, schema: Schema) -> DataFrame
     the column of ``schema`` is."""
     given = {k.lower(): v for k, v in source.options.items()}
     whole = given.get("multiline", "false").lower()
-    encoding = given.get("encoding", given.get("charset", "utf-8"))
     found = reader.format("text").options(**{**source.options, "wholetext": whole, **past_cache()}).load(source.paths)
     if (typed := types_of_text_folders(found, schema)) is not None:
         found = reader.schema(typed).load(source.paths)
-    text = F.col("value") if encoding.lower() in ("utf-8", "utf8") else F.decode(F.col("value").cast("binary"), encoding)
+    value = F.col("value")
+    text = value if is_utf8(given) else F.decode(value.cast("binary"), given.get("encoding", given.get("charset", "")))
     others = [quoted(name) for name in found.columns if name != "value"]
-    lines = found.select(F.regexp_replace(text, "^\ufeff", "").alias(_LINE), *others)
-    return lines.where(F.length(F.btrim(_LINE, F.lit(_BLANKS))) > 0)
+    # By bytes: a regular expression would put other characters in place of what is no UTF-8.
+    unmarked = F.when(text.startswith(_MARK), F.substring(text, 2, 2**31 - 1)).otherwise(text)
+    lines = found.select(unmarked.alias(_LINE), *others)
+    return lines.where(F.length(F.btrim(_LINE, F.lit(BLANKS))) > 0)
 
 
 def _shape(
@@ -80,7 +86,7 @@ def _shape(
     """What to read: every field that occurs, in the table's type where the table has it."""
     lower = {name.lower() for name in folders}
     wanted = spark.StructType([f for f in spark_schema(schema).fields if f.name.lower() not in lower])
-    lines = _lines(_case_sensitive(session), source, schema)
+    lines = _lines(_case_sensitive(session), source, schema).where(~is_altered(F.col(_LINE)))
     seen = _seen(lines, options)
     shape = struct_shape([seen], wanted)
     if not hides_fields(seen, wanted):
@@ -117,7 +123,7 @@ def _seen(lines: DataFrame, options: Mapping[str, str]) -> spark.StructType:
 
 def _judged(lines: DataFrame, shape: spark.StructType, options: Mapping[str, str]) -> DataFrame:
     """Each line with its records, and whether it is bad: no object or array of objects, something behind it, a value that does not
-    have its type, or a number that its type does not hold."""
+    have its type, a number that its type does not hold, text that would be stored with other characters, or a name twice."""
     read = _parsed(lines, _LINE, shape, options)
     doubtful = F.exists(_RECORDS, lambda record: any_infinite(record, shape))
     if holds(shape, spark.TimestampType):
@@ -128,7 +134,8 @@ def _judged(lines: DataFrame, shape: spark.StructType, options: Mapping[str, str
     again = _parsed(asked, _DOUBTFUL, as_text(shape), options)
     outside = F.coalesce(F.exists(_RECORDS, lambda record: any_outside(record, shape)), F.lit(False))
     kept = [quoted(name) for name in lines.columns]
-    return again.select(*kept, F.col(_TYPED).alias(_RECORDS), (F.col(_UNREADABLE) | outside).alias(_BAD))
+    bad = F.col(_UNREADABLE) | outside | is_altered(F.col(_LINE)) | any_name_twice(F.col(_LINE), shape, options)
+    return again.select(*kept, F.col(_TYPED).alias(_RECORDS), bad.alias(_BAD))
 
 
 def _parsed(lines: DataFrame, text: str, shape: spark.DataType, options: Mapping[str, str]) -> DataFrame:
@@ -142,7 +149,7 @@ def _parsed(lines: DataFrame, text: str, shape: spark.DataType, options: Mapping
         whole = F.concat(F.lit(f'{{"{_ITEMS}":['), F.col(text), F.lit("\n,null]}"))
         return F.from_json(whole, spark.StructType([spark.StructField(name, type_) for name, type_ in fields]), told)
 
-    is_array = F.substring(F.btrim(text, F.lit(_BLANKS)), 1, 1) == "["
+    is_array = F.substring(F.btrim(text, F.lit(BLANKS)), 1, 1) == "["
     read = lines.withColumns({_ONE: F.when(~is_array, parsed(shape)), _MANY: F.when(is_array, parsed(spark.ArrayType(shape)))})
     one, many = F.col(_ONE).getField(_ITEMS), F.col(_MANY).getField(_ITEMS)
     records = F.when(F.col(_ONE).isNotNull(), F.array(F.get(one, F.lit(0)))).otherwise(F.get(many, F.lit(0)))

@@ -4,7 +4,8 @@ Spark evaluates a plan more than once: for two joins of one statement, and in pa
 executor. ``LIMIT``, windows, samples, ``first()`` and sums of floats then give other rows although Spark calls them deterministic,
 because rows come from a shuffle in another order. So a plan counts as repeatable only where every operator and expression of it is
 known to depend on nothing but the set of its input rows, down to what is read: files listed once, rows in the plan itself, and
-tables of a pinned snapshot. User functions are never known, whatever they claim.
+tables of a pinned snapshot. Functions are known by name (``repeatable_functions``); user functions of every kind are not, whatever
+they claim.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from spark_jobs.jobs.repeatable_functions import BUILT_IN, KNOWN, is_known_aggregate
+
+_AGGREGATE = f"{BUILT_IN}aggregate."
 _OPERATORS = frozenset(
     {
         "Project", "Filter", "SubqueryAlias", "View", "LocalRelation", "OneRowRelation", "Range", "Distinct", "Union", "Intersect",
@@ -23,11 +27,6 @@ _OPERATORS = frozenset(
 )  # fmt: skip
 _COMPARES_ROWS = frozenset({"Distinct", "Aggregate", "Intersect", "Except"})
 """Of rows that are equal by a collation (``a`` and ``A``) these keep any."""
-_BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
-_UNKNOWN = frozenset({"PythonUDF", "ScalaUDF", "PythonUDAF", "ApplyFunctionExpression", "CallMethodViaReflection"})
-_AGGREGATES = frozenset({"Count", "Min", "Max", "BitAndAgg", "BitOrAgg", "BitXorAgg", "BoolAnd", "BoolOr", "CountIf"})
-_SUMS = {"Sum": ("float", "double"), "Average": ("float", "double", "tinyint", "smallint", "int", "bigint")}
-"""Aggregates that depend on the order of their input where it is of these types (averages of integers add doubles)."""
 
 
 def is_repeatable(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> bool:
@@ -79,26 +78,34 @@ def _lists_files_once(relation: Any) -> bool:
 
 
 def _has_collation(plan: Any) -> bool:
-    return any(" collate " in str(a.dataType().sql()).lower() for a in _items(plan.output()))
+    """Whether a collation says which rows or values of ``plan`` are equal, also where a cast takes it off afterwards."""
+    return any(_is_collated(a) for a in _items(plan.output())) or any(_holds_collation(e) for e in _items(plan.expressions()))
+
+
+def _holds_collation(expression: Any) -> bool:
+    return _is_collated(expression) or any(_holds_collation(child) for child in _items(expression.children()))
+
+
+def _is_collated(expression: Any) -> bool:
+    return " collate " in str(expression.dataType().sql()).lower()
 
 
 def _is_repeatable_expression(expression: Any) -> bool:
     name = str(expression.getClass().getName())
-    kind = name.removeprefix(_BUILT_IN).removeprefix("aggregate.")
-    if kind == "AttributeReference":
-        return True
-    if not name.startswith(_BUILT_IN) or kind.startswith("objects.") or kind in _UNKNOWN or not expression.deterministic():
+    kind = name.removeprefix(BUILT_IN)
+    if not name.startswith(BUILT_IN) or kind not in KNOWN or not expression.deterministic():
         return False
-    if kind == "AggregateExpression" and not _is_repeatable_aggregate(expression.aggregateFunction()):
-        return False
+    if kind == "aggregate.AggregateExpression":
+        function = expression.aggregateFunction()
+        given = [*_items(function.children()), *list(_items(expression.children()))[1:]]  # the others are its FILTER
+        return _is_repeatable_aggregate(function) and all(map(_is_repeatable_expression, given))
     return all(_is_repeatable_expression(child) for child in _items(expression.children()))
 
 
 def _is_repeatable_aggregate(function: Any) -> bool:
-    kind = str(function.getClass().getSimpleName())
-    if kind in _SUMS:
-        return str(function.children().apply(0).dataType().simpleString()) not in _SUMS[kind]
-    return kind in _AGGREGATES
+    name, children = str(function.getClass().getName()), list(_items(function.children()))
+    of_type = str(children[0].dataType().simpleString()) if children else ""
+    return name.startswith(_AGGREGATE) and is_known_aggregate(name.removeprefix(_AGGREGATE), str(function.prettyName()), of_type)
 
 
 def _items(sequence: Any) -> Iterator[Any]:

@@ -7,10 +7,10 @@ one line that names the path, before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
@@ -28,6 +28,7 @@ from spark_jobs.jobs.source_state import check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables
 from spark_jobs.jobs.table_rows import table_rows
+from spark_jobs.jobs.text_encoding import refuse_altered_text
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
@@ -60,6 +61,15 @@ def _refuse_column_twice(names: Sequence[str], source: Source | None) -> None:
         seen[name.lower()] = name
 
 
+def _refuse_view_twice(names: Iterable[str]) -> None:
+    """Views whose names differ only in case are one in Spark SQL: the second would take the place of the first."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(name.lower(), name)
+        if first != name:
+            raise OptionError(f"source views {first!r} and {name!r} are one name in Spark SQL: rename one of them")
+
+
 def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataFrame:
     session, source = run.session, run.job.source
     if source is None:
@@ -75,6 +85,8 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
             rows = (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
             check_listed_alike(first, rows)  # some of what was found out of the text is of files as they were before
             return rows
+        if source.format in TEXT_FORMATS:
+            refuse_altered_text(session, source)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**(told if source.format in TEXT_FORMATS else {}), **source.options, **past_cache()}
         rows = session.read.format(source.format).options(**options).load(paths)
@@ -108,6 +120,7 @@ def _table(run: JobRun, source: Source) -> DataFrame:
 def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     if not source.query:
         raise OptionError("source of format sql has no query")
+    _refuse_view_twice(source.views)
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")

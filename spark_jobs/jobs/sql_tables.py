@@ -24,12 +24,20 @@ from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.table_rows import table_rows
+from spark_jobs.runners.column_names import quoted
 
 TARGET = "target"
 """What SQL text may call the table that is changed."""
 _FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "avro", "text"})
 _TAKES_NO_ALIAS = frozenset({"SubqueryAlias", "Sample", "LocalLimit"})
 """Parents of a relation that has a name already, or after which none may stand."""
+_COMMANDS = (
+    "plans.logical.Command",
+    "plans.logical.ParsedStatement",
+    "plans.logical.InsertIntoDir",
+    "plans.logical.CompoundPlanStatement",
+    "analysis.UnresolvedExecuteImmediate",
+)
 _TABLE_WORD = re.compile(r"\bTABLE\s+\Z", re.IGNORECASE)
 
 
@@ -60,8 +68,8 @@ class SqlTables:
         """``text``, a query, as Spark can run it. Raises OptionError for a statement that is none (Spark would do it at once),
         ParseException, NoSuchTableError, UnsupportedError, DataError."""
         plan = _parser(self._run.session).parsePlan(text)
-        if _is_command(self._run.session, plan):
-            raise OptionError(f"source query is no query, but {plan.nodeName()}: it must be a SELECT, VALUES, TABLE or WITH")
+        if (command := _command_in(self._run.session, plan)) is not None:
+            raise OptionError(f"source query is no query, but {command}: it must be a SELECT, VALUES, TABLE or WITH")
         return self._replaced(text, plan)
 
     def in_expression(self, text: str) -> str:
@@ -69,11 +77,14 @@ class SqlTables:
         return self._replaced(text, _expression_plan(self._run.session, text))
 
     def _replaced(self, text: str, plan: Any) -> str:
+        _forbid_computed_names(plan)
         for found in sorted(_relations(plan, None), key=lambda n: n.start, reverse=True):
             self.relations += 1
             view = self._view_of(found)
             if view is not None:
-                alias = f" AS `{found.parts[-1]}`" if found.takes_alias and not _TABLE_WORD.search(text[: found.start]) else ""
+                alias = (
+                    f" AS {quoted(found.parts[-1])}" if found.takes_alias and not _TABLE_WORD.search(text[: found.start]) else ""
+                )
                 text = f"{text[: found.start]}`{view}`{alias}{text[found.stop + 1 :]}"
         return text
 
@@ -120,11 +131,32 @@ class SqlTables:
         return load_catalog(other) if other is not None and other.name == name else None
 
 
-def _is_command(session: SparkSession, plan: Any) -> bool:
+def _command_in(session: SparkSession, plan: Any) -> str | None:
+    """The first part of a plan, at any depth, that does something or runs text that is not seen here: a command, an INSERT (of
+    which FROM ... INSERT ... INSERT has several), a script, EXECUTE IMMEDIATE."""
     java: Any = session._jvm.java.lang.Class  # type: ignore[union-attr]
-    kinds = (f"org.apache.spark.sql.catalyst.plans.logical.{name}" for name in ("Command", "ParsedStatement", "InsertIntoDir"))
-    below = plan.child() if str(plan.nodeName()) == "UnresolvedWith" else plan
-    return any(java.forName(kind).isInstance(below) for kind in kinds)
+    kinds = [java.forName(f"org.apache.spark.sql.catalyst.{name}") for name in _COMMANDS]
+    return next((str(part.nodeName()) for part in _parts(plan) if any(kind.isInstance(part) for kind in kinds)), None)
+
+
+def _forbid_computed_names(plan: Any) -> None:
+    """Raise UnsupportedError for a relation whose name Spark computes: nobody sees whether it is a table of the catalog, or a file
+    in the table's own folders."""
+    for part in _parts(plan):
+        if str(part.nodeName()) == "PlanWithUnresolvedIdentifier":
+            shown = part.identifierExpr().sql()
+            raise UnsupportedError(f"not supported: a relation IDENTIFIER({shown}) in SQL text: write its name as it is")
+
+
+def _parts(plan: Any) -> Iterator[Any]:
+    """A plan that is parsed only, and all plans below it, those of subqueries, WITH and time travel among them."""
+    yield plan
+    if str(plan.nodeName()) == "RelationTimeTravel":
+        yield from _parts(plan.relation())
+    for children in (plan.children(), plan.innerChildren()):
+        walk = children.iterator()
+        while walk.hasNext():
+            yield from _parts(walk.next())
 
 
 def has_subquery(session: SparkSession, text: str) -> bool:

@@ -19,6 +19,8 @@ from spark_jobs.runners.column_names import OWN
 _INFINITE = "(?i)^[+-]?inf(inity)?$"
 _MOST_SECONDS = 9223372036854
 """Seconds from the epoch that fit into a timestamp; a larger number wraps around without an error."""
+BLANKS = " \t\r\n"
+"""What JSON allows between values."""
 LONG_NUMBER = "[0-9]{13}"
 EMPTY = f"{OWN}empty"
 """The field that stands in an object which has none."""

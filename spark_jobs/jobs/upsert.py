@@ -10,7 +10,7 @@ Which columns are the key, and in which partition specs its deletes are written,
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -20,13 +20,15 @@ from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.delete_files import delete_format
-from iceberg_ops.errors import OptionError, SchemaError
+from iceberg_ops.errors import OptionError, SchemaError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.bad_records import bad_column
+from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.repeatable import is_known
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_errors import first_line
@@ -65,7 +67,8 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
         source = source_rows(run, schema=run.table.schema)
         state = SourceState(run, source)
         check_files(run, source)
-        rows = _latest(run, source, options, keys)
+        deletes = _deletes(source, options.delete_when)
+        rows = _latest(run, source, deletes, options, keys)
     with run.step("write"):
         changes = write_changes(
             rows,
@@ -73,7 +76,7 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
             run.table.io.properties,
             run.files_id,
             equality=plan,
-            is_repeatable=state.is_repeatable,
+            is_repeatable=lambda: state.is_repeatable() and is_known(source.filter(deletes)),
             check=state.check_unchanged,
         )
     run.metrics.update(
@@ -99,7 +102,20 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     return commit_staged(run, operation, (*changes.files, *changes.equality_deletes))
 
 
-def _latest(run: JobRun, rows: DataFrame, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
+def _deletes(rows: DataFrame, text: str | None) -> Column:
+    """Whether a row of the source only deletes its key. Raises WhereError like ``condition``; OptionError for one that does not
+    parse, or names what is not there."""
+    if text is None:
+        return F.lit(False)
+    try:
+        return F.coalesce(condition(rows, text, "delete-when"), F.lit(False))
+    except WhereError as e:
+        if isinstance(e.__cause__, PySparkException):
+            raise OptionError(f"upsert: {e}") from e
+        raise
+
+
+def _latest(run: JobRun, rows: DataFrame, deletes: Column, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
     """One row per key of the source, in the table's columns, with its change; two that can not be told apart are marked bad.
 
     Keys are compared as the table stores them: two texts of one uuid, or numbers that become one decimal, are one key.
@@ -107,13 +123,13 @@ def _latest(run: JobRun, rows: DataFrame, options: WriteOptions, keys: list[Nest
     for name in options.source_only_columns:
         if name not in rows.columns:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")
+    if options.order_by and options.order_by.lower() not in {c.lower() for c in rows.columns if c != CORRUPT_RECORD_COLUMN}:
+        raise OptionError(f"order-by: {options.order_by!r} is not a column of the source ({', '.join(rows.columns)})")
+    order = F.col(quoted(options.order_by)) if options.order_by else F.lit(0)
     try:
-        deletes = F.coalesce(F.expr(options.delete_when), F.lit(False)) if options.delete_when else F.lit(False)
-        order = F.col(quoted(options.order_by)) if options.order_by else F.lit(0)
         marked = rows.withColumns({_DELETES: deletes, _ORDER: order})
-    except (AnalysisException, ParseException) as e:
-        asked = [f"{k} = {v!r}" for k, v in run.job.options.items() if k in ("delete-when", "order-by")]
-        raise OptionError(f"upsert: {', '.join(asked)}: {first_line(e)}") from e
+    except AnalysisException as e:
+        raise OptionError(f"upsert: order-by = {options.order_by!r}: {first_line(e)}") from e
     names = [_source_name(marked, f.name) for f in keys]
     keyed = marked.withColumns(_stored_keys(marked, run.table.schema, options, keys))
     by_key = Window.partitionBy(*[f"{_KEY}{i}" for i in range(len(keys))], _NO_KEY)

@@ -78,5 +78,5 @@ def describe(row: dict[str, Any]) -> str:
     """A bad row on one line."""
     place = f"source {row['file']}" if row["file"] else "source"
     place += f", row {row['row']}" if row["row"] is not None else ""
-    record = row["record"] or ""
+    record = " ".join((row["record"] or "").split())
     return f"{place}: {row['reason']}: {record if len(record) <= _SHOWN else record[:_SHOWN] + '...'}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.errors import OptionError, UnsupportedError, WhereError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, STRING, NestedField, StructType
@@ -80,6 +81,11 @@ def test_a_subquery_in_a_value_may_aggregate(place: Place) -> None:
         "CREATE VIEW v AS SELECT 1",
         "INSERT OVERWRITE DIRECTORY '{}' USING csv SELECT 1",
         "WITH a AS (SELECT 1) INSERT INTO x SELECT * FROM a",
+        "FROM VALUES (1) INSERT OVERWRITE DIRECTORY '{0}' USING csv SELECT * INSERT OVERWRITE DIRECTORY '{0}2' USING csv SELECT *",
+        "WITH a AS (SELECT 1) FROM a INSERT OVERWRITE DIRECTORY '{0}' USING csv SELECT * INSERT INTO x SELECT *",
+        """EXECUTE IMMEDIATE "INSERT OVERWRITE DIRECTORY '{0}' USING csv SELECT 1" """,
+        "EXECUTE IMMEDIATE 'SELECT 1'",
+        "BEGIN SELECT 1; INSERT OVERWRITE DIRECTORY '{0}' USING csv SELECT 1; END",
     ],
 )
 def test_a_source_query_is_a_query(place: Place, text: str) -> None:
@@ -87,3 +93,42 @@ def test_a_source_query_is_a_query(place: Place, text: str) -> None:
     with pytest.raises(OptionError, match="source query is no query, but"):
         place.run("append", "t", source=Source(format="sql", query=text.format(place.folder / "out")))
     assert not (place.folder / "out").exists()
+
+
+@pytest.mark.spark
+def test_a_relation_whose_name_is_computed_is_refused(place: Place) -> None:
+    """It could be a file in the table's own folders, which nothing else would see."""
+    place.create("t", Schema.of(NestedField(1, "city", STRING)))
+    place.append("t", pa.table({"city": ["a"]}))
+    data = f"{place.table('t').location.removeprefix('file://')}/data"
+    for query in (
+        f"SELECT * FROM IDENTIFIER('parquet.`{data}`')",
+        f"SELECT * FROM IDENTIFIER('parquet.' || '`{data}`')",
+        f"WITH a AS (SELECT * FROM IDENTIFIER(concat('parquet.', '`{data}`'))) SELECT * FROM a",
+        f"SELECT (SELECT max(city) FROM IDENTIFIER(concat('parquet.', '`{data}`'))) AS city",
+    ):
+        with pytest.raises((UnsupportedError, OptionError), match=r"IDENTIFIER|own"):
+            place.run("append", "t", source=Source(format="sql", query=query))
+    where = f"city = (SELECT max(city) FROM IDENTIFIER(concat('parquet.', '`{data}`')))"
+    with pytest.raises(UnsupportedError, match="IDENTIFIER"):
+        place.run("delete", "t", where=where)
+    assert len(place.rows("t")) == 1
+
+
+@pytest.mark.spark
+def test_a_name_with_a_backtick_is_found_in_a_query(place: Place) -> None:
+    place.create("a`b", Schema.of(NestedField(1, "city", STRING)))
+    place.create("t", Schema.of(NestedField(1, "city", STRING)))
+    place.append("t", pa.table({"city": ["x"]}))
+    place.run("append", "a`b", source=Source(format="sql", query="SELECT city FROM test.db.t"))
+    place.run("append", "t", source=Source(format="sql", query="SELECT `a``b`.city FROM test.db.`a``b`"))
+    assert len(place.rows("t")) == 2
+
+
+@pytest.mark.spark
+def test_views_whose_names_differ_only_in_case_are_refused(place: Place) -> None:
+    place.create("t", Schema.of(NestedField(1, "city", STRING)))
+    one = place.parquet(pa.table({"city": ["one"]}), "one.parquet").paths[0]
+    views = {"orders": one, "Orders": place.parquet(pa.table({"city": ["two"]}), "two.parquet").paths[0]}
+    with pytest.raises(OptionError, match="'orders' and 'Orders' are one name in Spark SQL"):
+        place.run("append", "t", source=Source(format="sql", query="SELECT * FROM orders", views=views))

@@ -69,12 +69,13 @@ def test_a_commit_is_reported_whatever_fails_after_it(
     if job != "update":
         parts.setdefault(job, {})["source"] = place.parquet(pa.table({"id": [7]}))
     monkeypatch.setattr(staged_files, "discard", fails)
-    with pytest.raises(IncompleteError, match="a part of the work is committed") as raised:
+    with pytest.raises(IncompleteError, match=r"the work is committed .* only clean-up is left") as raised:
         place.run(job, "t", report=str(path), **parts[job])
     assert isinstance(raised.value, KeyboardInterrupt) is isinstance(error, KeyboardInterrupt)
     (snapshot,) = [s for s in place.table("t").metadata.snapshots if s.parent_snapshot_id == before]
     report = json.loads(path.read_text())
     assert (report["error"]["code"], report["snapshot-ids"]) == ("INCOMPLETE", [snapshot.snapshot_id])
+    assert report["error"]["next-step"].startswith("do not run the job again without its run key")
     assert place.table("t").metadata.current_snapshot_id == snapshot.snapshot_id
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark import RDD
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.errors import DataError, IcebergOpsError
@@ -183,6 +184,22 @@ def test_a_user_function_with_the_name_of_a_built_in_one_is_not_called_by_jobs(o
     own.run("update", "t", where="id = 2", change=RowChange(set={"name": "concat(mine(name), coalesce(NULL, '?'))"}))
     assert [tuple(r.values()) for r in own.rows("t")] == [(2, "n2!?"), (3, "n3")]
     assert own.session.sql("SELECT upper('a') AS u").first() == (5,)
+
+
+def test_a_table_function_with_the_name_of_a_built_in_one_is_not_called_by_jobs(own: Place) -> None:
+    class Own:
+        def eval(self, *_: int) -> Iterator[tuple[int]]:
+            yield (777,)
+
+    own.create("t", SCHEMA)
+    for name in ("range", "explode", "mine"):
+        own.session.udtf.register(name, F.udtf(Own, returnType="id long"))
+    query = (
+        "SELECT id, 'a' AS name FROM range(2) UNION ALL SELECT *, 'b' FROM explode(array(5L)) UNION ALL SELECT *, 'c' FROM mine(1)"
+    )
+    own.run("append", "t", source=Source(format="sql", query=query))
+    assert [r["id"] for r in own.rows("t")] == [0, 1, 5, 777]
+    assert own.session.sql("SELECT * FROM range(2)").first() == (777,)
 
 
 # What settings of the session could change

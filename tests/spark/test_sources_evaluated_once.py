@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -125,6 +126,14 @@ def test_a_type_that_no_file_holds_is_refused_by_name(filled: Place) -> None:
         merged(filled, "SELECT id, 'n' AS name, INTERVAL 1 DAY AS apart FROM range(5) LIMIT 3")
 
 
+@F.udtf(returnType="id long")
+class Drawn:
+    """It claims to be deterministic where it is registered so."""
+
+    def eval(self) -> Iterator[tuple[int]]:
+        yield (random.randrange(64),)
+
+
 SOURCES = {
     "rows in the query": ("SELECT * FROM VALUES (1L, 'a') AS v(id, name)", True),
     "files": ("SELECT id, upper(name) AS name FROM parquet.`{folder}/s.parquet` WHERE id > 1 ORDER BY id", True),
@@ -153,6 +162,35 @@ SOURCES = {
     "a Python function": ("SELECT id, shout(name) AS name FROM target", False),
     "a Java method": ("SELECT id, reflect('java.util.UUID', 'randomUUID') AS name FROM target", False),
     "groups of a collation": ("SELECT max(id), n FROM (SELECT id, name COLLATE UNICODE_CI n FROM target) GROUP BY n", False),
+    "groups of a collation below a cast": (
+        "SELECT max(id) id, cast(n AS string) name FROM (SELECT id, name COLLATE UNICODE_CI n FROM target) GROUP BY n", False),
+    "the greatest by a collation, cast": (
+        "SELECT id, cast(max(name COLLATE UNICODE_CI) AS string) n FROM target GROUP BY id", False),
+    "distinct by a collation, cast": (
+        "SELECT cast(n AS string) n FROM (SELECT DISTINCT name COLLATE UNICODE_CI n FROM target)", False),
+    "the greatest float": ("SELECT id, cast(max(double(id)) AS string) AS name FROM target GROUP BY id", False),
+    "the least struct with a float": ("SELECT id, to_json(min(struct(float(id)))) AS name FROM target GROUP BY id", False),
+    "a sum that overflows to NULL": ("SELECT name, try_sum(id) AS id FROM target GROUP BY name", False),
+    "an average of decimals": ("SELECT id, string(avg(decimal(id))) AS name FROM target GROUP BY id", True),
+    "a filtered count": ("SELECT id, string(count(*) FILTER (WHERE name > 'a')) AS name FROM target GROUP BY id", True),
+    "a count filtered by a function": (
+        "SELECT id, string(count(*) FILTER (WHERE shout(name) > 'a')) n FROM target GROUP BY id", False),
+    "a random IV": ("SELECT id, hex(aes_encrypt(name, '0000111122223333')) AS name FROM target", False),
+    "a random IV in an aggregate": (
+        "SELECT id, max(hex(aes_encrypt(name, '0000111122223333'))) AS name FROM target GROUP BY id", False),
+    "a random IV in a subquery": (
+        "SELECT * FROM target WHERE id IN (SELECT crc32(aes_encrypt(name, '0000111122223333')) FROM target)", False),
+    "a Python table function": ("SELECT id, 'n' AS name FROM drawn()", False),
+    "a Python table function beside rows": ("SELECT t.id, name FROM target t, LATERAL drawn()", False),
+    "rows of an array": ("SELECT explode(sequence(1, 3)) AS id, name FROM target", True),
+    "text, times and nested values": ("""
+        SELECT id, concat_ws('-', upper(trim(name)), date_format(date_add(DATE '2026-01-01', int(id)), 'yyyy'), sha2(name, 256),
+               CASE WHEN id BETWEEN 1 AND 3 OR name LIKE 'a%' OR id IN (7, 8) THEN 'x' ELSE coalesce(name, nvl(name, 'y')) END,
+               to_json(named_struct('a', transform(array(id, 2), x -> x + 1), 'b', map('k', id % 7))), string(current_timestamp()),
+               regexp_replace(name, 'a', 'b'), lpad(name, 3, 'x'), round(decimal(id) / 3, 2), ceil(id / 2), abs(-id),
+               string(TIMESTAMP '2026-01-01 00:00:00' + INTERVAL 1 DAY), extract(HOUR FROM current_timestamp()),
+               to_date('2026-01-01'), struct(id).id, array(id)[0], split_part(name, 'l', 1)) AS name
+        FROM target""", True),
     "LIMIT in a subquery": ("SELECT * FROM target WHERE id IN (SELECT id FROM target LIMIT 5)", False),
     "LIMIT in a scalar subquery": ("SELECT id, (SELECT max(n) FROM (SELECT name n FROM target LIMIT 5)) name FROM target", False),
     "a scalar subquery": ("SELECT id, (SELECT max(name) FROM parquet.`{folder}/s.parquet`) AS name FROM target", True),
@@ -168,6 +206,7 @@ def test_only_a_source_that_can_not_differ_is_taken_to_be_the_same_each_time(fil
     source = Source(format="sql", query=query.format(folder=filled.folder), views={"named": str(filled.folder / "s.parquet")})
     with merge_run(filled, source) as run:
         run.session.udf.register("shout", str.upper, "string")
+        run.session.udtf.register("drawn", Drawn.asDeterministic())
         run.session.sql("CREATE TEMPORARY VIEW few AS SELECT id, 'x' AS name FROM range(10) LIMIT 3")
         rows = source_rows(run, SqlTables(run))
         assert is_repeatable(rows, run.pinned_rows) is repeatable
@@ -178,6 +217,23 @@ def test_a_condition_with_a_user_function_is_not_known_to_compute_the_same(sessi
     rows = session.range(3).selectExpr("id", "'a' AS name")
     assert is_known(rows.filter("id = 1 AND upper(name) = 'A'"))
     assert not is_known(rows.filter("id = 1 AND shout(name) = 'A'"))
+
+
+@pytest.mark.parametrize("what", ["a random IV", "a Python table function"])
+def test_a_merge_of_a_source_that_differs_each_time_brings_no_key_twice(filled: Place, what: str) -> None:
+    filled.session.udtf.register("drawn", Drawn.asDeterministic())
+    queries = {
+        "a random IV": """
+            SELECT DISTINCT 1000 + crc32(aes_encrypt(string(id), '0000111122223333')) % 64 AS id, 'new' AS name FROM range(40)""",
+        "a Python table function": "SELECT DISTINCT d.id + 1000 AS id, 'new' AS name FROM range(40), LATERAL drawn() d",
+    }
+    filled.append("t", named(range(1000, 1064), "old"))
+    try:
+        report = merged(filled, queries[what])
+    finally:
+        filled.session.sql("DROP TEMPORARY FUNCTION drawn")
+    assert report.metrics["staged-source-records"] > 0
+    assert [r["id"] for r in filled.rows("t")] == [*range(200), *range(1000, 1064)]
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])

@@ -11,7 +11,7 @@ import pytest
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSpec
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
+from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -152,7 +152,14 @@ def test_upserts_repeat_under_a_run_key_and_meet_other_deletes(place: Place, ver
         (UNPARTITIONED, {}, {"upsert-keys": "nope"}, SchemaError, "not a column"),
         (UNPARTITIONED, {}, {"source-only-columns": "nope"}, OptionError, "not a column of the source"),
         (UNPARTITIONED, {}, {"order-by": "nope"}, OptionError, "nope"),
+        (UNPARTITIONED, {}, {"order-by": "_iceberg_ops_deletes"}, OptionError, "not a column of the source"),
         (UNPARTITIONED, {}, {"delete-when": "nope = 1"}, OptionError, "nope"),
+        (UNPARTITIONED, {}, {"delete-when": "nope ("}, OptionError, "nope"),
+        (UNPARTITIONED, {}, {"delete-when": "rand() < 0.5"}, WhereError, "not deterministic"),
+        (UNPARTITIONED, {}, {"delete-when": "uuid() LIKE '%a%'"}, WhereError, "not deterministic"),
+        (UNPARTITIONED, {}, {"delete-when": "id = (SELECT max(id) FROM target)"}, WhereError, "subquery"),
+        (UNPARTITIONED, {}, {"delete-when": "id IN (SELECT id FROM target)"}, WhereError, "subquery"),
+        (UNPARTITIONED, {}, {"delete-when": "id"}, OptionError, "BOOLEAN|boolean"),
     ],
 )
 def test_what_can_not_be_upserted_is_refused(
