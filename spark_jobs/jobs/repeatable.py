@@ -40,24 +40,6 @@ def is_known(rows: DataFrame) -> bool:
     return all(_is_repeatable_expression(e) for e in _items(rows._jdf.queryExecution().analyzed().expressions()))
 
 
-def files_read(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[str]:
-    """The files that ``rows`` are read from, those of subqueries among them, but not those of pinned snapshots, which never
-    change."""
-    plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
-    return list(dict.fromkeys(_files(rows._jdf.queryExecution().analyzed(), plans)))
-
-
-def _files(plan: Any, pinned: tuple[Any, ...]) -> Iterator[str]:
-    kind = str(plan.nodeName())
-    if kind == "View" and any(plan.child().sameResult(own) for own in pinned):
-        return
-    if kind == "LogicalRelation" and str(plan.relation().getClass().getSimpleName()) == "HadoopFsRelation":
-        yield from map(str, plan.relation().location().inputFiles())
-    for children in (plan.children(), plan.innerChildren()):
-        for child in _items(children):
-            yield from _files(child, pinned)
-
-
 def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
     kind = str(plan.nodeName())
     if kind == "View" and any(plan.child().sameResult(own) for own in pinned):
