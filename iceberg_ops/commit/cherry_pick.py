@@ -18,10 +18,17 @@ from iceberg_ops.commit.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
 from iceberg_ops.commit.removals import Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
-from iceberg_ops.commit.run_keys import PUBLISHED_WAP_ID, SOURCE, WAP_ID, entries_of_made, is_publication, publication_names
+from iceberg_ops.commit.run_keys import (
+    PUBLISHED_WAP_ID,
+    SOURCE,
+    WAP_ID,
+    entries_of_made,
+    is_publication,
+    publication_names,
+    publisher,
+)
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
-from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
@@ -140,7 +147,7 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
     published = {SOURCE: str(picked.snapshot_id)} | ({} if wap_id is None else {PUBLISHED_WAP_ID: wap_id})
 
     def counts(entry: str) -> bool:
-        by = table.metadata.snapshots_by_id.get(count_of(entry.partition("@")[0]) or -1)
+        by = publisher(table.metadata, entry)
         return by is None or by.sequence_number <= first.sequence_number
 
     for name in (name for known_branch in (branch, "") for name in publication_names(published, known_branch)):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from iceberg_ops.commit.ledger import Ledger
 from iceberg_ops.commit.operation import MetadataOperation, StagedCommit, staged_updates
 from iceberg_ops.commit.retention import expired
-from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries, not_committed_yet
+from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries, not_committed_yet, with_first_publishers
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import ValidationError
@@ -89,7 +89,7 @@ class ExpireSnapshots(MetadataOperation):
             return StagedCommit()
         metadata = table.metadata
         gone = [i for update in updates if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids]
-        entries = entries_of_expiring(metadata, gone)
+        entries = with_first_publishers(table, entries_of_expiring(metadata, gone))
         if self.run is not None:
             entries |= ledger_entries({self.run: None}, self._now_ms)
         entered, file = prepared.ledger.updates(table, entries)

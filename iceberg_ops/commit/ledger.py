@@ -76,7 +76,8 @@ class Ledger:
         everything: dict[str, str] = {}
         for location in files.values():
             everything |= _entries_in(table, location)
-        everything |= {**entries, **known}
+        publications = {name: text for name, text in entries.items() if name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}")}
+        everything |= {**entries, **known, **publications}
         location = self._write(table, everything)
         name = f"{LEDGER_FILE_PREFIX}{location.rpartition('-ledger-')[2].partition('.')[0]}"
         return [SetProperties({name: location}), RemoveProperties((*known, *files))], location

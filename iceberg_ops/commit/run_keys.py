@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from iceberg_ops.commit.ledger import MADE_UP_MARK, PUBLICATION, ledger_entry
+from iceberg_ops.commit.ledger import MADE_UP_MARK, PUBLICATION, entries_whose_name, ledger_entry
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
@@ -177,13 +177,13 @@ def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[s
 def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[str, str]:
     """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
     are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published. A publication that
-    was rolled back, and that no retained snapshot comes of, is none."""
+    was rolled back, and that certainly no retained snapshot comes of, is none."""
     found: dict[str, str] = {}
     known = metadata.snapshots_by_id
     published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
     heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
     in_a_branch = {s.snapshot_id for head in heads for s in metadata.ancestors(head)}
-    in_a_retained_line = _ancestors_of(metadata, metadata.snapshots_by_id.keys() - frozenset(gone))
+    hidden = _end_in_a_cut(metadata, metadata.snapshots_by_id.keys() - frozenset(gone))
     sources = {str(s.snapshot_id): s for s in metadata.snapshots if STAGED in s.summary}
     for snapshot in (known[i] for i in gone):
         staged = STAGED in snapshot.summary
@@ -191,43 +191,94 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
             found |= entries_of_made(snapshot)
         if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
             found |= entries_of_made(source)
-        if snapshot.snapshot_id in in_a_retained_line:
-            found |= _entries_of_publication(snapshot, snapshot.summary, snapshot.summary.get(BRANCH, ""))
-    return found | _entries_of_cut_histories(metadata, frozenset(gone))
+        if snapshot.sequence_number <= hidden:
+            _enter_publication(found, metadata, snapshot, snapshot.summary, snapshot.summary.get(BRANCH, ""))
+    _enter_cut_histories(found, metadata, frozenset(gone))
+    return found
 
 
-def _ancestors_of(metadata: TableMetadata, snapshot_ids: Collection[int]) -> set[int]:
-    """The snapshots and all their ancestors that are there. Each is passed once."""
-    found: set[int] = set()
+def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str, str]:
+    """The entries, but of one publication by several snapshots (a branch was rolled back in between) the first: whoever looks for
+    it in the part of a history that has expired goes by when it was published. Raises CorruptTableError for a broken ledger
+    file."""
+    publications = {name for name in entries if name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}")}
+    known = entries_whose_name(table, publications.__contains__) if publications else {}
+    earlier = {name: entry for name, entry in known.items() if _published_before(table.metadata, entry, entries[name])}
+    return {**entries, **earlier}
+
+
+def publisher(metadata: TableMetadata, entry: str) -> Snapshot | None:
+    """The snapshot that published, by a publication's entry; None for one that has expired."""
+    return metadata.snapshots_by_id.get(count_of(entry.partition("@")[0]) or -1)
+
+
+def _published_before(metadata: TableMetadata, entry: str, other: str) -> bool:
+    one, two = publisher(metadata, entry), publisher(metadata, other)
+    return one is None or (two is not None and one.sequence_number <= two.sequence_number)
+
+
+def _end_in_a_cut(metadata: TableMetadata, snapshot_ids: Collection[int]) -> int:
+    """The highest sequence number at which the line of one of the snapshots ends though it has a parent: what published before
+    that may have been its ancestor. -1 where all lines are whole."""
+    ends, passed = [-1], set[int]()
     for start in snapshot_ids:
         for snapshot in metadata.ancestors(start):
-            if snapshot.snapshot_id in found:
+            if snapshot.snapshot_id in passed:
                 break
-            found.add(snapshot.snapshot_id)
-    return found
+            passed.add(snapshot.snapshot_id)
+            if snapshot.parent_snapshot_id is not None and snapshot.parent_snapshot_id not in metadata.snapshots_by_id:
+                ends.append(snapshot.sequence_number)
+    return max(ends)
 
 
-def _entries_of_cut_histories(metadata: TableMetadata, gone: frozenset[int]) -> dict[str, str]:
-    """What a branch's history says of publications and does not say any more once these snapshots are gone: from the first of them
+def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: frozenset[int]) -> None:
+    """Enter what a history says of publications and does not say any more once these snapshots are gone: from the first of them
     on, no ancestor is found. A staged snapshot that was published by a fast-forward, or together with what was built on it, is an
-    ancestor itself."""
-    found: dict[str, str] = {}
-    for branch in {MAIN_BRANCH, *(name for name, ref in metadata.refs.items() if ref.is_branch)}:
-        head, is_cut = metadata.branch_head(branch), False
-        for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
-            is_cut = is_cut or snapshot.snapshot_id in gone
-            if not is_cut:
-                continue
-            found |= _entries_of_publication(snapshot, snapshot.summary, branch)
-            if (wap_id := snapshot.summary.get(WAP_ID)) is not None:
-                found |= _entries_of_publication(snapshot, {PUBLISHED_WAP_ID: wap_id}, branch)
-            if snapshot.snapshot_id not in gone:
-                found |= _entries_of_publication(snapshot, {SOURCE: str(snapshot.snapshot_id)}, branch)
-    return found
+    ancestor itself. A branch may be moved to any snapshot that stays, so the histories of all of them count."""
+    branches = {MAIN_BRANCH, *(name for name, ref in metadata.refs.items() if ref.is_branch)}
+    entered = set[int]()
+    for branch in branches:
+        if (head := metadata.branch_head(branch)) is not None:
+            entered |= _enter_cut_history(found, metadata, gone, branch, head.snapshot_id, set())
+    passed = set[tuple[int, bool]]()
+    for start in metadata.snapshots_by_id.keys() - gone:
+        _enter_cut_history(found, metadata, gone, "", start, passed, entered)
 
 
-def _entries_of_publication(snapshot: Snapshot, summary: Mapping[str, str], branch: str) -> dict[str, str]:
-    return dict.fromkeys(publication_names(summary, branch), f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}")
+def _enter_cut_history(
+    found: dict[str, str],
+    metadata: TableMetadata,
+    gone: frozenset[int],
+    branch: str,
+    head: int,
+    passed: set[tuple[int, bool]],
+    entered: Collection[int] = (),
+) -> set[int]:
+    """``passed``: snapshots, and whether the history was cut there, that need not be looked at again."""
+    cut, is_cut = set[int](), False
+    for snapshot in metadata.ancestors(head):
+        is_cut = is_cut or snapshot.snapshot_id in gone
+        if (snapshot.snapshot_id, is_cut) in passed:
+            break
+        passed.add((snapshot.snapshot_id, is_cut))
+        if not is_cut or snapshot.snapshot_id in entered:
+            continue
+        cut.add(snapshot.snapshot_id)
+        _enter_publication(found, metadata, snapshot, snapshot.summary, branch)
+        if (wap_id := snapshot.summary.get(WAP_ID)) is not None:
+            _enter_publication(found, metadata, snapshot, {PUBLISHED_WAP_ID: wap_id}, branch)
+        if snapshot.snapshot_id not in gone:
+            _enter_publication(found, metadata, snapshot, {SOURCE: str(snapshot.snapshot_id)}, branch)
+    return cut
+
+
+def _enter_publication(
+    found: dict[str, str], metadata: TableMetadata, snapshot: Snapshot, summary: Mapping[str, str], branch: str
+) -> None:
+    entry = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
+    for name in publication_names(summary, branch):
+        if name not in found or _published_before(metadata, entry, found[name]):
+            found[name] = entry
 
 
 def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:

@@ -9,6 +9,8 @@ from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.refs import RemoveRef, SetCurrentSnapshot, SetRef
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.requirements import AssertTableUUID
+from iceberg_ops.spec.updates import RemoveSnapshots
 from tests.commit.test_run_keys import Keyed, done_again
 
 
@@ -198,3 +200,60 @@ def test_publications_push_no_run_key_out_of_the_ledger(monkeypatch: pytest.Monk
     keyed.expire()
     assert between not in keyed.table.metadata.snapshots_by_id
     assert not done_again(keyed.append("run", run_key="nightly"))
+
+
+def _refused(keyed: Keyed, snapshot_id: int) -> None:
+    before = keyed.rows
+    with pytest.raises(ValidationError, match=r"it was published on (another branch|main already), by snapshot"):
+        keyed.commit(CherryPick(snapshot_id=snapshot_id))
+    assert keyed.rows == before
+
+
+def _head(keyed: Keyed) -> int:
+    return keyed.table.metadata.current_snapshot_id or 0
+
+
+@pytest.mark.parametrize("hole", ["by this package", "by another engine"])
+def test_a_publication_before_a_hole_in_the_history_is_remembered(hole: str) -> None:
+    """``x`` after the publication expires first, so that no snapshot that stays is seen to come of the publication."""
+    keyed, first, _ = staged_twice()
+    base = _head(keyed)
+    publication = published(keyed, first, "a picked copy")
+    keyed.commit(SetRef(ref="kept", snapshot_id=first, type="tag"))
+    keyed.append("x")
+    gone = _head(keyed)
+    keyed.append("h")
+    good = _head(keyed)
+    keyed.commit(SetRef(ref="good", snapshot_id=good, type="tag"))
+    if hole == "by another engine":
+        catalog, uuid = keyed.catalog, keyed.table.metadata.table_uuid
+        keyed.table = catalog.commit_table(keyed.table, [AssertTableUUID(uuid)], [RemoveSnapshots((gone,))])
+    else:
+        keyed.commit(SetCurrentSnapshot(snapshot_id=base))
+        keyed.expire(ExpireSnapshots(snapshot_ids=(gone,)))
+    keyed.expire(ExpireSnapshots(snapshot_ids=(publication,)))
+    keyed.commit(SetCurrentSnapshot(snapshot_id=good))
+    _refused(keyed, first)
+
+
+def test_of_two_publications_on_two_lines_of_a_branch_the_first_is_remembered() -> None:
+    keyed, first, _ = staged_twice()
+    base = _head(keyed)
+    for name, snapshot_id in (("base", base), ("kept", first)):
+        keyed.commit(SetRef(ref=name, snapshot_id=snapshot_id, type="tag"))
+    lines = []
+    for number in (1, 2):
+        published(keyed, first, "a fast-forward" if number == 1 else "a picked copy")
+        keyed.commit(SetRef(ref=f"publication {number}", snapshot_id=_head(keyed), type="tag"))
+        keyed.append(f"x{number}")
+        gone = _head(keyed)
+        keyed.append(f"h{number}")
+        lines.append(_head(keyed))
+        keyed.commit(SetRef(ref=f"line {number}", snapshot_id=lines[-1], type="tag"))
+        keyed.expire(ExpireSnapshots(snapshot_ids=(gone,)))
+        if number == 1:
+            keyed.commit(SetCurrentSnapshot(snapshot_id=base))
+            keyed.append("y")
+    for head in lines:
+        keyed.commit(SetCurrentSnapshot(snapshot_id=head))
+        _refused(keyed, first)
