@@ -149,13 +149,14 @@ def test_csv_that_grows_after_its_quotes_are_checked_is_not_committed(
     place: Place, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.create("t", SCHEMA)
-    real = csv_source._check_quotes
+    real = csv_source._check_lines
 
-    def check(*given: Any) -> None:
-        real(*given)
+    def check(*given: Any) -> bool:
+        found = real(*given)
         files.grow("csv")
+        return found
 
-    monkeypatch.setattr(csv_source, "_check_quotes", check)
+    monkeypatch.setattr(csv_source, "_check_lines", check)
     fails_unchanged(place, "append", source=text_of(files, "csv"))
 
 
