@@ -5,7 +5,7 @@
 - one module per action: ``rewrite_data_files``, ``expire_snapshots``, ``append``, ``delete``, ``merge`` and so on.
 - ``context``: the ``Run`` that an action is given (job, table, clock, lease, steps) and the ``Outcome`` that it fills.
 - ``runner``: the protocol of what rewrites file groups; ``local_runner`` and ``worker_processes``, each of which runs
-  ``worker_main``, do it on this machine.
+  ``worker_main``, do it on this machine; ``worker_frames`` is how they talk.
 - ``delete_runs``, ``rewrite_commits``, ``delete_commits``, ``row_commits``: how groups and row changes are committed and given up.
 
 Not here: what is due and how files are grouped (``planning``), how rows are read and written (``data``), what conflicts

@@ -126,11 +126,13 @@ def _answer(future: Future[GroupResult | GroupFailure], work: GroupWork) -> Grou
 
 
 def _not_answered(work: GroupWork, e: Exception) -> GroupFailure:
-    """A work whose process gave no answer: one that was killed, mostly for memory, may end well another time."""
+    """A work whose process gave no answer: one that was killed, mostly for memory, or not started may end well another time."""
     if isinstance(e, WorkerLostError):
         return GroupFailure(work.group_id, RetryableError.code, _lost(e))
+    if isinstance(e, IcebergOpsError):
+        return GroupFailure(work.group_id, e.code, str(e))
     return GroupFailure(work.group_id, "INTERNAL", " ".join(f"{type(e).__name__}: {e}".split()))
 
 
 def _lost(e: WorkerLostError) -> str:
-    return f"a worker process was killed (out of memory?): {' '.join(str(e).split())}"
+    return " ".join(str(e).split())

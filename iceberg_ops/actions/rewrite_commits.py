@@ -101,6 +101,7 @@ class RewriteCommits:
         """
         left = list(groups)
         while left or self._only_dangling(groups):
+            self._landed = None  # nothing of this batch is committed yet, whatever is raised before its commit
             try:
                 self._commit(left, run_key)
                 return True
@@ -144,7 +145,6 @@ class RewriteCommits:
             builds_on=tuple(self.own),
         )
         self.tries += 1
-        self._landed = None
         waited = wait_for_a_quiet_moment(self.run.catalog, self.run.table, self.run.job.branch)
         self.run.outcome.count("waited-for-writers-ms", waited)
         found = commit_carrying_over(

@@ -1,7 +1,9 @@
-"""What a worker process runs (``worker_processes`` starts it): requests come on standard input, answers go to standard output.
+"""What a worker process runs (``worker_processes`` starts it): requests and answers travel as frames on two pipes of their own.
 
-It never imports the program that started it: a program without ``if __name__ == "__main__"`` would do all its work again. It ends
-when its parent is gone, which closes its standard input, whatever it is doing then.
+Standard input and output are none of them: a Python may print a line before its first statement (``sitecustomize``, a ``.pth``
+file), and libraries print later. The worker never imports the program that started it: a program without
+``if __name__ == "__main__"`` would do all its work again. It ends when its parent is gone, which closes the pipe of the requests,
+whatever it is doing then.
 """
 
 from __future__ import annotations
@@ -13,28 +15,34 @@ import signal
 import tempfile
 import threading
 import traceback
+from io import FileIO
 from queue import SimpleQueue
-from typing import BinaryIO, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 
+from iceberg_ops.actions.worker_frames import NoMemoryForFrameError, receive, send
 from iceberg_ops.config.secrets import hide_in_logs
 from iceberg_ops.data.pandas_kept_out import keep_pandas_out
 
+_NO_ANSWER = 1
+"""Exit code of a worker that cannot answer. The parent, which lives, gives the item up; others still spill into the folder."""
 
-def main(folder: str | None) -> NoReturn:
-    """Answer requests until there are no more. ``folder``: where this worker spills; it is removed when the parent is gone."""
-    requests, answers = _own_pipes()
-    received: SimpleQueue[bytes] = SimpleQueue()
+
+def main(requests_fd: int, answers_fd: int, folder: str | None) -> NoReturn:
+    """Answer requests until there are no more. ``requests_fd`` and ``answers_fd``: the pipes from and to the parent. ``folder``:
+    where this worker spills; it is removed when the parent is gone."""
+    requests, answers = _pipe(requests_fd, "rb"), _pipe(answers_fd, "wb")
+    received: SimpleQueue[bytearray | NoMemoryForFrameError] = SimpleQueue()
     threading.Thread(target=_receive, args=(requests, received, folder), name="parent", daemon=True).start()
     _begin(folder)
     while True:
-        answer = _answer(received.get())
         try:
-            pickle.dump(answer, answers)
-            answers.flush()
+            send(answers, _answer(received.get()))
         except OSError:
             _end(folder)
+        except BaseException:  # noqa: BLE001 - no memory for an answer
+            os._exit(_NO_ANSWER)
 
 
 def _begin(folder: str | None) -> None:
@@ -47,37 +55,39 @@ def _begin(folder: str | None) -> None:
     pa.set_io_thread_count(2)
 
 
-def _own_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes from and to the parent; what a library prints goes to standard error, and cannot be taken for an answer."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # the parent has no standard error
-        os.dup2(nothing, 1)
-    return requests, answers
+def _pipe(fd: int, mode: str) -> FileIO:
+    """Programs that a work starts do not get it: they could outlive this worker, and its end would not be seen."""
+    os.set_inheritable(fd, False)
+    return FileIO(fd, mode)
 
 
-def _receive(requests: BinaryIO, received: SimpleQueue[bytes], folder: str | None) -> None:
+def _receive(requests: FileIO, received: SimpleQueue[bytearray | NoMemoryForFrameError], folder: str | None) -> None:
     while True:
         try:
-            received.put(pickle.load(requests))
-        except (EOFError, OSError, pickle.UnpicklingError):
+            received.put(receive(requests))
+        except NoMemoryForFrameError as e:
+            received.put(e)
+        except (EOFError, OSError):
             _end(folder)
+        except BaseException:  # noqa: BLE001 - no memory to receive with
+            os._exit(_NO_ANSWER)
 
 
-def _answer(request: bytes) -> bytes:
+def _answer(request: bytearray | NoMemoryForFrameError) -> bytes:
     """``(result, None)`` or ``(None, error)``, pickled."""
     try:
+        if isinstance(request, NoMemoryForFrameError):
+            raise MemoryError(f"a worker process did not receive its work: {request}")
         function, item = pickle.loads(request)
         return pickle.dumps((function(item), None))
     except BaseException as e:  # noqa: BLE001 - whatever it is, it is the answer to this request
         e.add_note(traceback.format_exc())
         try:
-            return pickle.dumps((None, e))
-        except Exception:  # noqa: BLE001 - an error that cannot be sent is described instead
+            sent = pickle.dumps((None, e))
+            pickle.loads(sent)
+        except Exception:  # noqa: BLE001 - an error that cannot be sent, or read there, is described instead
             return pickle.dumps((None, RuntimeError(f"{type(e).__name__}: {e}")))
+        return sent
 
 
 def _end(folder: str | None) -> NoReturn:

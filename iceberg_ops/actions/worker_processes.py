@@ -9,10 +9,14 @@ not reach them.
 The thread of the run, which an interrupt may reach at any line, takes no lock of the pool while it works: a lock that an interrupt
 leaves closed would keep the pool, and the whole program, from ending. Each process has a thread that hands it the work, and the
 answers come through a queue that needs no lock in Python.
+
+Requests and answers travel on two pipes of their own (``worker_frames``). A worker's standard input is empty, and its standard
+output is this process's standard error from its first instruction: whatever it prints is no answer.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import shutil
@@ -22,28 +26,32 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from multiprocessing.spawn import get_executable
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, TypeVar
 
+from iceberg_ops.actions.worker_frames import receive, send
 from iceberg_ops.data.arrow_allocator import choose_allocator
+from iceberg_ops.io.machine_limits import limit_error
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _ENDING_SECONDS, _DYING_SECONDS = 10.0, 1.0
 _PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[2:]; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    "from iceberg_ops.actions.worker_main import main; main(sys.argv[1] or None)"
+    "import sys; sys.path[:] = sys.argv[4:]; import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "from iceberg_ops.actions.worker_main import main; main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] or None)"
 )
 """Sees the modules that this process sees, whatever lies in the working directory."""
 
 
 class WorkerLostError(Exception):
-    """A worker process ended before it answered: it was killed, for want of memory most often, or could not begin."""
+    """A worker process gave no answer: it was killed, for want of memory most often, could not be started, or its answer could not
+    be read. The message says which."""
 
 
 class WorkerProcesses:
@@ -57,8 +65,13 @@ class WorkerProcesses:
         self._hands = [_Hand(self._items, self._folder) for _ in range(workers)]
 
     def __enter__(self) -> WorkerProcesses:
-        for hand in self._hands:
-            hand.start()
+        try:
+            for hand in self._hands:
+                hand.start()
+        except BaseException:  # no thread can be started, or an interrupt
+            self.end()
+            self._remove_folder()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -72,8 +85,7 @@ class WorkerProcesses:
             self.end()
             raise
         finally:
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            self._remove_folder()
 
     def answers(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[tuple[int, Future[R]]]:
         """``function(item)`` of each item as soon as it is known: the index of the item, and a future that is done. The function is
@@ -96,7 +108,12 @@ class WorkerProcesses:
             hand.end()
         self._give_no_more()
         for hand in self._hands:
-            hand.join(_ENDING_SECONDS)
+            if hand.is_alive():  # one that was not started cannot be waited for
+                hand.join(_ENDING_SECONDS)
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _give_no_more(self) -> None:
         for _ in self._hands:
@@ -114,13 +131,22 @@ class _Item:
     answer: Future[Any] = field(default_factory=Future)
 
 
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """A process, and this end of its pipes."""
+
+    process: subprocess.Popen[bytes]
+    requests: FileIO
+    answers: FileIO
+
+
 class _Hand(threading.Thread):
     """Gives items to one process, which it starts for the first of them, and again after it was lost."""
 
     def __init__(self, items: SimpleQueue[_Item | None], folder: str | None) -> None:
         super().__init__(name="hand-out", daemon=True)
         self._items, self._folder = items, folder
-        self._process: subprocess.Popen[bytes] | None = None
+        self._worker: _Worker | None = None
         self._ended = False
 
     def run(self) -> None:
@@ -134,8 +160,8 @@ class _Hand(threading.Thread):
     def end(self) -> None:
         """End the process at once; called by another thread."""
         self._ended = True
-        if (process := self._process) is not None:
-            process.kill()
+        if (worker := self._worker) is not None:
+            worker.process.kill()
 
     def _answer(self, item: _Item) -> None:
         try:
@@ -148,41 +174,77 @@ class _Hand(threading.Thread):
             item.answer.set_exception(error)
         item.done.put((item.index, item.answer))
 
-    def _asked(self, request: bytes) -> bytes:
-        process = self._process or self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def _asked(self, request: bytes) -> bytearray:
+        """Whatever goes wrong, the process is ended: what it sends later could be taken for the answer to the next request."""
+        worker = self._worker or self._start()
         try:
-            pickle.dump(request, process.stdin)
-            process.stdin.flush()
-            answer: bytes = pickle.load(process.stdout)
-        except (EOFError, OSError, pickle.UnpicklingError) as e:
+            send(worker.requests, request)
+            return receive(worker.answers)
+        except (EOFError, OSError) as e:
             code = self._end_process(_DYING_SECONDS)
-            raise WorkerLostError(f"it ended with exit code {code} before it answered") from e
-        return answer
+            lost = f"a worker process was killed (out of memory?): it ended with exit code {code} before it answered"
+            raise WorkerLostError(lost) from e
+        except BaseException as e:
+            self._end_process()
+            raise WorkerLostError(f"the answer of a worker process could not be read: {type(e).__name__}: {e}") from e
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        path = [p or os.getcwd() for p in sys.path if isinstance(p, str)]
-        command = [os.fsdecode(get_executable()), *flags, "-c", _PROGRAM, self._folder or "", *path]
-        self._process = process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def _start(self) -> _Worker:
+        """Raises WorkerLostError where the machine has no room for a process, MachineLimitError where files may not be opened."""
+        try:
+            self._worker = worker = _started(self._folder)
+        except (OSError, MemoryError) as e:
+            if isinstance(e, OSError) and (limit := limit_error(e)) is not None:
+                raise limit from e
+            raise WorkerLostError(f"a worker process could not be started: {type(e).__name__}: {e}") from e
         if self._ended:  # before there was a process to end
-            process.kill()
-        return process
+            worker.process.kill()
+        return worker
 
     def _end_process(self, seconds: float = 0) -> int | None:
         """Its exit code. It has nothing to do any more, or is about to end by itself within ``seconds``."""
-        process, self._process = self._process, None
-        if process is None:
+        worker, self._worker = self._worker, None
+        if worker is None:
             return None
         with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        process.kill()
-        for pipe in (process.stdin, process.stdout):
-            assert pipe is not None
-            with suppress(OSError):  # a request that was not sent whole
-                pipe.close()
-        return process.wait()
+            worker.process.wait(seconds)
+        worker.process.kill()
+        worker.requests.close()
+        worker.answers.close()
+        return worker.process.wait()
+
+
+def _started(folder: str | None) -> _Worker:
+    """A new process, which has the other ends of its pipes. Where it cannot be started, no pipe is left open."""
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    path = [p or os.getcwd() for p in sys.path if isinstance(p, str)]
+    with ExitStack() as theirs, ExitStack() as ours:
+        output, errors = (2, None) if _is_open(2) else (subprocess.DEVNULL, subprocess.DEVNULL)
+        for_requests, requests = _pipe(theirs, ours)
+        answers, for_answers = _pipe(ours, theirs)
+        ends = (for_requests.fileno(), for_answers.fileno())
+        command = [os.fsdecode(get_executable()), *flags, "-c", _PROGRAM, *map(str, ends), folder or "", *path]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, pass_fds=ends)
+        ours.pop_all()
+    return _Worker(process, requests, answers)
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[FileIO, FileIO]:
+    """Its ends, which the stacks close. They have numbers above those of the standard streams, even where these are closed here."""
+    read_fd, write_fd = os.pipe()
+    try:
+        read = reader.enter_context(FileIO(fcntl.fcntl(read_fd, fcntl.F_DUPFD_CLOEXEC, 3), "rb"))
+        return read, writer.enter_context(FileIO(fcntl.fcntl(write_fd, fcntl.F_DUPFD_CLOEXEC, 3), "wb"))
+    finally:
+        os.close(read_fd)
+        os.close(write_fd)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def usable_cpus() -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import convert_equality_deletes, delete_runs
+from iceberg_ops.actions import convert_equality_deletes, delete_runs, rewrite_commits
 from iceberg_ops.actions import rewrite_position_delete_files as positions
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
@@ -55,6 +56,10 @@ def report_at(path: Path) -> ActionReport:
     return from_json(path.read_bytes(), ActionReport, str(path))
 
 
+def live(lake: Lake) -> set[str]:
+    return {task.file_path for task in lake.tasks()}
+
+
 def check_named(lake: Lake, report: ActionReport) -> None:
     head = lake.table.metadata.current_snapshot_id
     assert (report.status, report.snapshot_ids) == ("failed", [head])
@@ -71,6 +76,32 @@ def test_a_rewrite_names_its_commits(tmp_path: Path) -> None:
     assert isinstance(raised.value, KeyboardInterrupt)
     check_named(lake, report_at(path))
     assert lake.run("rewrite_data_files", **IN_TWO).status == "committed"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(KeyboardInterrupt(), "failed"), (MemoryError(), "partially-committed"), (OSError(5, "EIO"), "partially-committed")],
+)
+def test_a_second_batch_that_ends_before_its_commit_is_not_reported_as_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str
+) -> None:
+    lake, path, calls = lake_of_four(), tmp_path / "report.json", list[int]()
+    appended, real = live(lake), rewrite_commits.deletes_of_only
+
+    def stops_at_the_second(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise error
+        return real(*arguments)
+
+    monkeypatch.setattr(rewrite_commits, "deletes_of_only", stops_at_the_second)
+    job = lake.job("rewrite_data_files", report=str(path), **IN_TWO)
+    with pytest.raises(IncompleteInterruptedError) if status == "failed" else nullcontext():
+        run_job(job, catalog=lake.catalog, runner=LocalRunner(workers=1))
+    report = report_at(path)
+    assert (report.status, [group.status for group in report.groups]) == (status, ["committed", "dropped"])
+    assert report.snapshot_ids == [lake.table.metadata.current_snapshot_id]
+    assert {p for p in lake.paths() if p.endswith(".parquet")} == live(lake) | appended, "a file of the dropped group"
 
 
 def test_a_conversion_names_its_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

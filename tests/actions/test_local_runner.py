@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +102,21 @@ def test_a_killed_worker_is_answered_for(tmp_path: Path, monkeypatch: pytest.Mon
     answers = list(LocalRunner(workers=2, inline_bytes=0).run(found))
     assert sorted(a.group_id for a in answers) == ["g0001/1", "g0002/1", "g0003/1"]
     assert all(isinstance(a, GroupFailure) and "a worker process was killed" in a.message for a in answers)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.EAGAIN, "RETRYABLE"), (errno.ENOMEM, "RETRYABLE"), (errno.EMFILE, "MACHINE_LIMIT")]
+)
+def test_a_worker_that_cannot_be_started_is_answered_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    _, found = works(tmp_path)
+    monkeypatch.setattr(subprocess, "Popen", fails)
+    answers = list(LocalRunner(workers=2, inline_bytes=0).run(found))
+    assert [a.code for a in answers if isinstance(a, GroupFailure)] == [code] * 3
 
 
 def test_a_job_whose_worker_is_killed_may_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

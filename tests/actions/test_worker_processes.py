@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from io import FileIO
 from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from iceberg_ops.actions import worker_frames, worker_processes
 from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.worker_frames import NoMemoryForFrameError
 from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.errors import MachineLimitError
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions import slow_workers
 from tests.actions.lake import Lake, numbered
@@ -212,3 +220,135 @@ def test_a_worker_sees_the_modules_of_its_parent_and_not_those_of_the_working_di
         [sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "42\n", done.stderr
+
+
+@pytest.mark.parametrize("line", ["Loading profile", "This host is managed by ops", "INFO: site customised", "N.", "]"])
+def test_a_python_that_prints_when_it_starts_changes_no_answer(tmp_path: Path, line: str) -> None:
+    """By its first letter, such a line ended the worker, kept the run waiting for ever, or gave each item the answer of another."""
+    (tmp_path / "sitecustomize.py").write_text(f"print({line!r}, flush=True)")
+    code = (
+        "import math\nfrom iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        "with WorkerProcesses(1) as workers: print(*(a.result() for _, a in workers.answers(math.sqrt, [1, 4, 9])))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
+    done = run_python(code, environment)
+    assert done.stdout == f"{line}\n1.0 2.0 3.0\n", done.stderr
+    assert done.stderr == f"{line}\n", "what the worker printed"
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_a_program_without_standard_streams_has_workers_too(tmp_path: Path, closed: tuple[int, ...]) -> None:
+    code = (
+        f"import os\nfor fd in {closed}: os.close(fd)\nfrom iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        "with WorkerProcesses(2) as workers:\n"
+        "    found = dict(workers.answers(eval, [\"print('noise') or 1\", '2', '3']))\n"
+        f"open({str(tmp_path / 'found')!r}, 'w').write(repr([found[n].result() for n in range(3)]))\n"
+    )
+    done = run_python(code, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (tmp_path / "found").read_text() == "[1, 2, 3]", done.stderr
+
+
+def run_python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+def test_a_worker_without_memory_for_a_request_answers_with_an_error_and_goes_on() -> None:
+    """Its receiving thread ended, and the run waited for ever."""
+    limit = (
+        "(lambda r: r.setrlimit(r.RLIMIT_AS, (int(open('/proc/self/statm').read().split()[0]) * 4096 + (60 << 20), -1)))"
+        "(__import__('resource'))"
+    )
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(eval, [limit, " " * (200 << 20) + "1", "3"]))
+    assert (found[0].result(), found[2].result()) == (None, 3)
+    assert isinstance(found[1].exception(), MemoryError)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), EOFError(), NoMemoryForFrameError("200 bytes"), ValueError("whatever")])
+def test_a_worker_whose_answer_cannot_be_read_is_ended(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """What it sends later would be the answer to the next request."""
+    real, calls = worker_frames.receive, list[int]()
+
+    def fails_at_the_second(pipe: FileIO) -> bytearray:
+        calls.append(1)
+        if len(calls) == 2:
+            raise error
+        return real(pipe)
+
+    monkeypatch.setattr(worker_processes, "receive", fails_at_the_second)
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(eval, ["__import__('os').getpid()", "2", "__import__('os').getpid()", "4"]))
+    assert isinstance(found[1].exception(), WorkerLostError)
+    assert (found[3].result(), found[0].result() == found[2].result()) == (4, False)
+
+
+def test_an_error_that_cannot_be_read_here_is_described() -> None:
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(_raises_an_odd_error, [1]))
+    assert str(found[0].exception()) == "OddError: needs two arguments"
+
+
+class OddError(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__("needs two arguments")
+
+
+def _raises_an_odd_error(item: int) -> None:
+    raise OddError(item, item)
+
+
+@pytest.mark.parametrize("error", [BlockingIOError(errno.EAGAIN, "try again"), OSError(errno.ENOMEM, "no memory"), MemoryError()])
+def test_a_process_that_cannot_be_started_is_the_retryable_loss_of_its_item(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It ended as an internal error, which is not tried again."""
+    real, calls, before = subprocess.Popen, list[int](), open_files()
+
+    def fails_at_first(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise error
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", fails_at_first)
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(eval, ["1", "2"]))
+    assert found[1].result() == 2
+    with pytest.raises(WorkerLostError, match=f"a worker process could not be started: {type(error).__name__}"):
+        found[0].result()
+    assert open_files() == before
+
+
+def test_too_many_open_files_are_named_when_a_process_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(subprocess, "Popen", fails)
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(eval, ["1"]))
+    assert isinstance(found[0].exception(), MachineLimitError)
+
+
+def test_where_a_thread_cannot_be_started_the_others_and_the_folder_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls, before = threading.Thread.start, list[int](), set(threading.enumerate())
+
+    def fails_at_the_third(self: threading.Thread) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise RuntimeError("can't start new thread")
+        real(self)
+
+    monkeypatch.setattr(threading.Thread, "start", fails_at_the_third)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(RuntimeError, match="can't start new thread"), WorkerProcesses(4):
+        pytest.fail("it has begun")
+    assert set(threading.enumerate()) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def open_files() -> set[str]:
+    return {name for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}
