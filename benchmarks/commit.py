@@ -155,7 +155,7 @@ def _appends_and_expiry(catalog: Catalog, peer: Mapping[str, Any], on_spark: Map
         table = appending.time(append_all, metadata, run)
         operation = ExpireSnapshots(older_than_ms=time.time_ns() // 1_000_000 + 1, retain_last=1)
         done = expiring.time(partial(expire, catalog, table, operation), metadata, run)
-        if len(done.committed.table.metadata.snapshots) != 1 or done.failures:
+        if len(done.committed.table.metadata.snapshots) != 1 or done.deletion.left:
             raise SystemExit("expiry left snapshots or files behind")
     works = {
         "appends": (appending, f"{APPENDS} appends of one row"),
