@@ -79,7 +79,12 @@ def test_a_job_spec_from_a_pipe_is_read_once_and_its_secrets_are_hidden(tmp_path
 def test_log_lines_read_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line read the catalogs and the job spec again."""
     reads: list[int] = []
-    monkeypatch.setattr("iceberg_ops.catalog.configuration.read_catalogs", lambda: reads.append(1) or [])
+
+    def read() -> list[object]:
+        reads.append(1)
+        return []
+
+    monkeypatch.setattr("iceberg_ops.catalog.configuration.read_catalogs", read)
     known_secrets.begin()
     for _ in range(3):
         known_secrets.known_secrets()
