@@ -25,7 +25,7 @@ from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, SkippedFile, is_report
-from iceberg_ops.config.secrets import hide
+from iceberg_ops.config.secrets import hide, hide_in_path
 from iceberg_ops.errors import IcebergOpsError, IncompleteError, OptionError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -183,7 +183,7 @@ def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
     secrets, error = job.secrets(), report.error
 
     def files(found: list[SkippedFile]) -> list[SkippedFile]:
-        return [SkippedFile(file_path=hide(f.file_path, secrets), reason=hide(f.reason, secrets)) for f in found]
+        return [SkippedFile(file_path=hide_in_path(f.file_path, secrets), reason=hide(f.reason, secrets)) for f in found]
 
     return replace(
         report,
@@ -191,6 +191,6 @@ def without_secrets(job: JobSpec, report: ActionReport) -> ActionReport:
         steps=[replace(step, detail=hide(step.detail, secrets)) for step in report.steps],
         groups=[replace(group, reason=hide(group.reason, secrets)) for group in report.groups],
         skipped=files(report.skipped),
-        files=[hide(path, secrets) for path in report.files],
+        files=[hide_in_path(path, secrets) for path in report.files],
         failures=files(report.failures),
     )

@@ -6,6 +6,7 @@ starts) holds it open as long as it lives. What was written before the child end
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import select
@@ -14,7 +15,7 @@ from typing import Any
 
 _POLL_MS = 200
 _PIPE_BYTES = 65_536
-"""What a pipe holds at most, and so what may have been written, and not yet read, when the child ended."""
+"""What a pipe holds at most where the system does not say it."""
 
 
 def output_until(over: threading.Event, descriptor: int) -> io.BufferedReader:
@@ -38,10 +39,19 @@ class _UntilOver(io.RawIOBase):
             if self._over.is_set():
                 break
         if self._over.is_set() and self._left is None:
-            self._left = _PIPE_BYTES
+            self._left = _capacity(self._descriptor)
         if self._left is not None and (self._left <= 0 or not self._ready.poll(0)):
             return 0
         data = os.read(self._descriptor, len(buffer) if self._left is None else min(len(buffer), self._left))
         self._left = None if self._left is None else self._left - len(data)
         buffer[: len(data)] = data
         return len(data)
+
+
+def _capacity(descriptor: int) -> int:
+    """What the pipe holds at most, in bytes, and so what may have been written, and not yet read, when the child ended. A child may
+    have made its pipe larger."""
+    size_of_pipe = getattr(fcntl, "F_GETPIPE_SZ", None)  # Linux alone has it
+    if size_of_pipe is None:
+        return _PIPE_BYTES
+    return fcntl.fcntl(descriptor, size_of_pipe)

@@ -1,43 +1,41 @@
-"""The secrets that a command line knows: those of the configured catalogs, and of the job spec that it names.
+"""The secrets that a command line knows: those of the configured catalogs, and of the job spec that it has read.
 
-A driver or a library may put them into its message in a form that no pattern finds.
+A driver or a library may put them into its message in a form that no pattern finds. Each document is read once: a job spec may
+come from a pipe, which has nothing to give a second time, and log lines must not read files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from pathlib import Path
+from collections.abc import Iterable
+from functools import cache
 
-from iceberg_ops.catalog.configuration import read_catalogs
-from iceberg_ops.config.document import from_json
-from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.secrets import secrets_of
-from iceberg_ops.errors import OptionError
-
-_JOB_SPEC = "--job-spec"
+_of_jobs: set[str] = set()
 
 
-def known_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Every secret, longest first. A document that cannot be read has none that anything could have been done with."""
-    found = {*_of_catalogs(), *(secret for path in _job_specs(arguments) for secret in _of_job(path))}
-    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+def begin() -> None:
+    """A command line begins: nothing is known of the one before, where a process runs several."""
+    _of_jobs.clear()
+    _of_catalogs.cache_clear()
 
 
-def _of_catalogs() -> set[str]:
+def learn(secrets: Iterable[str]) -> None:
+    """Secrets of a job spec that was just read."""
+    _of_jobs.update(secrets)
+
+
+def known_secrets() -> tuple[str, ...]:
+    """Every secret, longest first."""
+    return tuple(sorted({*_of_catalogs(), *_of_jobs}, key=lambda secret: (-len(secret), secret)))
+
+
+@cache
+def _of_catalogs() -> frozenset[str]:
+    """A document that cannot be read has none that anything could have been done with."""
+    from iceberg_ops.catalog.configuration import read_catalogs
+    from iceberg_ops.config.secrets import secrets_of
+    from iceberg_ops.errors import OptionError
+
     try:
-        return {secret for config in read_catalogs() for secret in secrets_of(config.properties)}
+        return frozenset(secret for config in read_catalogs() for secret in secrets_of(config.properties))
     except (OptionError, OSError):
-        return set()
-
-
-def _of_job(path: str) -> tuple[str, ...]:
-    try:
-        return from_json(Path(path).read_bytes(), JobSpec, path).secrets()
-    except (OptionError, OSError):
-        return ()
-
-
-def _job_specs(arguments: Sequence[str]) -> list[str]:
-    after = [value for option, value in pairwise(arguments) if option == _JOB_SPEC]
-    return after + [a.partition("=")[2] for a in arguments if a.startswith(f"{_JOB_SPEC}=")]
+        return frozenset()

@@ -23,6 +23,7 @@ import click
 
 from iceberg_ops import __version__
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
+from iceberg_ops.cli.known_secrets import begin, known_secrets
 from iceberg_ops.cli.standard_output import ReaderGone, is_only_shown, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.secrets import hide, hide_in_logs
@@ -119,6 +120,7 @@ def cli(debug: bool) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
+    begin()
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     try:
@@ -128,9 +130,9 @@ def run(arguments: Sequence[str]) -> int:
     except ReaderGone:
         return _with_output(arguments, 0)
     except _Ended as e:
-        return _failed(e.error, debug, arguments)
+        return _failed(e.error, debug)
     except (Exception, KeyboardInterrupt) as e:  # noqa: BLE001  the last line of defence: an on-call script must see one line and exit code 1
-        return _failed(e, debug, arguments)
+        return _failed(e, debug)
 
 
 def _with_output(arguments: Sequence[str], code: int) -> int:
@@ -147,7 +149,7 @@ def _with_output(arguments: Sequence[str], code: int) -> int:
         done = f"{name} is done (exit code {code})"
         click.echo(f"warning: {done}, but standard output could not be written: {lost}", err=True)
         return code
-    return _fail("IO", f"standard output could not be written: {lost}; nothing was changed", False, arguments)
+    return _fail("IO", f"standard output could not be written: {lost}; nothing was changed", False)
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
@@ -162,43 +164,36 @@ def check_arguments(arguments: Sequence[str]) -> None:
         before = argument
 
 
-def _failed(error: BaseException, debug: bool, arguments: Sequence[str]) -> int:
+def _failed(error: BaseException, debug: bool) -> int:
     """One line for an error. An interrupt whose commit may have happened is an unknown outcome first."""
     if isinstance(error, IcebergOpsError):
-        return _fail(error.code, str(error), debug, arguments)
+        return _fail(error.code, str(error), debug)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        _fail("INTERRUPTED", "stopped by the user", debug, arguments)
+        _fail("INTERRUPTED", "stopped by the user", debug)
         return STOPPED
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return 1
     if isinstance(error, click.ClickException):
-        return _fail("USAGE", error.format_message(), debug, arguments)
+        return _fail("USAGE", error.format_message(), debug)
     if isinstance(error, OSError):
-        return _fail("IO", f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), debug, arguments)
-    return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug, arguments)
+        return _fail("IO", f"{error.filename or ''}: {error.strerror or error}".removeprefix(": "), debug)
+    return _fail("INTERNAL", f"{type(error).__name__}: {error} (--debug shows where)", debug)
 
 
-def _fail(code: str, message: str, debug: bool, arguments: Sequence[str]) -> int:
-    secrets = _secrets(arguments)
+def _fail(code: str, message: str, debug: bool) -> int:
+    secrets = known_secrets()
     if debug:
         click.echo(hide(traceback.format_exc(), secrets), err=True, nl=False)
     click.echo(f"error: {code}: {hide(' '.join(message.split()), secrets)}", err=True)
     return 1
 
 
-def _secrets(arguments: Sequence[str]) -> Sequence[str]:
-    """What must not be shown, whatever a driver or a library puts into its message."""
-    from iceberg_ops.cli.known_secrets import known_secrets
-
-    return known_secrets(arguments)
-
-
 def main() -> None:
     """The ``iceberg-ops`` script."""
     choose_allocator()
     keep_pandas_out()
-    hide_in_logs(lambda: _secrets(sys.argv[1:]))
+    hide_in_logs(known_secrets)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # of libraries, about themselves: standard error is for what happened
     with lasting_output():

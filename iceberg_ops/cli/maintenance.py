@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
+from iceberg_ops.cli.known_secrets import learn
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
@@ -158,6 +159,7 @@ def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str |
         job = from_json(Path(path).read_bytes(), JobSpec, path)
     except FileNotFoundError:
         raise OptionError(f"job spec {path}: no such file") from None
+    learn(job.secrets())
     given = {"lane": lane, "run_key": run_key, "report": report}
     return msgspec.structs.replace(job, **{name: value for name, value in given.items() if value is not None})
 

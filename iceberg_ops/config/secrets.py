@@ -5,6 +5,9 @@ connection string (``UID=sa;PWD=...``, also where a URI's query holds one, as fo
 so (``password``, ``token``, ``s3.secret-access-key``, ...). Errors name the property, never its value.
 What is written all the same, because it comes from a driver or a library, goes through ``hide`` first. A secret is hidden in each
 form that programs print: as written, percent-decoded, percent-encoded, and as JSON.
+
+Paths and SQL text are facts, and go through ``hide_in_path`` and ``hide_in_sql``: partition folders (``pwd=x``) and conditions
+stay.
 """
 
 from __future__ import annotations
@@ -26,6 +29,14 @@ _SECRET_NAME = re.compile(
     r"|(private|access|api|account|service|encryption)[-_.]?key",
     re.IGNORECASE,
 )
+_BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null"})
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
+_FLAG = re.compile(r"enabled|interval|expir|timeout|refresh|lifetime|duration|[-._]m?s$|max|min|size|count|length", re.IGNORECASE)
+"""Names of numbers about secrets: ``token-expires-in-ms``. Other numbers may be passwords."""
+_COMMON_WORD = re.compile(r"[a-z]{1,7}")
+"""A weak password that is a word would take folders and columns with it (``data``): paths and SQL keep it."""
+_PORT = re.compile(r"[0-9]{1,5}(?![^,])")
+
 _INNER_QUOTES = r"['\"]{1,3}(?=[^\s,:;&)\]}>'\"])"
 """Quotes that may be a password's own: those around a text have its end, a comma, a bracket or the like behind them."""
 _WORD = re.compile(rf"(?:[^\s'\"]|{_INNER_QUOTES})+")
@@ -38,12 +49,19 @@ _VALUE = re.compile(rf"(?:[^\s&'\"]|{_INNER_QUOTES})*")
 """Its value is taken to end with the word."""
 
 _QUOTED = r"\{(?:[^}]|\}\}){0,500}\}|'(?:[^'\\]|\\.){0,500}'|\"[^\"]{0,500}\""
-_SETTING_OF_ODBC = re.compile(rf"([A-Za-z][\w .-]{{0,64}}?)\s*=\s*({_QUOTED}|[^;]*)")
-_SETTING = re.compile(rf"([A-Za-z][\w.-]{{0,64}})\s*=\s*({_QUOTED}|[^&\s]*)")
-"""``name=value`` of a connection string: ODBC's with ``;`` between (``{}`` around a value), libpq's with spaces (``''`` around)."""
-_PASSWORD_SETTING = re.compile(rf"(?<![\w.-])((?:ssl)?passw(?:or)?d|pwd|passphrase)=({_QUOTED}|{_VALUE.pattern})", re.IGNORECASE)
+_SETTING_OF_ODBC = re.compile(rf"(?<![/\w.])([A-Za-z][\w .-]{{0,64}}?)\s*=\s*({_QUOTED}|[^;]*)")
+_SETTING = re.compile(rf"(?<![/\w.])([A-Za-z][\w.-]{{0,128}})\s*=\s*({_QUOTED}|[^&\s]*)")
+"""``name=value`` of a connection string: ODBC's with ``;`` between (``{}`` around a value), libpq's with spaces (``''`` around).
+A name after a slash is that of a partition folder."""
+_PASSWORD_SETTING = re.compile(rf"(?<![/\w.-])((?:ssl)?passw(?:or)?d|pwd|passphrase)=({_QUOTED}|{_VALUE.pattern})", re.IGNORECASE)
 """Of a connection string in a message. Other names may be columns in a condition."""
+_BEFORE_CONDITION = re.compile(r"\b(?:where|and|or|not|set|on|when|having)[\s(]+$", re.IGNORECASE)
+_AFTER_CONDITION = re.compile(r"\)*\s+(?:and|or)\s", re.IGNORECASE)
+"""SQL around ``pwd='x'``, which no connection string has."""
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
+_URI_BEGINS = re.compile(r"(?<![A-Za-z0-9+.-])(?=[A-Za-z][A-Za-z0-9+.-]{0,40}://)")
+_HADOOP = ("hdfs", "viewfs")
+"""File systems whose locations have a port and no password."""
 _SQLITE_PASSWORD = re.compile(r"[^:/]*:([^@]*)@")
 """As SQLAlchemy reads it: a path may have a colon and an @, a user name no slash."""
 
@@ -53,15 +71,28 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
+def is_secret_setting(name: str, value: str) -> bool:
+    """Whether a property is a secret by its name. ``token-refresh-enabled=true`` is none, nor are numbers about a secret."""
+    if value.lower() in _BOOLEANS or not is_secret(name):
+        return False
+    return _NUMBER.fullmatch(value) is None or _FLAG.search(name) is None
+
+
 def holds_secret(name: str, value: str) -> bool:
     """Whether a property is a secret by its name, or has one in its value: the password of a URI, say."""
-    return is_secret(name) or without_secrets({name: value})[name] != value
+    return is_secret_setting(name, value) or without_secrets({name: value})[name] != value
 
 
 def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Every secret among a catalog's properties in every form, longest first; those shorter than ``SHORTEST`` are left out."""
+    """Every secret among a catalog's properties in every form, longest first; those shorter than ``SHORTEST`` are left out,
+    and ``true`` and the like."""
     found = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
-    return tuple(sorted((s for s in found if len(s) >= SHORTEST), key=lambda s: (-len(s), s)))
+    return _longest_first(found)
+
+
+def _longest_first(found: Iterable[str]) -> tuple[str, ...]:
+    kept = {s for s in found if len(s) >= SHORTEST and s.lower() not in _BOOLEANS}
+    return tuple(sorted(kept, key=lambda s: (-len(s), s)))
 
 
 def secrets_in(value: Any) -> tuple[str, ...]:
@@ -74,7 +105,9 @@ def secrets_in(value: Any) -> tuple[str, ...]:
         return (*found, *(s for part in value.values() for s in secrets_in(part)))
     if isinstance(value, list | tuple):
         return tuple(s for part in value for s in secrets_in(part))
-    return secrets_of({"": value}) if isinstance(value, str) and _URI.fullmatch(value) else ()
+    if not isinstance(value, str) or _URI.fullmatch(value) is None:
+        return ()
+    return _longest_first(form for secret in _secrets_in_path(value) for form in _forms(secret))
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -82,6 +115,27 @@ def hide(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, HIDDEN)
     return hide_passwords(text)
+
+
+def hide_in_path(path: str, secrets: Iterable[str]) -> str:
+    """A location without the secrets: those that are known, the password of its authority, and those of its query."""
+    return _without_its_own(_without_known(path, secrets))
+
+
+def _without_its_own(path: str) -> str:
+    if (found := _password_in_path(path)) is not None:
+        path = f"{path[: found[0]]}{HIDDEN}{path[found[1] :]}"
+    query = re.search(r"[?#]", path)
+    return path if query is None else path[: query.start()] + _without_parameters(path[query.start() :])
+
+
+def hide_in_sql(text: str, secrets: Iterable[str]) -> str:
+    """SQL without the secrets: those that are known, and the passwords of URIs in it. ``pwd = 'x'`` is a condition."""
+    return _WORD.sub(_without_uri_secrets, _without_known(text, secrets))
+
+
+def _without_uri_secrets(word: re.Match[str]) -> str:
+    return "".join(_without_its_own(part) if "://" in part else part for part in _URI_BEGINS.split(word[0]))
 
 
 def hide_passwords(text: str) -> str:
@@ -117,12 +171,46 @@ def _without_password(word: re.Match[str]) -> str:
     text = word[0]
     end = text.rfind("@")
     for start in _UP_TO_PASSWORD.finditer(text, 0, max(end, 0)):
-        if start.end() < end:
+        is_port = text.endswith(_HADOOP, 0, start.start()) and _PORT.match(text[start.end() : start.end() + 7].partition("/")[0])
+        if start.end() < end and not is_port:
             return f"{text[: start.end()]}{HIDDEN}{text[end:]}"
     return text
 
 
+def _without_known(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if _COMMON_WORD.fullmatch(secret) is None:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _password_in_path(path: str) -> tuple[int, int] | None:
+    """Where the password of a location's authority is: up to the first slash, or behind it where what is before is no port."""
+    begun = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://[^:/?#]*:", path)
+    if begun is None:
+        return None
+    authority = path[begun.end() :].partition("/")[0]
+    if "@" in authority:
+        return begun.end(), begun.end() + authority.rindex("@")
+    end = path.find("@", begun.end())
+    return None if end < 0 or _PORT.match(authority) is not None else (begun.end(), end)
+
+
+def _secrets_in_path(path: str) -> Iterator[str]:
+    if (found := _password_in_path(path)) is not None:
+        yield path[slice(*found)]
+    for key, text in parse_qsl(re.split(r"[?#]", path, maxsplit=1)[1] if re.search(r"[?#]", path) else ""):
+        if is_secret_setting(key, text):
+            yield text
+        yield from _settings(text)
+
+
 def _without_value(setting: re.Match[str]) -> str:
+    text = setting.string
+    if setting[2].startswith("'") and (
+        _BEFORE_CONDITION.search(text, max(0, setting.start() - 20), setting.start()) or _AFTER_CONDITION.match(text, setting.end())
+    ):
+        return setting[0]
     return f"{setting[1]}={HIDDEN}" if setting[2] else setting[0]
 
 
@@ -142,11 +230,11 @@ def _without_parameters(text: str) -> str:
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties, secrets replaced by ``***``."""
     secrets = secrets_of(properties)
-    return {name: HIDDEN if is_secret(name) else hide(value, secrets) for name, value in properties.items()}
+    return {name: HIDDEN if is_secret_setting(name, value) else hide(value, secrets) for name, value in properties.items()}
 
 
 def _secrets(name: str, value: str) -> Iterator[str]:
-    if is_secret(name):
+    if is_secret_setting(name, value):
         yield value
         yield from value.split(":")[1:]  # a credential may be id:secret
     yield from _settings(value)

@@ -13,11 +13,12 @@ connection. Opening the catalog is the engine's work, in the job's own process: 
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -33,8 +34,12 @@ from iceberg_ops.errors import IcebergOpsError, OptionError
 DEFAULT_CONNECTION = "iceberg_default"
 CONNECTION_TYPE = "iceberg_ops"
 HOOK_NAME = "Iceberg catalog"
-_FILES = ("sqlite", "sqlite+pysqlite")
-"""Databases that no one logs in to."""
+_FILES = ("sqlite", "duckdb")
+"""Dialects whose databases are files, or in memory: no one logs in to them."""
+_ENCRYPTED_FILES = ("sqlite+pysqlcipher",)
+"""Drivers whose files have a passphrase."""
+_DROPPED = re.compile(r"^[\x00-\x20]|[\t\r\n]")
+"""Characters that ``urlsplit`` drops in silence."""
 _NOT_PROPERTIES = ("name", "type", "deployment")
 
 
@@ -122,16 +127,27 @@ def _text(value: str | float | bool) -> str:
 
 
 def _with_login(uri: str, login: str | None, password: str | None, where: str) -> str:
-    """``uri`` with user and password, also of a server without a host (a socket). One that names both has its own, and a file of
-    SQLite has none. Raises OptionError where it names another user: it is not known whose password this is."""
+    """``uri`` with user and password, also of a server without a host (a socket). One that names both has its own, and a file has
+    none. Raises OptionError where it names another user: it is not known whose password this is."""
+    if _DROPPED.search(uri):
+        raise OptionError(
+            f"{where}: extra 'uri' (not shown) must begin with its dialect and have no tab or line break: remove them"
+        )
     try:
         parts = urlsplit(uri)
     except ValueError:
         raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
     named, at, host = parts.netloc.rpartition("@")
-    if "://" not in uri or parts.scheme in _FILES or ":" in named:
+    if "://" not in uri or _is_file(parts) or ":" in named:
         return uri
     if at and login and unquote(named) != login:
         raise OptionError(f"{where}: extra 'uri' names another user than the connection's login: leave one of them out")
     user = (named if at else quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
     return f"{parts.scheme}://{user}@{host}{uri.partition('://')[2][len(parts.netloc) :]}"
+
+
+def _is_file(parts: SplitResult) -> bool:
+    """Whether the URI is that of a database file: by its dialect, or because it has no host and an absolute path."""
+    if parts.scheme in _ENCRYPTED_FILES:
+        return False
+    return parts.scheme.partition("+")[0] in _FILES or (not parts.netloc and parts.path.startswith("//"))

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
-from iceberg_ops.config.secrets import hide, without_secrets
+from iceberg_ops.config.secrets import hide, hide_in_path, hide_in_sql, without_secrets
 from iceberg_ops.errors import OptionError
 
 ROOT_VARIABLE = "ICEBERG_OPS_JOBS"
@@ -135,10 +135,10 @@ def _shown(job: JobSpec) -> JobSpec:
 def _source_without_secrets(source: Source, secrets: tuple[str, ...]) -> Source:
     return replace(
         source,
-        paths=[hide(path, secrets) for path in source.paths],
+        paths=[hide_in_path(path, secrets) for path in source.paths],
         options={name: hide(value, secrets) for name, value in without_secrets(source.options).items()},
-        query=None if source.query is None else hide(source.query, secrets),
-        views={name: hide(path, secrets) for name, path in source.views.items()},
+        query=None if source.query is None else hide_in_sql(source.query, secrets),
+        views={name: hide_in_path(path, secrets) for name, path in source.views.items()},
         catalog=None if source.catalog is None else _without_secrets(source.catalog),
     )
 

@@ -6,6 +6,7 @@ columns.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.remember_run import RememberRun
+from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.report import ActionReport
@@ -28,6 +30,7 @@ from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.own_folders import folders_of
+from iceberg_ops.table.same_table import same_table
 from spark_jobs.jobs.bad_records import checked_rows
 from spark_jobs.jobs.direct_source import direct_parts
 from spark_jobs.jobs.distribution import distributed, stays_in_place
@@ -40,6 +43,8 @@ from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
 from spark_jobs.runners.source_parts import write_parts
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +156,26 @@ def _quarantine_of(run: JobRun, ingested: Ingested) -> Iterator[None]:
     except BaseException as e:
         staged = [f.file_path for f in ingested.files]
         # An interrupt may come between a commit and its record: then the table refers to the rows' files, and they are kept.
-        kept = not run.outcome.changed and discard(run.catalog, run.table, staged, mark=run.operation_id, after=e).left
-        if not run.outcome.changed and not kept:
+        kept = run.outcome.changed or discard(run.catalog, run.table, staged, mark=run.operation_id, after=e).left
+        if not kept and (staged or _is_not_remembered(run)):
             discard(run.catalog, run.table, places, mark=run.operation_id, after=e)
         raise
     if run.outcome.status == "already-committed":
         discard(run.catalog, run.table, places, mark=run.operation_id)
+
+
+def _is_not_remembered(run: JobRun) -> bool:
+    """Whether the table as it is now certainly has no commit of this run. A run that wrote no file of rows can prove it by its run
+    key alone; without one, or where the table cannot be read, it is not certain."""
+    done = run_of(run.job)
+    if done is None:
+        return False
+    try:
+        now = run.catalog.load_table(run.table.identifier[1:])
+        return same_table(run.table, now) and find_run(now, done) is None
+    except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the quarantine stays; the job's own error is the one to see
+        log.warning("the quarantine of an unfinished run on %s stays: its commit could not be looked up: %s", run.table.name, e)
+        return False
 
 
 def with_quarantine(report: ActionReport, changes: Changes) -> ActionReport:

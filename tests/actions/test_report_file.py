@@ -71,6 +71,17 @@ def test_a_report_holds_no_secret_of_a_source_or_a_location(tmp_path: Path) -> N
     assert (tmp_path / "r.json").read_text().count("***") == 9
 
 
+def test_a_report_names_files_as_they_are(tmp_path: Path) -> None:
+    """Paths were cut off at a partition folder ``pwd=``, and at the value of a switch or a weak password."""
+    place = "hdfs://nn:8020/data/pwd=x/flag=true/team@corp/f.parquet"
+    catalog = CatalogConfig(name="lake", type="sql", properties={"token-refresh-enabled": "true", "password": "data"})
+    named = [SkippedFile(file_path=place, reason="old")]
+    job = JobSpec(job="append", table="lake.a.b", catalog=catalog, report=str(tmp_path / "r.json"))
+    write_report(job, a_report(files=[place], skipped=named, failures=named))
+    found = from_json((tmp_path / "r.json").read_bytes(), ActionReport, "r")
+    assert (found.files, found.skipped, found.failures) == ([place], named, named)
+
+
 def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
     """A rename would put a file in the place of /dev/null, for every program of the machine."""
     device = tmp_path / "null"

@@ -78,7 +78,19 @@ def test_a_connection_that_is_not_defined_is_the_authors_mistake() -> None:
     assert "is not defined" in said
 
 
-@pytest.mark.parametrize("uri", ["sqlite:////data/catalog.db", "postgresql://you:too@db/iceberg", "no uri"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "sqlite:////data/catalog.db",
+        "SQLite:////data/catalog.db",
+        "sqlite+aiosqlite:////data/catalog.db",
+        "duckdb:////data/catalog.db",
+        "duckdb:///catalog.db",
+        "other:////data/catalog.db",
+        "postgresql://you:too@db/iceberg",
+        "no uri",
+    ],
+)
 def test_a_uri_of_a_file_or_with_a_password_is_left_alone(uri: str) -> None:
     assert catalog_config(connection({"name": "lake", "type": "sql", "uri": uri}, "me", "secret")).properties["uri"] == uri
 
@@ -109,6 +121,19 @@ def test_extra_that_is_no_object_is_named() -> None:
     for extra in ('["a"]', '"a"', "3"):
         with pytest.raises(OptionError, match="connection lake_conn: extra must be a JSON object, not a"):
             catalog_config(Connection(conn_id="lake_conn", conn_type="iceberg_ops", extra=extra))
+
+
+@pytest.mark.parametrize("uri", ["postgresql://geheim\t1/d", "postgresql://geheim/d\n", " postgresql://geheim/d"])
+def test_a_uri_with_characters_that_would_be_lost_is_refused(uri: str) -> None:
+    """The host was another one without its tab, or the rest of the uri was cut in the wrong place."""
+    with pytest.raises(OptionError, match="must begin with its dialect and have no tab or line break") as caught:
+        catalog_config(connection({"name": "lake", "type": "sql", "uri": uri}, "me", "secret"))
+    assert "geheim" not in str(caught.value)
+
+
+def test_an_encrypted_file_gets_its_passphrase() -> None:
+    extra = {"name": "lake", "type": "sql", "uri": "sqlite+pysqlcipher:////data/c.db"}
+    assert catalog_config(connection(extra, None, "p@ss")).properties["uri"] == "sqlite+pysqlcipher://:p%40ss@//data/c.db"
 
 
 def test_a_uri_that_cannot_be_split_is_named_and_not_shown() -> None:

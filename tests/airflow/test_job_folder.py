@@ -315,3 +315,18 @@ def test_no_sweep_removes_the_folder_of_the_task_that_runs_it() -> None:
     mine, other = JobFolder.of(identity(run_id="mine")), JobFolder.of(identity(run_id="other"))
     assert prune(jobs_root(), older_than_s=0, own=mine.folder) == 1
     assert (mine.folder.exists(), other.folder.exists()) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Source(format="parquet", paths=["hdfs://nn:8020/in/team@corp/x.parquet", "/in/pwd=a/day=1"]),
+        Source(format="csv", paths=["/in"], options={"sep": ";", "nullValue": "token=x;y"}),
+        Source(format="sql", query="SELECT * FROM src WHERE pwd='abc' AND id > 3", views={"src": "/in/password=x/y"}),
+    ],
+)
+def test_the_kept_job_spec_of_a_source_without_secrets_can_be_run_again(source: Source) -> None:
+    catalog = CatalogConfig(name="lake", type="filesystem", properties={"warehouse": "/wh/pwd=x", "token-refresh-enabled": "true"})
+    job = JobSpec(job="append", table="lake.db.t", catalog=catalog, source=source)
+    kept = JobFolder.of(identity()).write(job)
+    assert from_json(kept.read_bytes(), JobSpec, "kept") == job

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from iceberg_ops.cli import known_secrets
 from iceberg_ops.errors import CatalogUnavailableError
 from tests.cli.conftest import Cli
 
@@ -57,3 +58,35 @@ def test_a_drivers_message_shows_no_secret_of_a_catalog(
     assert "no pg_hba entry for (me, ***, " in ran.err
     ran = cli("run", "--job-spec", str(tmp_path / "job.json"))
     assert (ran.code, form in ran.err + ran.out, "geheim-77" in ran.err + ran.out) == (1, False, False), ran
+
+
+@pytest.mark.parametrize("kind", ["fifo", "stdin"])
+def test_a_job_spec_from_a_pipe_is_read_once_and_its_secrets_are_hidden(tmp_path: Path, kind: str) -> None:
+    """It was read again to find its secrets: a named pipe made the command hang, another had nothing more to give."""
+    properties = {"warehouse": str(tmp_path / "wh"), "password": "hunter22"}
+    catalog = {"name": "lake", "type": "filesystem", "properties": properties}
+    job = json.dumps({"job": "expire_snapshots", "table": "lake.db.hunter22", "lane": "local", "catalog": catalog})
+    (tmp_path / "spec").write_text(job)
+    os.mkfifo(tmp_path / "fifo")
+    run = f"{sys.executable} -m iceberg_ops.cli.main run --job-spec"
+    shells = {"fifo": f"cat spec > fifo & {run} fifo", "stdin": f"cat spec | {run} /dev/stdin"}
+    ended = subprocess.run(shells[kind], shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert "db.***" in ended.stderr
+    assert "hunter22" not in ended.stderr
+
+
+def test_log_lines_read_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line read the catalogs and the job spec again."""
+    reads: list[int] = []
+
+    def read() -> list[object]:
+        reads.append(1)
+        return []
+
+    monkeypatch.setattr("iceberg_ops.catalog.configuration.read_catalogs", read)
+    known_secrets.begin()
+    for _ in range(3):
+        known_secrets.known_secrets()
+    assert len(reads) == 1
+    known_secrets.begin()

@@ -17,6 +17,8 @@ from iceberg_ops.config.secrets import (
     HIDDEN,
     HidingFormatter,
     hide,
+    hide_in_path,
+    hide_in_sql,
     hide_passwords,
     holds_secret,
     is_secret,
@@ -233,3 +235,70 @@ def test_no_repr_of_a_job_has_a_secret() -> None:
     for text in (repr(catalog), str(catalog), repr(job), f"{job}", repr([job])):
         assert "geheim" not in text
         assert "t0ken" not in text
+
+
+PLACES = [
+    "/wh/db/t/data/pwd=%2Fhome/00000-1-abc.parquet",
+    "s3://b/wh/data/password=x/region=eu/0.parquet",
+    "password=x/region=eu/0.parquet",
+    "/wh/data/flag=true/0.parquet",
+    "s3://landing/ts=2024-01-01T10:00:00/mail@host/x.parquet",
+    "hdfs://nn:8020/in/team@corp/x.parquet",
+    "hdfs://nn1:8020,nn2:8020/in/team@corp/x.parquet",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_path_without_a_secret_is_no_secret_and_stays(place: str) -> None:
+    """Orphans of a table with a partition column ``pwd`` could not be found by their report."""
+    assert secrets_in({"paths": [place]}) == ()
+    assert secrets_of({"warehouse": place}) == () or place.startswith(("hdfs:", "s3://landing", "password"))
+    secrets = secrets_of({"token-refresh-enabled": "true", "password": "data", "db-password": "wh"})
+    assert hide_in_path(place, secrets) == place
+    assert hide_in_sql(f"SELECT * FROM parquet.`{place}` WHERE data = 1", secrets).count(HIDDEN) == 0
+    assert place.startswith("password=") or hide(f"{place} is gone", ()) == f"{place} is gone" or "nn2" in place
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        ("s3a://KEY:geheim1@b/mail@host/x", "s3a://KEY:***@b/mail@host/x"),
+        ("s3a://KEY:gehe/im1@b/x", "s3a://KEY:***@b/x"),
+        ("sftp://me@corp.com:8020@h/x", "sftp://me@corp.com:***@h/x"),
+        ("abfss://c@a.dfs/t?sv=1&sig=geheim1", "abfss://c@a.dfs/t?sv=1&sig=***"),
+        ("/wh/t0ken-77/x", "/wh/***/x"),
+    ],
+)
+def test_a_path_loses_its_own_secrets_and_those_that_are_known(place: str, shown: str) -> None:
+    secrets = secrets_of({"token": "t0ken-77"})
+    assert hide_in_path(place, secrets) == shown
+    assert hide_in_sql(f"SELECT '{place}'", secrets) == f"SELECT '{shown}'"
+    assert HIDDEN not in place or secrets_in([place])
+
+
+@pytest.mark.parametrize(
+    "sql", ["pwd='x' AND id = 1", "a = 1 or password='x'", "UPDATE t SET pwd='abc' WHERE (password='y') and b"]
+)
+def test_conditions_stay_in_messages_and_in_sql(sql: str) -> None:
+    assert hide_passwords(f"cannot parse {sql}") == f"cannot parse {sql}"
+    assert hide_in_sql(sql, ()) == sql
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("token-refresh-enabled", "true", False),
+        ("password", "TRUE", False),
+        ("token-expires-in-ms", "3600000", False),
+        ("token", "36000000", True),
+        ("password", "48151623", True),
+    ],
+)
+def test_switches_and_numbers_about_secrets_are_none(name: str, value: str, secret: bool) -> None:
+    assert holds_secret(name, value) == secret
+    assert (secrets_of({name: value}) != ()) == secret
+
+
+def test_a_setting_with_a_long_name_is_found() -> None:
+    name = "spark.hadoop.fs.azure.account.oauth2.client.secret.account-of-24-characters.dfs.core.windows.net"
+    assert "geheim1" in secrets_of({"options": f"-Dx=y -D{name}=geheim1"})

@@ -1,0 +1,89 @@
+"""Whether the quarantine may go is proven by the run key where a run wrote no file of rows. No Spark session is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from iceberg_ops.actions.context import Outcome
+from iceberg_ops.actions.run_identity import run_of
+from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
+from iceberg_ops.config.report import SkippedFile
+from iceberg_ops.io.local import LocalFileIO
+from spark_jobs.jobs import ingest
+from tests.builders import make_table
+
+OPERATION = "0123456789abcdef0123456789abcdef"
+
+
+class Lake:
+    """A table, and a quarantine file of a run that wrote nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.catalog = FileSystemCatalog("test", LocalFileIO(), warehouse=str(folder))
+        self.catalog.create_namespace(("ns",))
+        self.table = make_table(self.catalog)
+        place = Path(self.table.location.removeprefix("file://")) / "quarantine" / f"00000-{OPERATION}-bad.jsonl"
+        place.parent.mkdir(parents=True)
+        place.write_text('{"bad": 1}\n')
+        self.quarantine = place
+        config = CatalogConfig(name="test", type="filesystem", properties={"warehouse": str(folder)})
+        source = Source(format="csv", paths=["/in"])
+        self.job = JobSpec(job="append", table="test.ns.t", catalog=config, run_key="day-1", source=source)
+
+    def remember(self, outcome: Outcome) -> None:
+        @contextmanager
+        def step(_: str) -> Iterator[None]:
+            yield
+
+        run: Any = SimpleNamespace(
+            job=self.job, catalog=self.catalog, table=self.table, outcome=outcome, operation_id=OPERATION, step=step
+        )
+        bad = SkippedFile(file_path=str(self.quarantine), reason="bad rows")
+        ingested: Any = SimpleNamespace(files=[], changes=SimpleNamespace(quarantined=[bad]))
+        ingest.remember(run, ingested)
+
+
+class Stops(Outcome):
+    def record(self, committed: object) -> None:
+        raise KeyboardInterrupt
+
+
+def test_the_quarantine_stays_where_the_run_key_is_remembered(tmp_path: Path) -> None:
+    """An interrupt between the commit and its record: a repeated run finds its key, and would not write the rows again."""
+    lake = Lake(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        lake.remember(Stops())
+    assert find_run(lake.catalog.load_table(("ns", "t")), run_of(lake.job)) is not None
+    assert lake.quarantine.exists()
+
+
+def test_the_quarantine_goes_where_the_run_key_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path)
+
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ingest, "commit", stops)
+    with pytest.raises(KeyboardInterrupt):
+        lake.remember(Outcome())
+    assert not lake.quarantine.exists()
+
+
+def test_the_quarantine_stays_where_the_table_cannot_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path)
+
+    def fails(*_: object) -> None:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(lake.catalog, "load_table", fails)
+    with pytest.raises(OSError, match="no answer"):
+        lake.remember(Outcome())
+    assert lake.quarantine.exists()
