@@ -2,8 +2,8 @@
 
 Standard input and output are none of them: a Python may print a line before its first statement (``sitecustomize``, a ``.pth``
 file), and libraries print later. The worker never imports the program that started it: a program without
-``if __name__ == "__main__"`` would do all its work again. It ends when its parent is gone, which closes the pipe of the requests,
-whatever it is doing then.
+``if __name__ == "__main__"`` would do all its work again. It ends when its parent is gone: the pipe of the requests
+is closed then, and a thread of its own waits for that.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _answer(request: bytearray | NoMemoryForFrameError) -> bytes:
             raise MemoryError(f"a worker process did not receive its work: {request}")
         function, item = pickle.loads(request)
         return pickle.dumps((function(item), None))
-    except BaseException as e:  # noqa: BLE001 - whatever it is, it is the answer to this request
+    except BaseException as e:  # noqa: BLE001 - every exception is the answer to this request
         e.add_note(traceback.format_exc())
         try:
             sent = pickle.dumps((None, e))

@@ -11,7 +11,7 @@ leaves closed would keep the pool, and the whole program, from ending. Each proc
 answers come through a queue that needs no lock in Python.
 
 Requests and answers travel on two pipes of their own (``worker_frames``). A worker's standard input is empty, and its standard
-output is this process's standard error from its first instruction: whatever it prints is no answer.
+output is this process's standard error from its first instruction, so that nothing it prints is taken for an answer.
 """
 
 from __future__ import annotations

@@ -241,11 +241,8 @@ class BaseCatalog(ABC):
         table = self._table(identifier, metadata, location)
         folders = self._own_folders(table)
         files = self._files_of(table) if GC_ENABLED.of(table.properties) else ()
-        if not files:
-            self._forget(identifier, location)
-            return
         try:
-            claimed = claims_of_all(cast("Catalog", self), table, folders)
+            claimed = claims_of_all(cast("Catalog", self), table, folders) if files else None
         except (RetryableError, MachineLimitError):
             raise  # Nothing is changed yet, and another try may find out.
         except ValidationError as e:
@@ -254,8 +251,8 @@ class BaseCatalog(ABC):
             ) from e
         except IcebergOpsError as e:
             log.warning("table %s is dropped without its files, because their owners cannot be told: %s", table.name, e)
-            files, claimed = (), lambda _: None
-        if not files:
+            claimed = None
+        if claimed is None:
             self._forget(identifier, location)
             return
         with state_if_interrupted(dropped_in_part(table.identifier)) as happened, purge_noted(table, folders) as note:

@@ -25,7 +25,9 @@ def learn(secrets: Iterable[str]) -> None:
 
 def known_secrets() -> tuple[str, ...]:
     """Every secret, longest first."""
-    return tuple(sorted({*_of_catalogs(), *_of_jobs}, key=lambda secret: (-len(secret), secret)))
+    from iceberg_ops.config.secrets import longest_first
+
+    return longest_first((*_of_catalogs(), *_of_jobs))
 
 
 @cache

@@ -34,7 +34,7 @@ FORMATS = (*_TEXT_FORMATS, "parquet", "arrow")
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="jsonl where nothing is said.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format jsonl.")
 @click.option("-o", "output", metavar="FILE", help="Write to a file instead of standard output.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE whatever its format, unless the table refers to it.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE, of any format, unless the table refers to it.")
 def scan(
     target: str,
     locations: tuple[str, ...],

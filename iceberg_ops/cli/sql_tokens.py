@@ -10,6 +10,7 @@ import re
 import sys
 from typing import NamedTuple, NoReturn
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.errors import OptionError
 
 MOST = 2**31 - 1
@@ -114,7 +115,7 @@ class Tokens:
         found = self._of("text")
         if found is None:
             self.fail("a text in single quotes")
-        if any("\ud800" <= character <= "\udfff" for character in found):
+        if not is_unicode(found):
             raise OptionError(f"{self.source!r}: a text has half of a surrogate pair, which is no Unicode: write both halves")
         return found
 

@@ -267,7 +267,7 @@ class _Loop:
                 found = "it was committed: {} is in the table"
         except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
             log.warning("status check of %s: %s", self._name, look)
-        cause = e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
+        cause = _cause(e)
         why = " ".join(f"{type(cause).__name__} {cause}".split())
         message = (
             f"{self.operation.name} on {self._name} was interrupted by {why}: {found.format(_what(staged))}; nothing was deleted"
@@ -301,8 +301,12 @@ class _Loop:
 def _is_interrupt(e: BaseException) -> bool:
     """Whether somebody wants the process to end, also where the catalog says so as an unknown outcome: nobody waits for status
     checks then."""
-    cause = e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
-    return isinstance(e, KeyboardInterrupt) or not isinstance(cause, Exception)
+    return isinstance(e, KeyboardInterrupt) or not isinstance(_cause(e), Exception)
+
+
+def _cause(e: BaseException) -> BaseException:
+    """What interrupted a swap, where the catalog made an unknown outcome of it."""
+    return e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
 
 
 def _what(staged: StagedCommit) -> str:

@@ -76,7 +76,7 @@ class Ledger:
         everything: dict[str, str] = {}
         for location in files.values():
             everything |= _entries_in(table, location)
-        publications = {name: text for name, text in entries.items() if name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}")}
+        publications = {name: text for name, text in entries.items() if names_publication(name)}
         everything |= {**entries, **known, **publications}
         location = self._write(table, everything)
         name = f"{LEDGER_FILE_PREFIX}{location.rpartition('-ledger-')[2].partition('.')[0]}"
@@ -118,9 +118,14 @@ def _read(io: FileIO, location: str, table: str) -> dict[str, str]:
     )
 
 
+def names_publication(name: str) -> bool:
+    """Whether an entry of this name says which snapshot published something."""
+    return name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}")
+
+
 def _kind(name: str, text: str) -> str:
     """What the entry is of; each kind has room of its own."""
-    if name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}"):
+    if names_publication(name):
         return "publication"
     return "made up" if _time_of(text).endswith(MADE_UP_MARK) else "given"
 

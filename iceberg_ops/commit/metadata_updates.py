@@ -19,7 +19,7 @@ from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
 from iceberg_ops.spec.nesting import check_nesting
-from iceberg_ops.spec.partition_names import name_clashes
+from iceberg_ops.spec.partition_names import name_clashes, new_clashes
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import changed_partition_field
 from iceberg_ops.spec.requirements import (
@@ -224,25 +224,22 @@ def no_columns_named_like_partition_fields(table: Table, base: TableMetadata, sc
     """Prevents a table that Iceberg Java does not load: a column that was worked out before another commit made a partition field
     of its name (``spec.partition_names``)."""
     metadata = table.metadata
-    there = {*name_clashes(metadata.schema, metadata.partition_specs), *name_clashes(schema, base.partition_specs)}
-    for clash in name_clashes(schema, metadata.partition_specs):
-        if clash not in there:
-            raise ValidationError(
-                f"table {table.name}: no column can be called {clash.name!r}: a partition field of this name and another source "
-                f"column was made since this was worked out"
-            )
+    known = (*name_clashes(metadata.schema, metadata.partition_specs), *name_clashes(schema, base.partition_specs))
+    for clash in new_clashes(schema, metadata.partition_specs, known):
+        raise ValidationError(
+            f"table {table.name}: no column can be called {clash.name!r}: a partition field of this name and another source "
+            f"column was made since this was worked out"
+        )
 
 
 def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, spec: PartitionSpec) -> None:
     """Prevents the same the other way round: the column came with another commit."""
     metadata = table.metadata
-    there = name_clashes(base.schema, (spec,))
-    for clash in name_clashes(metadata.schema, (spec,)):
-        if clash not in there:
-            raise ValidationError(
-                f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was made since this "
-                f"was worked out"
-            )
+    for clash in new_clashes(metadata.schema, (spec,), name_clashes(base.schema, (spec,))):
+        raise ValidationError(
+            f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was made since this "
+            f"was worked out"
+        )
 
 
 def _promoted(before: Schema, after: Schema) -> list[Promotion]:

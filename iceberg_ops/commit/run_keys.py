@@ -25,7 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from iceberg_ops.commit.ledger import MADE_UP_MARK, PUBLICATION, entries_whose_name, ledger_entry
+from iceberg_ops.commit.ledger import MADE_UP_MARK, PUBLICATION, entries_whose_name, ledger_entry, names_publication
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
@@ -201,7 +201,7 @@ def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str,
     """The entries, but of one publication by several snapshots (a branch was rolled back in between) the first: whoever looks for
     it in the part of a history that has expired goes by when it was published. Raises CorruptTableError for a broken ledger
     file."""
-    publications = {name for name in entries if name.startswith(f"{LEDGER_PREFIX}{PUBLICATION}")}
+    publications = set(filter(names_publication, entries))
     known = entries_whose_name(table, publications.__contains__) if publications else {}
     earlier = {name: entry for name, entry in known.items() if _published_before(table.metadata, entry, entries[name])}
     return {**entries, **earlier}

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.config.whole_numbers import LONG_MAX
 from iceberg_ops.errors import OptionError
 
@@ -145,7 +146,7 @@ def _check_nodes(loader: yaml.SafeLoader, node: yaml.Node, checked: set[int]) ->
 def _check_scalar(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
     """The scalar's value. Raises OptionError for one that its type does not have, for a number that no option can hold (Python
     writes none of thousands of digits), and for text that is no Unicode."""
-    if not node.value.isascii() and any("\ud800" <= character <= "\udfff" for character in node.value):
+    if not is_unicode(node.value):
         raise OptionError(f"line {_line(node)}: text with half of a surrogate pair is no Unicode")
     found = _constructed(node, lambda: loader.construct_object(node, deep=True))
     if isinstance(found, int) and not -LONG_MAX - 1 <= found <= LONG_MAX:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ def check_text(name: str, text: str) -> None:
 
 def check_unicode(name: str, text: str) -> None:
     """Raise OptionError for text that can not be written as UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise OptionError(f"{name} is no UTF-8 text: write it in UTF-8") from None
+    if not is_unicode(text):
+        raise OptionError(f"{name} is no UTF-8 text: write it in UTF-8")
 
 
 def check_place(name: str, text: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given, check_place
-from iceberg_ops.config.secrets import secrets_in, secrets_of, without_secrets
+from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
 
 MAINTENANCE_ACTIONS = (
@@ -199,8 +199,7 @@ class JobSpec(Document, frozen=True, kw_only=True):
     def secrets(self) -> tuple[str, ...]:
         """Every secret of the table's catalog and of the source (its catalog, paths, views and reader options), in every form it
         may be printed in, longest first."""
-        found = {*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source))}
-        return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+        return longest_first((*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source))))
 
     def __post_init__(self) -> None:
         _check_condition("where", self.where)

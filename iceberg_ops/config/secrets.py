@@ -87,12 +87,16 @@ def secrets_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Every secret among a catalog's properties in every form, longest first; those shorter than ``SHORTEST`` are left out,
     and ``true`` and the like."""
     found = {form for name, value in properties.items() for secret in _secrets(name, value) for form in _forms(secret)}
-    return _longest_first(found)
+    return longest_first(filter(_can_be_told, found))
 
 
-def _longest_first(found: Iterable[str]) -> tuple[str, ...]:
-    kept = {s for s in found if len(s) >= SHORTEST and s.lower() not in _BOOLEANS}
-    return tuple(sorted(kept, key=lambda s: (-len(s), s)))
+def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Each once. A secret that holds another comes before it, so that it is hidden whole."""
+    return tuple(sorted(set(secrets), key=lambda s: (-len(s), s)))
+
+
+def _can_be_told(secret: str) -> bool:
+    return len(secret) >= SHORTEST and secret.lower() not in _BOOLEANS
 
 
 def secrets_in(value: Any) -> tuple[str, ...]:
@@ -107,7 +111,7 @@ def secrets_in(value: Any) -> tuple[str, ...]:
         return tuple(s for part in value for s in secrets_in(part))
     if not isinstance(value, str) or _URI.fullmatch(value) is None:
         return ()
-    return _longest_first(form for secret in _secrets_in_path(value) for form in _forms(secret))
+    return longest_first(form for secret in _secrets_in_path(value) for form in _forms(secret) if _can_be_told(form))
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:

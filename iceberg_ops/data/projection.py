@@ -155,16 +155,20 @@ def _convert(array: pa.Array, column: FileColumn, f: NestedField, missing: Missi
         return read_variant(array, f.name)
     if not f.type.is_nested:
         if column.children:
-            raise CorruptTableError(f"column {f.name}: the file stores {column.type}, which can not be read as {f.type}")
+            raise _unreadable(column, f)
         return promote(array, arrow_type(f.type), f.name)
     if not _has_shape(column, f):
-        raise CorruptTableError(f"column {f.name}: the file stores {column.type}, which can not be read as {f.type}")
+        raise _unreadable(column, f)
     if isinstance(f.type, StructType):
         return _struct(array, column, f.type, missing)
     if isinstance(f.type, ListType):
         return _list(array, column, f.type, missing)
     assert isinstance(f.type, MapType)
     return _map(array, column, f.type, missing)
+
+
+def _unreadable(column: FileColumn, f: NestedField) -> CorruptTableError:
+    return CorruptTableError(f"column {f.name}: the file stores {column.type}, which cannot be read as {f.type}")
 
 
 def _has_shape(column: FileColumn, f: NestedField) -> bool:

@@ -10,11 +10,11 @@ is read as it is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from operator import is_
 from typing import Any
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.errors import SchemaError, WhereError
 from iceberg_ops.expressions.common_types import shared_types, spark_interval
 from iceberg_ops.expressions.comparisons import Interval, interval, plain_literal, source_interval
@@ -46,7 +46,6 @@ from iceberg_ops.spec.types import DATE, UNKNOWN, DecimalType, IcebergType, Prim
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
 _FLOATING = frozenset({"float", "double"})
 _PERIODS = frozenset({"year", "month", "day", "hour"})
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def bind(schema: Schema, expression: Expression, *, case_sensitive: bool = False) -> Expression:
@@ -159,7 +158,7 @@ def _check_unicode(leaf: Predicate, term: BoundTerm) -> None:
     """Raise WhereError for half of a surrogate pair, which no stored text can hold and nothing can be compared with."""
     for literal in leaf.literals:
         text = literal.value if isinstance(literal, Literal) else literal
-        if isinstance(text, str) and _HALF_PAIR.search(text):
+        if isinstance(text, str) and not is_unicode(text):
             raise WhereError(f"column {term.name!r} can not be compared with {text!r}: half of a surrogate pair is no Unicode text")
 
 

@@ -312,15 +312,12 @@ def check_writable(location: str) -> None:
 def _create(path: str) -> BinaryIO:
     """A new file, and its folder where there is none. A removal of empty folders at that moment (``remove_empty_folders``) may take
     the folder away again before the file is in it."""
-    for attempt in range(_FOLDER_ATTEMPTS):
-        try:
-            if attempt:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
+    for _ in range(_FOLDER_ATTEMPTS):
+        with suppress(FileNotFoundError):
             return open(path, "xb", buffering=1 << 20)
-        except FileNotFoundError:
-            if attempt + 1 == _FOLDER_ATTEMPTS:
-                raise
-    raise AssertionError
+        with suppress(FileNotFoundError):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+    return open(path, "xb", buffering=1 << 20)
 
 
 def _publish(temporary: str, path: str, *, overwrite: bool) -> None:

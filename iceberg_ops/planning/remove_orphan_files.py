@@ -150,11 +150,12 @@ class OldMetadata:
         """Raise UnsupportedError if a file without a uuid is not shown to be the table's."""
         found = True
         while found and self._waiting:
-            mine = [state for state in self._waiting if self._own.lead_to(state)]
-            found = bool(mine)
+            mine, others = list[Table](), list[Table]()
+            for state in self._waiting:
+                (mine if self._own.lead_to(state) else others).append(state)
             for state in mine:
                 self._own.add(state)
-            self._waiting = [state for state in self._waiting if not any(state is known for known in mine)]
+            found, self._waiting = bool(mine), others
         if self._waiting:
             raise self._foreign(self._waiting[0])
 

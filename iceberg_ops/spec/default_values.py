@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, SECONDS_PER_DAY
 from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
@@ -67,8 +68,7 @@ def _whole(low: int, high: int) -> tuple[str, Callable[[Any], bool]]:
 
 
 def _is_text(value: Any) -> bool:
-    """Half of a surrogate pair is no text: UTF-8 has no form for it."""
-    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
+    return isinstance(value, str) and is_unicode(value)
 
 
 _LONG = _whole(-LONG_MAX - 1, LONG_MAX)

@@ -25,9 +25,6 @@ class NameClash:
     name: str
     column_id: int
 
-    def __str__(self) -> str:
-        return f"partition field {self.name!r} of spec {self.spec_id} has the name of column {self.column_id}, not its source"
-
 
 def name_clashes(schema: Schema, specs: Iterable[PartitionSpec]) -> tuple[NameClash, ...]:
     """For which Iceberg Java would not load a table with that current schema and these specs."""
@@ -40,12 +37,16 @@ def name_clashes(schema: Schema, specs: Iterable[PartitionSpec]) -> tuple[NameCl
     )
 
 
+def new_clashes(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[NameClash]) -> tuple[NameClash, ...]:
+    """Those that are not ``known``."""
+    there = frozenset(known)
+    return tuple(clash for clash in name_clashes(schema, specs) if clash not in there)
+
+
 def check_names(schema: Schema, specs: Iterable[PartitionSpec], known: Iterable[NameClash] = ()) -> None:
     """Raises SchemaError. ``known``: clashes that the table has already; it must stay changeable."""
-    there = set(known)
-    for clash in name_clashes(schema, specs):
-        if clash not in there:
-            raise SchemaError(
-                f"column {clash.name!r}: partition field {clash.name!r} of spec {clash.spec_id} has this name and another source "
-                f"column, and Iceberg Java loads no such table: give the column another name"
-            )
+    for clash in new_clashes(schema, specs, known):
+        raise SchemaError(
+            f"column {clash.name!r}: partition field {clash.name!r} of spec {clash.spec_id} has this name and another source "
+            f"column, and Iceberg Java loads no such table: give the column another name"
+        )

@@ -41,7 +41,7 @@ class TableStates:
         self._snapshots |= _snapshots_of(state.metadata)
 
     def lead_to(self, state: Table) -> bool:
-        """Whether ``state`` came before or after one of them by their metadata logs, or has a snapshot of theirs."""
+        """Whether ``state`` came before or after one of them by their metadata logs, or has one of their snapshots."""
         return (
             self._file_of(state) in self._files
             or self._file_of(state) in self._logged

@@ -91,7 +91,7 @@ def _struct(path: str, kind: StructType, given: Column, type_: spark.StructType,
     values, wrongs = [], []
     for f, w in zip(kind.fields, wanted.fields, strict=True):
         name = names.get(f.name.lower())
-        if name is None and f.required and f.write_default in (MISSING, None):
+        if name is None and f.required and f.write_default is MISSING:
             raise SchemaError(f"required column '{path}.{f.name}' is not in the source")
         if name is None:
             value = write_default(f).cast(w.dataType)

@@ -10,12 +10,13 @@ they claim.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from spark_jobs.jobs.repeatable_functions import BUILT_IN, KNOWN, is_known_aggregate
+from spark_jobs.runners.scala_sequences import items
 
 _AGGREGATE = f"{BUILT_IN}aggregate."
 _OPERATORS = frozenset(
@@ -37,7 +38,7 @@ def is_repeatable(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> bool:
 
 def is_known(rows: DataFrame) -> bool:
     """Whether the topmost operator of ``rows`` computes the same for the same rows, whatever the rows are."""
-    return all(_is_repeatable_expression(e) for e in _items(rows._jdf.queryExecution().analyzed().expressions()))
+    return all(_is_repeatable_expression(e) for e in items(rows._jdf.queryExecution().analyzed().expressions()))
 
 
 def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
@@ -48,8 +49,8 @@ def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:
         return _lists_files_once(plan.relation())
     if kind not in _OPERATORS or (kind in _COMPARES_ROWS and _has_collation(plan)):
         return False
-    return all(_is_repeatable_expression(e) for e in _items(plan.expressions())) and all(
-        _plan_is_repeatable(child, pinned) for children in (plan.children(), plan.innerChildren()) for child in _items(children)
+    return all(_is_repeatable_expression(e) for e in items(plan.expressions())) and all(
+        _plan_is_repeatable(child, pinned) for children in (plan.children(), plan.innerChildren()) for child in items(children)
     )
 
 
@@ -61,11 +62,11 @@ def _lists_files_once(relation: Any) -> bool:
 
 def _has_collation(plan: Any) -> bool:
     """Whether a collation says which rows or values of ``plan`` are equal, also where a cast takes it off afterwards."""
-    return any(_is_collated(a) for a in _items(plan.output())) or any(_holds_collation(e) for e in _items(plan.expressions()))
+    return any(_is_collated(a) for a in items(plan.output())) or any(_holds_collation(e) for e in items(plan.expressions()))
 
 
 def _holds_collation(expression: Any) -> bool:
-    return _is_collated(expression) or any(_holds_collation(child) for child in _items(expression.children()))
+    return _is_collated(expression) or any(_holds_collation(child) for child in items(expression.children()))
 
 
 def _is_collated(expression: Any) -> bool:
@@ -79,16 +80,12 @@ def _is_repeatable_expression(expression: Any) -> bool:
         return False
     if kind == "aggregate.AggregateExpression":
         function = expression.aggregateFunction()
-        given = [*_items(function.children()), *list(_items(expression.children()))[1:]]  # the others are its FILTER
+        given = [*items(function.children()), *list(items(expression.children()))[1:]]  # the others are its FILTER
         return _is_repeatable_aggregate(function) and all(map(_is_repeatable_expression, given))
-    return all(_is_repeatable_expression(child) for child in _items(expression.children()))
+    return all(_is_repeatable_expression(child) for child in items(expression.children()))
 
 
 def _is_repeatable_aggregate(function: Any) -> bool:
-    name, children = str(function.getClass().getName()), list(_items(function.children()))
+    name, children = str(function.getClass().getName()), list(items(function.children()))
     of_type = str(children[0].dataType().simpleString()) if children else ""
     return name.startswith(_AGGREGATE) and is_known_aggregate(name.removeprefix(_AGGREGATE), str(function.prettyName()), of_type)
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))

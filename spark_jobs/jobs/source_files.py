@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.runners.column_names import OWN
+from spark_jobs.runners.scala_sequences import items
 
 _LISTS_ONCE = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
 _FILE_TABLE = "org.apache.spark.sql.execution.datasources.v2.FileTable"
@@ -52,7 +53,7 @@ def folder_columns(rows: DataFrame) -> frozenset[str]:
 def _folder_columns(plan: Any) -> Iterator[str]:
     if _kind(plan) == "LogicalRelation" and _kind(plan.relation()) == "HadoopFsRelation":
         yield from map(str, plan.relation().partitionSchema().fieldNames())
-    for child in _items(plan.children()):
+    for child in items(plan.children()):
         yield from _folder_columns(child)
 
 
@@ -76,16 +77,15 @@ class _Walk:
         elif kind == "AdaptiveSparkPlanExec":
             yield from self.indexes(plan.inputPlan())
         for children in (plan.children(), plan.innerChildren()):
-            for child in _items(children):
+            for child in items(children):
                 yield from self.indexes(child)
 
     def listed(self, index: Any) -> list[ListedFile]:
         urls = [str(url) for url in index.inputFiles()]
         if not self._is_a(index, _LISTS_ONCE):
             return [ListedFile(url, None, None) for url in urls]
-        files = index.allFiles()
-        found = (files.apply(i) for i in range(files.size()))
-        return [ListedFile(url, int(f.getLen()), int(f.getModificationTime())) for url, f in zip(urls, found, strict=True)]
+        found = zip(urls, items(index.allFiles()), strict=True)
+        return [ListedFile(url, int(f.getLen()), int(f.getModificationTime())) for url, f in found]
 
     def _is_a(self, value: Any, name: str) -> bool:
         return bool(self._java.java.lang.Class.forName(name).isInstance(value))
@@ -93,7 +93,3 @@ class _Walk:
 
 def _kind(value: Any) -> str:
     return str(value.getClass().getSimpleName())
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))

@@ -25,7 +25,7 @@ def is_default(text: str) -> bool:
 def write_default(f: NestedField) -> Column:
     """The write default of a column, NULL where it has none; ``{}`` of a struct stands for its fields' write defaults. Raises
     OptionError for one of a list or map."""
-    if f.write_default is MISSING or f.write_default is None:
+    if f.write_default is MISSING:
         return F.lit(None)
     if isinstance(f.type, StructType):
         return F.struct(*(_part(f, child) for child in f.type.fields))
@@ -37,7 +37,7 @@ def write_default(f: NestedField) -> Column:
 
 
 def _part(parent: NestedField, f: NestedField) -> Column:
-    if f.required and f.write_default in (MISSING, None):
+    if f.required and f.write_default is MISSING:
         raise OptionError(f"the write default of {parent.name!r} has no value for its required field {f.name!r}: assign a value")
     return write_default(f).cast(spark_schema(Schema.of(f))[0].dataType).alias(f.name)
 
@@ -45,5 +45,5 @@ def _part(parent: NestedField, f: NestedField) -> Column:
 def left_out(schema: Schema, given: Collection[str]) -> dict[str, Column]:
     """Values of the columns that are not ``given`` (in any case) and have a write default."""
     named = {name.lower() for name in given}
-    wanted = [f for f in schema.fields if f.name.lower() not in named and f.write_default not in (MISSING, None)]
+    wanted = [f for f in schema.fields if f.name.lower() not in named and f.write_default is not MISSING]
     return {f.name: write_default(f) for f in wanted}

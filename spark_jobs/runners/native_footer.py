@@ -54,7 +54,7 @@ def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
     if found is None or not _names_are_apart(columns.names):
         return False
     if task.data_file.first_row_id is None and any(f.field_id in found for f in lineage_fields(context.projected)):
-        return False  # its rows have no ids, whatever it holds
+        return False  # its rows have no ids
     from_partition = _partition_sources(task, context)
     if not all(f.field_id in found or _reads_as_null(f, from_partition) for f in wanted):
         return False
@@ -108,8 +108,7 @@ def _is_decoded(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> bool:
 
 
 def _reads_as_null(field: NestedField, from_partition: set[int]) -> bool:
-    no_default = field.initial_default is MISSING or field.initial_default is None
-    return no_default and not field.required and field.field_id not in from_partition
+    return field.initial_default is MISSING and not field.required and field.field_id not in from_partition
 
 
 def _partition_sources(task: FileScanTask, context: ReadContext) -> set[int]:

@@ -21,6 +21,8 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+from spark_jobs.runners.scala_sequences import items
+
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 _EVENTS_MS = 10_000
@@ -135,5 +137,4 @@ def _attempts(session: SparkSession, stage_id: int) -> list[Any]:
     gateway: Any = session.sparkContext._gateway
     no_tasks, no_quantiles = gateway.jvm.java.util.ArrayList(), gateway.new_array(gateway.jvm.double, 0)
     store: Any = session.sparkContext._jsc.sc().statusStore()
-    found = store.stageData(stage_id, False, no_tasks, False, no_quantiles)
-    return [found.apply(i) for i in range(found.size())]
+    return list(items(store.stageData(stage_id, False, no_tasks, False, no_quantiles)))

@@ -84,7 +84,7 @@ UNSTORABLE: dict[str, Callable[[Table, int], Operation]] = {
     "a summary": lambda t, i: AppendFiles(added=(data_file("/t/2.parquet"),), summary={"a": HALF}),
     "a size": lambda t, i: statistics(t, file_size_in_bytes=1.5),
     "a path": lambda t, i: statistics(t, statistics_path=HALF),
-    "a path that is none": lambda t, i: statistics(t, statistics_path=Path("/s.puffin")),
+    "a Path in place of a text": lambda t, i: statistics(t, statistics_path=Path("/s.puffin")),
 }
 
 

@@ -43,7 +43,7 @@ def ends_at_call(setting: Setting, monkeypatch: pytest.MonkeyPatch, at: int, err
             patched.setattr(target, name, step(getattr(target, name)))
         try:
             expire(setting.catalog, setting.table, ALL)
-        except BaseException as e:  # noqa: BLE001 - whatever it ends with is looked at
+        except BaseException as e:  # noqa: BLE001 - every end is looked at
             return e
     return None
 

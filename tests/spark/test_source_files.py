@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -130,34 +131,20 @@ def test_a_subquery_over_a_file_that_grew_is_not_committed(place: Place, files: 
         fails_unchanged(place, job, **parts[job])
 
 
-def test_json_that_grows_while_its_shape_is_inferred_is_not_committed(
-    place: Place, files: Files, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kind", "module", "step"), [("json", json_source, "_shape"), ("csv", csv_source, "_check_lines")])
+def test_text_that_grows_after_its_lines_were_looked_at_is_not_committed(
+    place: Place, files: Files, monkeypatch: pytest.MonkeyPatch, kind: str, module: ModuleType, step: str
 ) -> None:
     place.create("t", SCHEMA)
-    real = json_source._shape
+    real = getattr(module, step)
 
-    def shape(*given: Any) -> Any:
+    def then_grown(*given: Any) -> Any:
         found = real(*given)
-        files.grow("json")
+        files.grow(kind)
         return found
 
-    monkeypatch.setattr(json_source, "_shape", shape)
-    fails_unchanged(place, "append", source=Source(format="json", paths=[str(files.json)]))
-
-
-def test_csv_that_grows_after_its_quotes_are_checked_is_not_committed(
-    place: Place, files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.create("t", SCHEMA)
-    real = csv_source._check_lines
-
-    def check(*given: Any) -> bool:
-        found = real(*given)
-        files.grow("csv")
-        return found
-
-    monkeypatch.setattr(csv_source, "_check_lines", check)
-    fails_unchanged(place, "append", source=text_of(files, "csv"))
+    monkeypatch.setattr(module, step, then_grown)
+    fails_unchanged(place, "append", source=text_of(files, kind))
 
 
 @pytest.mark.parametrize("source", ["view", "direct", "sorted"])
