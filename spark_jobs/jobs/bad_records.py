@@ -15,13 +15,8 @@ from pyspark.sql import functions as F
 
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assign_by_name
-from spark_jobs.jobs.text_encoding import REPLACEMENT
 from spark_jobs.runners.bad_rows import BAD_COLUMN
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, quoted
-
-FILE_FORMATS = ("parquet", "csv", "json")
-_UNREADABLE = "does not parse as the table's columns"
-_NOT_TEXT = f"is not text in the source's encoding, or {_UNREADABLE}"
 
 
 def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFrame:
@@ -37,22 +32,20 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
     """``BAD_COLUMN`` by the first of ``reasons`` that is there, text that did not parse before all; None: nothing can be wrong."""
     corrupt = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else None
     if corrupt is not None:
-        altered = ~F.is_valid_utf8(corrupt) | corrupt.contains(REPLACEMENT)
-        said = F.when(altered, F.lit(_NOT_TEXT)).otherwise(F.lit(_UNREADABLE))
-        reasons = [F.when(corrupt.isNotNull(), said), *reasons]
+        reasons = [corrupt.getField("reason"), *reasons]
     if not reasons:
         return None
     reason = F.coalesce(*reasons)
     record = F.to_json(F.struct(*[rows[quoted(name)] for name in shown if name != CORRUPT_RECORD_COLUMN]))
     # The rows of a query have no files: asking for their metadata would fail.
-    about = rows.metadataColumn("_metadata") if source_format in FILE_FORMATS else None
-    file = F.lit(None).cast("string") if about is None else about.getField("file_path")
-    row = about.getField("row_index") if about is not None and source_format == "parquet" else F.lit(None).cast("long")
+    about = rows.metadataColumn("_metadata") if source_format == "parquet" else corrupt
+    file = F.lit(None).cast("string") if about is None else about.getField("file_path" if corrupt is None else "file")
+    row = about.getField("row_index") if about is not None and corrupt is None else F.lit(None).cast("long")
     bad = F.struct(
         file.alias("file"),
         row.alias("row"),
         reason.alias("reason"),
-        (record if corrupt is None else F.coalesce(F.make_valid_utf8(corrupt), record)).alias("record"),
+        (record if corrupt is None else F.coalesce(corrupt.getField("record"), record)).alias("record"),
     )
     return F.when(reason.isNotNull(), bad).alias(BAD_COLUMN)
 

@@ -32,7 +32,7 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     target = work.rows_to_write()
     tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
     check_source(run, require_success_file=work.options.require_success_file)
-    given = source_rows(run, tables)
+    given = source_rows(run, tables, strict=True)
     state = SourceState(run, given)
     check_files(run, given)
     in_source = tables.relations

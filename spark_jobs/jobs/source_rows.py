@@ -1,26 +1,23 @@
 """Where the rows of append, overwrite, merge and upsert come from: files, a Spark SQL query over named views, another table.
 
-Text formats are read with the table's own types where ``schema`` is given (``csv_source``, ``json_source``): what does not parse as
-these is marked in ``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``). An error of reading a source becomes
+Text formats are read with the table's own types (``text_source``): what does not parse as these is marked in
+``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``). An error of reading a source becomes
 one line that names the path, before anything is written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
-from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.own_folders import folders_of
-from spark_jobs.jobs.csv_source import csv_rows
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.json_source import json_rows
 from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
 from spark_jobs.jobs.source_files import past_cache
 from spark_jobs.jobs.source_paths import check_paths
@@ -28,21 +25,19 @@ from spark_jobs.jobs.source_state import check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables
 from spark_jobs.jobs.table_rows import table_rows
-from spark_jobs.jobs.text_encoding import refuse_altered_text
-from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
+from spark_jobs.jobs.text_source import text_rows
+from spark_jobs.runners.column_names import refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
-_OF_LISTING = frozenset({"basepath", "recursivefilelookup"})
-"""Options by which more files, or files in other folders, are a source's."""
 
 
-def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema | None = None) -> DataFrame:
-    """The rows to write. A SQL source may name ``tables``; ``schema`` (the table's) types text.
+def source_rows(run: JobRun, tables: SqlTables | None = None, *, strict: bool = False) -> DataFrame:
+    """The rows to write. A SQL source may name ``tables``; with ``strict`` a bad record of text fails the read.
 
     Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read, UnsupportedError for
     a column of a name that jobs use; OptionError for a query, and DataError for files, with a column twice.
     """
-    rows = _rows(run, tables, schema)
+    rows = _rows(run, tables, strict=strict)
     refuse_own_names(rows.columns)
     _refuse_column_twice(rows.columns, run.job.source)
     return rows
@@ -70,7 +65,7 @@ def _refuse_view_twice(names: Iterable[str]) -> None:
             raise OptionError(f"source views {first!r} and {name!r} are one name in Spark SQL: rename one of them")
 
 
-def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataFrame:
+def _rows(run: JobRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
     session, source = run.session, run.job.source
     if source is None:
         raise OptionError("the job spec names no source: append, overwrite, merge and upsert need one")
@@ -80,15 +75,9 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
         return _table(run, source)
     paths = paths_of(source)
     try:
-        if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
-            first = _listed(session, source)
-            rows = (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
-            check_listed_alike(first, rows)  # some of what was found out of the text is of files as they were before
-            return rows
         if source.format in TEXT_FORMATS:
-            refuse_altered_text(session, source)
-        told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
-        options = {**(told if source.format in TEXT_FORMATS else {}), **source.options, **past_cache()}
+            return text_rows(session, source, run.table.schema, strict=strict)
+        options = {**source.options, **past_cache()}
         rows = session.read.format(source.format).options(**options).load(paths)
         if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
             first, rows = rows, session.read.format(source.format).schema(typed).options(**options).load(paths)
@@ -96,17 +85,6 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
         return rows
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
-
-
-def _is_untyped(options: Mapping[str, str]) -> bool:
-    """The reader was told how to treat types or bad rows; it is left to that."""
-    return any(key.lower() in ("mode", "primitivesasstring") for key in options)
-
-
-def _listed(session: SparkSession, source: Source) -> DataFrame:
-    """The files of a text source; no byte of them is read."""
-    options = {name: value for name, value in source.options.items() if name.lower() in _OF_LISTING}
-    return session.read.format("text").options(**options).load(source.paths)
 
 
 def _table(run: JobRun, source: Source) -> DataFrame:

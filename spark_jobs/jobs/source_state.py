@@ -40,7 +40,8 @@ class SourceState:
         self._stamps = {f.path: _stamp(run.session, f.path) for f in files}
         for file in files:
             _check_as_listed(file, self._stamps[file.path])
-        self._repeatable: bool | None = True if self._is_pinned else None
+        is_text = source is not None and source.format in ("csv", "json")  # every evaluation parses the same text alike
+        self._repeatable: bool | None = True if self._is_pinned or is_text else None
 
     def is_repeatable(self) -> bool:
         """Whether every evaluation of the source gives the same rows."""

@@ -64,7 +64,7 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     with run.step("plan"):
         plan = key_plan(run.table, base, keys)
         check_source(run, require_success_file=options.require_success_file)
-        source = source_rows(run, schema=run.table.schema)
+        source = source_rows(run)
         state = SourceState(run, source)
         check_files(run, source)
         deletes = _deletes(source, options.delete_when)
@@ -152,7 +152,7 @@ def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: l
         found[f"{_KEY}{i}"] = F.lower(F.replace(column.value, F.lit("-"))) if is_uuid else column.value
         wrong += [] if column.wrong is None else [column.wrong]
     shown = F.to_json(F.struct(*[F.col(quoted(c)) for c in given.columns]))
-    unread = F.col(CORRUPT_RECORD_COLUMN) if CORRUPT_RECORD_COLUMN in rows.columns else F.lit(None).cast("string")
+    unread = F.col(f"{CORRUPT_RECORD_COLUMN}.record") if CORRUPT_RECORD_COLUMN in rows.columns else F.lit(None).cast("string")
     found[_NO_KEY] = F.coalesce(unread, F.when(F.coalesce(*wrong).isNotNull(), shown) if wrong else F.lit(None).cast("string"))
     return found
 

@@ -14,7 +14,7 @@ from iceberg_ops.spec.schema import Schema
 
 OWN = "_iceberg_ops_"
 CORRUPT_RECORD_COLUMN = f"{OWN}corrupt_record"
-"""Text of a source that does not parse as the table's columns."""
+"""Of a row of text (CSV, JSON) its file, and of a bad record the reason and the record as the source has it: a struct."""
 
 
 def quoted(name: str) -> str:

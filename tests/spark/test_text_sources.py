@@ -81,10 +81,10 @@ def test_text_in_another_encoding_fails_by_file_whatever_reads_it(place: Place, 
     options = {"header": "true"} if form == "csv" else {}
     source = Source(format=form, paths=[str(file)], options=options)  # type: ignore[arg-type]
     for job in ("append", "overwrite"):
-        with pytest.raises(DataError, match=rf"a\.{form}: is not text in the source's encoding, or does not parse"):
+        with pytest.raises(DataError, match=rf"a\.{form}: is not text in the source's encoding \(utf-8\)"):
             place.run(job, "t", source=source)
     update = [MergeClause(when="not-matched", action="insert", assignments={"id": "bigint(source.id)", "v": "source.v"})]
-    with pytest.raises(DataError, match=rf"a\.{form}: .* is not UTF-8 text"):
+    with pytest.raises(DataError, match=rf"a\.{form}: is not text in the source's encoding"):
         place.merge("t", source, "target.id = bigint(source.id)", update, "merge-on-read")
     assert [r["v"] for r in place.rows("t")] == ["old"]
     told = Source(format=form, paths=[str(file)], options={**options, "encoding": "ISO-8859-1"})  # type: ignore[arg-type]
@@ -99,8 +99,8 @@ def test_only_the_records_of_csv_that_are_not_utf8_go_to_the_quarantine(place: P
     source = Source(format="csv", paths=[str(place.folder / "a.csv")], options={"header": "true"})
     place.run("append", "t", source=source, options=to_quarantine(place))
     assert [(r["id"], r["v"]) for r in place.rows("t")] == [(1, "caf\u00e9"), (3, "c")]
-    assert [(r["record"], r["reason"].split(",")[0]) for r in diverted(place)] == [
-        ('{"id":2,"v":"caf\ufffd"}', "is not text in the source's encoding")
+    assert [(r["record"], r["reason"]) for r in diverted(place)] == [
+        ("2,caf\ufffd", "is not text in the source's encoding (utf-8)")
     ]
     place.run("append", "t", source=Source(format="csv", paths=[str(place.folder / "b.csv")], options={"header": "true"}))
     assert (4, "\ufffd") in [(r["id"], r["v"]) for r in place.rows("t")]
@@ -130,7 +130,7 @@ def test_a_bad_record_of_several_lines_is_said_on_one(place: Place) -> None:
     place.create("t", FLAT)
     (place.folder / "a.json").write_text('{"id": "no number",\n "v": "a"}')
     source = Source(format="json", paths=[str(place.folder / "a.json")], options={"multiLine": "true"})
-    with pytest.raises(DataError, match=r'columns: \{"id": "no number", "v": "a"\}'):
+    with pytest.raises(DataError, match=r"column 'id': 'no number' is no long: \{"):
         place.run("append", "t", source=source)
     report = place.run("append", "t", source=source, options=to_quarantine(place))
     assert [f.reason for f in report.failures if "\n" in f.reason] == []

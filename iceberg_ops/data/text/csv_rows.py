@@ -1,0 +1,131 @@
+"""CSV records as typed columns: by the names in a file's first record, or by position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.data.text.csv_records import CsvCutter, CsvRecord, Fields
+from iceberg_ops.data.text.decoding import decoded
+from iceberg_ops.data.text.parsed import BadRecord, Parsed
+from iceberg_ops.data.text.text_options import CsvOptions
+from iceberg_ops.data.text.text_values import TextForms, parse_texts
+from iceberg_ops.errors import DataError
+from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, IcebergType
+
+_GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, DOUBLE, DATE, TIMESTAMPTZ, STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvShape:
+    """The columns to read, and where a file has them: ``places`` are indexes of its fields (None: it does not have the column), of
+    which each record must have ``width``."""
+
+    names: tuple[str, ...]
+    types: tuple[IcebergType, ...]
+    places: tuple[int | None, ...]
+    width: int
+
+
+def header_names(fields: Fields, source: str) -> tuple[str, ...]:
+    """The names of a file's columns. Raises DataError where one has none, or two have the same (without regard to case)."""
+    names = tuple(name or "" for name in fields)
+    seen: dict[str, str] = {}
+    for i, name in enumerate(names):
+        if not name.strip():
+            raise DataError(f"source {source}: column {i + 1} of the header has no name")
+        if name.lower() in seen:
+            raise DataError(f"source {source} has column {name!r} twice in its header: rename one of them")
+        seen[name.lower()] = name
+    return names
+
+
+def first_record(raw: bytes, options: CsvOptions) -> CsvRecord | BadRecord | None:
+    """The first record of the text that ``raw``, a line or a file, holds; None where it holds none. Raises
+    QuotesDoNotPairError."""
+    text = decoded(raw, options.encoding)
+    return text if isinstance(text, BadRecord) else next(CsvCutter(options.form).records(text), None)
+
+
+def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip: frozenset[int] = frozenset()) -> Parsed:
+    """The rows of ``texts``: lines, or with ``multi_line`` whole files. ``skip``: indexes of texts whose first record is a header.
+
+    Raises QuotesDoNotPairError for text that cannot be cut into records."""
+    records, bad, lines = list[Fields](), dict[int, BadRecord](), list[int]()
+    originals: list[str] = []
+    nothing: Fields = [None] * shape.width
+    for index, text, fields in _records(texts, options, skip):
+        if isinstance(fields, BadRecord):
+            bad[len(records)], fields = fields, nothing
+        elif len(fields) != shape.width:
+            what = f"has {len(fields)} {'field' if len(fields) == 1 else 'fields'}, not {shape.width}"
+            bad[len(records)], fields = BadRecord(what, text), nothing
+        records.append(fields)
+        originals.append(text)
+        lines.append(index)
+    given = list(zip(*records, strict=True)) if records else [()] * shape.width
+    columns: list[pa.Array] = []
+    for name, type_, place in zip(shape.names, shape.types, shape.places, strict=True):
+        values, wrong = parse_texts([None] * len(records) if place is None else given[place], type_, options.forms)
+        columns.append(values)
+        for row, why in wrong.items():
+            bad.setdefault(row, BadRecord(f"column {name!r}: {why}", originals[row]))
+    return Parsed(nulls_where_bad(columns, bad, len(records)), bad, lines)
+
+
+def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) -> list[pa.Array]:
+    """The columns with NULL in the rows of bad records."""
+    out = set(bad)
+    if not out:
+        return list(columns)
+    is_bad = pa.array([row in out for row in range(rows)])
+    return [pc.if_else(is_bad, pa.scalar(None, c.type), c) for c in columns]
+
+
+def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, skip: frozenset[int]) -> list[IcebergType | None]:
+    """Of each field the first of boolean, int, long, double, date, timestamptz and string that all values are of; None where all
+    are NULL."""
+    found: list[int | None] = [None] * width
+    for _, _, fields in _records(texts, options, skip):
+        if isinstance(fields, BadRecord) or len(fields) != width:
+            continue
+        for i, text in enumerate(fields):
+            if text is not None:
+                found[i] = _guess(text, found[i] or 0, options.forms)
+    return [None if at is None else _GUESSED[at] for at in found]
+
+
+def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | None:
+    """The guess that takes values of both."""
+    if a is None or b is None or a == b:
+        return a or b
+    numbers = (INT, LONG, DOUBLE)
+    if a in numbers and b in numbers:
+        return max(a, b, key=numbers.index)
+    return TIMESTAMPTZ if {a, b} == {DATE, TIMESTAMPTZ} else STRING
+
+
+def _guess(text: str, least: int, forms: TextForms) -> int:
+    for at in range(len(_GUESSED)):
+        type_ = _GUESSED[at]
+        if not parse_texts([text], type_, forms)[1]:
+            wide = wider_guess(_GUESSED[least], type_) if least else type_
+            return _GUESSED.index(wide or STRING)
+    return len(_GUESSED) - 1
+
+
+def _records(texts: Iterable[bytes], options: CsvOptions, skip: frozenset[int]) -> Iterator[tuple[int, str, Fields | BadRecord]]:
+    cutter = CsvCutter(options.form)
+    for index, raw in enumerate(texts):
+        text = decoded(raw, options.encoding)
+        if isinstance(text, BadRecord):
+            yield index, text.text, text
+        elif options.multi_line:
+            for n, record in enumerate(cutter.records(text)):
+                if n or index not in skip:
+                    yield index, record.text, record.fields
+        elif index not in skip and (fields := cutter.fields(text)) is not None:
+            yield index, text, fields

@@ -1,0 +1,164 @@
+"""Which fields occur in JSON records, under which names, and of which types they can be.
+
+The types of a table are known; those of what the table does not have are found out of the records.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from iceberg_ops.config.whole_numbers import LONG_MAX
+from iceberg_ops.data.text.json_values import Number
+from iceberg_ops.spec.types import (
+    BOOLEAN,
+    DOUBLE,
+    LONG,
+    STRING,
+    DecimalType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+)
+
+_MOST_DIGITS = 38
+_SCALARS: dict[str, IcebergType] = {
+    "boolean": BOOLEAN,
+    "long": LONG,
+    "decimal": DecimalType(_MOST_DIGITS, 0),
+    "double": DOUBLE,
+    "string": STRING,
+}
+
+
+@dataclass(slots=True)
+class Occurring:
+    """What occurs in one place of the records: kinds of scalars, fields of objects by name, items of arrays."""
+
+    kinds: set[str] = field(default_factory=set)
+    fields: dict[str, Occurring] | None = None
+    element: Occurring | None = None
+
+    def add(self, value: Any) -> None:
+        """One more value that occurs."""
+        if isinstance(value, dict):
+            self.fields = {} if self.fields is None else self.fields
+            for name, inner in value.items():
+                self.fields.setdefault(name, Occurring()).add(inner)
+        elif isinstance(value, list):
+            self.element = Occurring() if self.element is None else self.element
+            for inner in value:
+                self.element.add(inner)
+        elif value is not None:
+            self.kinds.add(_kind(value))
+
+    def merge(self, other: Occurring) -> None:
+        """What occurs elsewhere."""
+        self.kinds |= other.kinds
+        if other.fields is not None:
+            self.fields = {} if self.fields is None else self.fields
+            for name, inner in other.fields.items():
+                self.fields.setdefault(name, Occurring()).merge(inner)
+        if other.element is not None:
+            self.element = Occurring() if self.element is None else self.element
+            self.element.merge(other.element)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kinds": sorted(self.kinds),
+            "fields": None if self.fields is None else {name: inner.to_json() for name, inner in self.fields.items()},
+            "element": None if self.element is None else self.element.to_json(),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Occurring:
+        fields, element = value["fields"], value["element"]
+        return Occurring(
+            set(value["kinds"]),
+            None if fields is None else {name: Occurring.from_json(inner) for name, inner in fields.items()},
+            None if element is None else Occurring.from_json(element),
+        )
+
+
+def records_of(value: Any) -> list[dict[str, Any]] | None:
+    """The records that a JSON value is: an object, or an array of objects; None: it is neither."""
+    if isinstance(value, dict):
+        return [value]
+    return value if isinstance(value, list) and all(isinstance(item, dict) for item in value) else None
+
+
+def source_fields(found: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
+    """The columns of a source: what occurs in its records under the first of its spellings, of the table's type where the table has
+    it. What the table does not have and is always empty is left out. Field ids are the table's, and new ones for the rest."""
+    ids = itertools.count(-1, -1)
+    return _fields(found.fields or {}, table, ids, as_text=as_text)
+
+
+def _fields(given: dict[str, Occurring], wanted: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:
+    known = {f.name.lower(): f for f in wanted.fields}
+    found: dict[str, tuple[str, Occurring]] = {}
+    for name, inner in given.items():
+        _, united = found.setdefault(name.lower(), (name, Occurring()))
+        united.merge(inner)
+    fields = []
+    for lower, (name, inner) in found.items():
+        have = known.get(lower)
+        type_ = _type(inner, None if have is None else have.type, ids, as_text=as_text)
+        if type_ is not None:
+            fields.append(NestedField(next(ids) if have is None else have.field_id, name, type_))
+    return tuple(fields)
+
+
+def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+    """None: it is always empty, and the table has no such field."""
+    if isinstance(wanted, StructType):
+        fields = _fields(found.fields or {}, wanted, ids, as_text=as_text)
+        there = {f.name.lower() for f in fields}
+        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there)))
+    if isinstance(wanted, ListType):
+        inner = _type(found.element or Occurring(), wanted.element.type, ids, as_text=as_text)
+        return ListType(NestedField(wanted.element.field_id, "element", inner or wanted.element.type))
+    if isinstance(wanted, MapType):
+        values = Occurring()
+        for value in (found.fields or {}).values():
+            values.merge(value)
+        inner = _type(values, wanted.value.type, ids, as_text=as_text)
+        return MapType(wanted.key, NestedField(wanted.value.field_id, "value", inner or wanted.value.type))
+    return wanted if wanted is not None else _unknown_type(found, ids, as_text=as_text)
+
+
+def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+    """One type for values that the table has no type for; text where they have none in common."""
+    shapes = (bool(found.kinds), found.fields is not None, found.element is not None)
+    if sum(shapes) > 1:
+        return STRING
+    if found.fields is not None:
+        fields = _fields(found.fields, StructType(()), ids, as_text=as_text)
+        return StructType(fields) if fields else None
+    if found.element is not None:
+        inner = _unknown_type(found.element, ids, as_text=as_text)
+        return None if inner is None else ListType(NestedField(next(ids), "element", inner))
+    return None if not found.kinds else STRING if as_text else _scalar(found.kinds)
+
+
+def _scalar(kinds: Iterable[str]) -> IcebergType:
+    order = ("long", "decimal", "double")
+    numbers = [kind for kind in kinds if kind in order]
+    if len(numbers) == len(list(kinds)):
+        return _SCALARS[max(numbers, key=order.index)]
+    return _SCALARS[next(iter(kinds))] if len(list(kinds)) == 1 else STRING
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if not isinstance(value, Number):
+        return "string"
+    digits = value.lstrip("-")
+    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+        return "double"
+    return "long" if -LONG_MAX - 1 <= int(value) <= LONG_MAX else "decimal"

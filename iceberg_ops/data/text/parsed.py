@@ -1,0 +1,37 @@
+"""What reading text gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A record that is no row. ``text``: the record as its source has it, with U+FFFD for bytes that are not in the encoding."""
+
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Rows in the order of their records: one array a column, in the canonical Arrow form of its type; and the rows that are bad
+    records, which are NULL in every column. ``lines``: of each row the index of the text it comes from."""
+
+    columns: Sequence[pa.Array]
+    bad: Mapping[int, BadRecord]
+    lines: Sequence[int]
+
+
+class NotAValueError(ValueError):
+    """Text that is no value of its column's type."""
+
+
+def shown(text: str) -> str:
+    """A text as a reason shows it."""
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

@@ -1,0 +1,200 @@
+"""CSV and JSON sources as rows with the table's types, and what is wrong with each.
+
+Spark lists the files, tells the values of folder names, and reads lines (or whole files). Everything else is ``data.text``: the
+same on every lane, and none of Spark's guesses. A first pass over the text finds out which columns there are (of CSV the first
+record of each file), the second one reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as spark
+
+from iceberg_ops.config.job_spec import Source
+from iceberg_ops.data.text.csv_rows import CsvShape, header_names, wider_guess
+from iceberg_ops.data.text.json_shape import Occurring, source_fields
+from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, csv_options, json_options, listing_options
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import (
+    BINARY,
+    STRING,
+    FixedType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+    primitive_from_name,
+)
+from spark_jobs.jobs.source_files import folder_columns, past_cache
+from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
+from spark_jobs.runners.spark_schema import arrow_type, spark_schema
+from spark_jobs.runners.text_tasks import (
+    Output,
+    Task,
+    csv_guesses,
+    csv_heads,
+    csv_reader,
+    is_cut_by_spark,
+    json_occurring,
+    json_reader,
+)
+
+_TEXT = f"{OWN}text"
+_ANSWER = "answer string"
+_PLACE = pa.struct([("file", pa.string()), ("reason", pa.string()), ("record", pa.string())])
+_SPARK_PLACE = spark.StructType([spark.StructField(name, spark.StringType()) for name in ("file", "reason", "record")])
+
+
+def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: bool = False) -> DataFrame:
+    """The records of a CSV or JSON source in the columns they have, typed as the table's, and ``CORRUPT_RECORD_COLUMN``;
+    with ``strict`` a bad record fails the read instead.
+
+    Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
+    than the table's, DataError for a header that names a column twice."""
+    options: CsvOptions | JsonOptions = csv_options(source.options) if source.format == "csv" else json_options(source.options)
+    lines = _lines(session, source, options)
+    return (
+        _csv(lines, source, options, schema, strict=strict)
+        if isinstance(options, CsvOptions)
+        else _json(lines, options, schema, strict=strict)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Lines or files, as ``text_tasks`` takes them. ``folders``: the columns whose values are in names of folders."""
+
+    rows: DataFrame
+    folders: list[str]
+
+    def answers(self, task: Task) -> list[Any]:
+        return [json.loads(row[0]) for row in self.rows.mapInArrow(task, _ANSWER).collect()]  # type: ignore[arg-type]
+
+    def read(self, task: Task, output: spark.StructType) -> DataFrame:
+        return self.rows.mapInArrow(task, output)  # type: ignore[arg-type]
+
+
+def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Lines:
+    reader = session.read.options(**listing_options(source.options), **past_cache())
+    if not is_cut_by_spark(options):
+        reader = reader.option("wholetext", "true")
+    found = reader.format("text").load(source.paths)
+    folders = [f.name for f in found.schema.fields if f.name.lower() in folder_columns(found)]
+    shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
+    typed = reader.schema(shape).format("text").load(source.paths)
+    about = typed.metadataColumn("_metadata")
+    rows = typed.select(
+        F.col(_TEXT).cast("binary").alias("text"),
+        about.getField("file_path").alias("file"),
+        about.getField("file_block_start").alias("start"),
+        *[F.col(quoted(name)) for name in folders],
+    )
+    return _Lines(rows, folders)
+
+
+def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, strict: bool) -> DataFrame:
+    heads: dict[str, list[str | None]] = dict(sorted(lines.answers(csv_heads(options))))
+    if not options.header:
+        count = len(next(iter(heads.values()), schema.fields))
+        if count != len(schema.fields):
+            raise SchemaError(
+                f"source {', '.join(source.paths)} has {count} columns, the table {len(schema.fields)}: "
+                "CSV without header=true is taken by position"
+            )
+        names = [f.name for f in schema.fields]
+        own: Mapping[str, list[str]] = dict.fromkeys(heads, names)
+    else:
+        own = {file: list(header_names(fields, file)) for file, fields in heads.items()}
+        united = dict[str, str]()
+        for name in (name for have in own.values() for name in have):
+            united.setdefault(name.lower(), name)
+        names = list(united.values())
+    folders = {name.lower() for name in lines.folders}
+    types = {f.name.lower(): _read_as(f.type, nested=False) for f in schema.fields}
+    names = [name for name in names if name.lower() not in folders]
+    if options.infers and (unknown := {name.lower() for name in names} - types.keys()):
+        types |= {name: t for name, t in _guessed(lines, options, own).items() if name in unknown}
+    wanted = [types.get(name.lower(), STRING) for name in names]
+    shapes = {file: _shape(names, wanted, have) for file, have in own.items()}
+    first = next(iter(shapes.values()), _shape(names, wanted, names))
+    one = first if all(shape == first for shape in shapes.values()) else None
+    columns = [*zip(names, wanted, strict=True), *_typed_folders(lines, schema)]
+    output = _output(columns, list(range(len(names))), len(lines.folders), strict=strict)
+    return lines.read(csv_reader(options, one or shapes, output), _spark_columns(columns, strict=strict))
+
+
+def _shape(names: list[str], types: list[IcebergType], have: list[str]) -> CsvShape:
+    places = {name.lower(): i for i, name in enumerate(have)}
+    return CsvShape(tuple(names), tuple(types), tuple(places.get(name.lower()) for name in names), len(have))
+
+
+def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]]) -> dict[str, IcebergType]:
+    """By name in lower case; a column without values is text."""
+    found: dict[str, IcebergType | None] = {}
+    for file, types in lines.answers(csv_guesses(options, {file: len(names) for file, names in own.items()})):
+        for name, type_ in zip(own[file], types, strict=True):
+            guess = None if type_ is None else primitive_from_name(type_)
+            found[name.lower()] = wider_guess(found.get(name.lower()), guess)
+    return {name: type_ or STRING for name, type_ in found.items()}
+
+
+def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:
+    found = Occurring()
+    for answer in lines.answers(json_occurring(options, strict=strict)):
+        found.merge(Occurring.from_json(answer))
+    folders = {name.lower() for name in lines.folders}
+    table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
+    fields = source_fields(found, table, as_text=options.as_text)
+    fields = tuple(f if f.name.lower() not in folders else NestedField(f.field_id, f.name, STRING) for f in fields)
+    kept = [i for i, f in enumerate(fields) if f.name.lower() not in folders]
+    columns = [*((fields[i].name, fields[i].type) for i in kept), *_typed_folders(lines, schema)]
+    output = _output(columns, kept, len(lines.folders), strict=strict)
+    return lines.read(json_reader(options, StructType(fields), output), _spark_columns(columns, strict=strict))
+
+
+def _typed_folders(lines: _Lines, schema: Schema) -> Iterator[tuple[str, IcebergType]]:
+    types = {f.name.lower(): _read_as(f.type, nested=False) for f in schema.fields}
+    yield from ((name, types.get(name.lower(), STRING)) for name in lines.folders)
+
+
+def _output(columns: list[tuple[str, IcebergType]], kept: list[int], folders: int, *, strict: bool) -> Output:
+    fields = [pa.field(name, arrow_type(type_)) for name, type_ in columns]
+    types = [type_ for _, type_ in columns][len(columns) - folders :]
+    return Output(kept, types, pa.schema(fields if strict else [*fields, pa.field(CORRUPT_RECORD_COLUMN, _PLACE)]), strict)
+
+
+def _spark_columns(columns: list[tuple[str, IcebergType]], *, strict: bool) -> spark.StructType:
+    fields = [spark.StructField(name, spark_schema(Schema.of(NestedField(1, name, type_)))[0].dataType) for name, type_ in columns]
+    return spark.StructType(fields if strict else [*fields, spark.StructField(CORRUPT_RECORD_COLUMN, _SPARK_PLACE)])
+
+
+def _read_as(type_: IcebergType, *, nested: bool = True) -> IcebergType:
+    """The type to read values with: those of Spark, in which a uuid is text and a fixed binary. CSV has no nested values: whoever
+    assigns the text says so."""
+    if str(type_) == "uuid":
+        return STRING
+    if isinstance(type_, FixedType):
+        return BINARY
+    if not type_.is_nested:
+        return type_
+    if not nested:
+        return STRING
+    if isinstance(type_, StructType):
+        return StructType(tuple(_optional(f) for f in type_.fields))
+    if isinstance(type_, ListType):
+        return ListType(_optional(type_.element))
+    assert isinstance(type_, MapType)
+    return MapType(NestedField(type_.key.field_id, "key", _read_as(type_.key.type), required=True), _optional(type_.value))
+
+
+def _optional(f: NestedField) -> NestedField:
+    """What is missing is said by whoever assigns the values."""
+    return NestedField(f.field_id, f.name, _read_as(f.type))

@@ -1,0 +1,239 @@
+"""Tasks that parse the text of a CSV or JSON source: Spark lists the files and cuts them into lines, ``data.text`` does the rest.
+
+Rows of the input are lines, or whole files: the bytes, the file's URL, where in it the part begins that Spark's task reads, and the
+values of folder names, which are text. The header of a CSV file is in its first part only, so tasks are told what it says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from iceberg_ops.data.arrow_values import bare_batch
+from iceberg_ops.data.text import csv_rows, json_rows
+from iceberg_ops.data.text.csv_records import QuotesDoNotPairError
+from iceberg_ops.data.text.csv_rows import CsvShape
+from iceberg_ops.data.text.decoding import lines_of
+from iceberg_ops.data.text.json_shape import Occurring
+from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed
+from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions
+from iceberg_ops.data.text.text_values import parse_texts
+from iceberg_ops.errors import DataError
+from iceberg_ops.spec.types import IcebergType, StructType
+from spark_jobs.runners.task_process import begin_task
+
+Batches = Iterator[pa.RecordBatch]
+Task = Callable[[Batches], Batches]
+_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Lines (or files) of one file, in their order. ``begins``: the first one is where the file begins."""
+
+    file: str
+    texts: list[bytes]
+    begins: bool
+    folders: list[pa.Array] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The rows that a task gives: of the parsed columns those at the places ``kept``, then the values of folder names with their
+    types, and last the struct of file, reason and record, unless ``strict``: then a bad record fails the task. ``columns``: all of
+    them as Spark takes them."""
+
+    kept: list[int]
+    folders: list[IcebergType]
+    columns: pa.Schema
+    strict: bool = False
+
+
+def is_cut_by_spark(options: TextOptions) -> bool:
+    """Whether Spark can cut the text into lines: it looks for single bytes, and knows nothing of quotes."""
+    return not options.multi_line and "\n".encode(options.encoding) == b"\n"
+
+
+def csv_heads(options: CsvOptions) -> Task:
+    """Gives, for each file that begins in the task and has a record, its URL and the fields of the first one, as JSON."""
+
+    def read(batches: Batches) -> Batches:
+        begin_task()
+        awaited: str | None = None
+        for chunk in _chunks(batches, options):
+            awaited = chunk.file if chunk.begins else awaited
+            if awaited == chunk.file and (head := _first(chunk, options)) is not None:
+                awaited = None
+                yield _answer([chunk.file, head[1]])
+
+    return read
+
+
+def csv_guesses(options: CsvOptions, widths: Mapping[str, int]) -> Task:
+    """Gives the guessed types of the columns of each part of a file, as JSON."""
+
+    def read(batches: Batches) -> Batches:
+        begin_task()
+        for chunk, skip in _without_headers(_chunks(batches, options), options):
+            with _unpaired_named(chunk.file, options):
+                found = csv_rows.guessed_types(chunk.texts, widths[chunk.file], _of_chunks(options), skip=skip)
+            yield _answer([chunk.file, [None if t is None else str(t) for t in found]])
+
+    return read
+
+
+def csv_reader(options: CsvOptions, shapes: Mapping[str, CsvShape] | CsvShape, output: Output) -> Task:
+    """Gives the rows of CSV. ``shapes``: by file, or one for all."""
+
+    def read(batches: Batches) -> Batches:
+        begin_task()
+        for chunk, skip in _without_headers(_chunks(batches, options), options):
+            shape = shapes if isinstance(shapes, CsvShape) else shapes[chunk.file]
+            with _unpaired_named(chunk.file, options):
+                parsed = csv_rows.parse(chunk.texts, shape, _of_chunks(options), skip=skip)
+            yield from _rows(parsed, chunk, output, options)
+
+    return read
+
+
+def json_occurring(options: JsonOptions, *, strict: bool) -> Task:
+    """Gives what occurs in the records, as JSON; with ``strict`` a text that is no record fails the task."""
+
+    def read(batches: Batches) -> Batches:
+        begin_task()
+        found = Occurring()
+        for chunk in _chunks(batches, options):
+            refuse = partial(_refuse, chunk.file) if strict and not options.drops_malformed else _pass
+            found.merge(json_rows.occurring(chunk.texts, _of_chunks(options), refuse))
+        yield _answer(found.to_json())
+
+    return read
+
+
+def json_reader(options: JsonOptions, fields: StructType, output: Output) -> Task:
+    """Gives the rows of JSON."""
+
+    def read(batches: Batches) -> Batches:
+        begin_task()
+        for chunk in _chunks(batches, options):
+            yield from _rows(json_rows.parse(chunk.texts, fields, _of_chunks(options)), chunk, output, options)
+
+    return read
+
+
+def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
+    """The input by files."""
+    is_cut, last = is_cut_by_spark(options), None
+    for batch in batches:
+        files, starts = batch.column(1).to_pylist(), batch.column(2).to_pylist()
+        first = 0
+        for i in range(1, len(files) + 1):
+            if i < len(files) and files[i] == files[first] and is_cut:
+                continue
+            texts = batch.column(0).slice(first, i - first).to_pylist()
+            folders = [batch.column(n).slice(first, i - first) for n in range(3, batch.num_columns)]
+            begins = not is_cut or (starts[first] == 0 and files[first] != last)
+            if not is_cut and not options.multi_line:
+                texts = _cut(files[first], texts[0], options)
+                folders = [pa.array(values.to_pylist() * len(texts), values.type) for values in folders]
+            yield Chunk(files[first], texts, begins, folders)
+            last, first = files[first], i
+
+
+def _cut(file: str, raw: bytes, options: TextOptions) -> list[bytes]:
+    try:
+        return lines_of(raw, options.encoding)
+    except NotAValueError as e:
+        raise DataError(f"source {file}: {e}") from None
+
+
+def _of_chunks(options: Any) -> Any:
+    """The options of the texts of chunks: lines that were cut here are UTF-8."""
+    return options if is_cut_by_spark(options) or options.multi_line else replace(options, encoding="utf-8")
+
+
+def _without_headers(chunks: Iterator[Chunk], options: CsvOptions) -> Iterator[tuple[Chunk, frozenset[int]]]:
+    """Each chunk with the index of the text that holds the header, if it does; those before it have no records."""
+    awaited: str | None = None
+    for chunk in chunks:
+        if options.header and chunk.begins:
+            awaited = chunk.file
+        if awaited != chunk.file:
+            yield chunk, frozenset()
+        elif (head := _first(chunk, options)) is not None:
+            awaited = None
+            yield chunk, frozenset({head[0]})
+
+
+def _refuse(file: str, record: BadRecord) -> NoReturn:
+    raise DataError(f"source {file}: {record.reason}: {' '.join(record.text.split())[:_SHOWN]}")
+
+
+def _pass(_: BadRecord) -> None:
+    """The second pass says what becomes of it."""
+
+
+def _first(chunk: Chunk, options: CsvOptions) -> tuple[int, list[str | None]] | None:
+    """The index of the text with the first record, and the record's fields."""
+    for i, raw in enumerate(chunk.texts):
+        with _unpaired_named(chunk.file, options):
+            record = csv_rows.first_record(raw, _of_chunks(options))
+        if isinstance(record, BadRecord):
+            _refuse(chunk.file, record)
+        if record is not None:
+            return i, record.fields
+    return None
+
+
+def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) -> Batches:
+    """The rows as Spark takes them, with what is wrong with each."""
+    rows, bad = len(parsed.lines), dict(parsed.bad)
+    given = [parsed.columns[i] for i in output.kept]
+    for type_, texts in zip(output.folders, chunk.folders, strict=True):
+        name = output.columns.names[len(given)]
+        values, wrong = parse_texts(texts.take(pa.array(parsed.lines, pa.int64())).to_pylist(), type_, options.forms)
+        given.append(values)
+        for row, why in wrong.items():
+            bad.setdefault(row, BadRecord(f"folder {name!r}: {why}", ""))
+    if output.strict and bad and not options.drops_malformed:
+        _refuse(chunk.file, bad[min(bad)])
+    reasons = pa.array([bad[row].reason if row in bad else None for row in range(rows)] if bad else [None] * rows, pa.string())
+    records = pa.array([bad[row].text if row in bad else None for row in range(rows)] if bad else [None] * rows, pa.string())
+    arrays = [array.cast(f.type) for array, f in zip(given, output.columns, strict=False)]
+    if not output.strict:
+        parts = [pa.array([chunk.file] * rows, pa.string()), reasons, records]
+        arrays.append(pa.StructArray.from_arrays(parts, fields=list(output.columns.field(len(arrays)).type)))
+    batch = pa.RecordBatch.from_arrays(arrays, schema=output.columns) if arrays else bare_batch(rows)
+    if options.drops_malformed and bad:
+        batch = batch.filter(reasons.is_null())
+    if batch.num_rows:
+        yield batch
+
+
+class _unpaired_named:
+    """Names the file of text that cannot be cut into records."""
+
+    def __init__(self, file: str, options: CsvOptions) -> None:
+        self._file, self._form = file, options.form
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        if not isinstance(error, QuotesDoNotPairError):
+            return
+        form, text = self._form, " ".join(error.text.split())
+        text = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+        raise DataError(
+            f"source {self._file}: quotes do not pair up: {text}: a field that begins with {form.quote} must end with it, and "
+            f"{form.quote} inside is written {form.escape}{form.quote} (reader options: quote, escape; multiLine = true where "
+            "quoted fields hold line breaks)"
+        ) from None
+
+
+def _answer(found: Any) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([json.dumps(found)], pa.string())], names=["answer"])
