@@ -123,8 +123,8 @@ def _as_they_are(name: str) -> str:
 
 
 def _names_after(columns: SchemaEvolution, evolved: Schema) -> Names:
-    """What partition and sort steps call a column, to its name in ``evolved``. A name that the evolution does not know stays as it is:
-    it may be one that the call gives."""
+    """From what partition and sort steps call a column to its name in ``evolved``. A name that the evolution does not know stays:
+    the call may give it."""
 
     def name_after(name: str) -> str:
         try:
