@@ -197,9 +197,10 @@ class JobSpec(Document, frozen=True, kw_only=True):
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
 
     def secrets(self) -> tuple[str, ...]:
-        """Every secret of the table's catalog and of the source (its catalog, paths, views and reader options), in every form it
-        may be printed in, longest first."""
-        found = {*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source))}
+        """Every secret of the table's catalog, of the source (its catalog, paths, views and reader options), and of the locations
+        that the options and ``report`` name, in every form it may be printed in, longest first."""
+        places = [*self.options.values(), self.report]
+        found = {*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source)), *secrets_in(places)}
         return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
     def __post_init__(self) -> None:
