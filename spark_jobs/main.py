@@ -41,14 +41,14 @@ def main(arguments: list[str] | None = None) -> int:
         "--command-pipe", metavar="PIPE", help="the job is interrupted when this named pipe says so, or has no writer"
     )
     options = parser.parse_args(arguments)
+    secrets: tuple[str, ...] = ()
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(HidingFormatter(_LOG_LINE))
+    handler.setFormatter(HidingFormatter(_LOG_LINE, secrets=lambda: secrets))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark's own report of an error that becomes one line here: a page of JSON with a stack trace in it.
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    secrets: tuple[str, ...] = ()
     try:
         if options.command_pipe is not None:
             end_with_command(options.command_pipe)

@@ -34,6 +34,7 @@ from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_p
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IncompleteError, OptionError, UnsupportedError, ValidationError
 from iceberg_ops.io.local import file_of, folder_links, may_have_other_names
 from iceberg_ops.io.locations import identity_under, is_absolute_under
+from iceberg_ops.io.machine_limits import MOST_THREADS
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
 from iceberg_ops.serde.name_mapping_json import name_mapping_of
 from iceberg_ops.spec.metrics_config import MetricsConfig
@@ -170,7 +171,7 @@ def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
     placed = [(info, partition_of(info.location, folders, schema, spec)) for info, folders in found]
     meter = run.meter("reading footers", len(placed), sum(info.size for info, _ in found), unit="files")
     files: list[ImportedFile] = []
-    with ThreadPoolExecutor(options.parallelism) as pool:
+    with ThreadPoolExecutor(min(options.parallelism, MOST_THREADS)) as pool:
         for f in pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed):
             files.append(f)
             meter.advance(1, f.file.file_size_in_bytes)

@@ -144,6 +144,8 @@ def _run(
         return
     if not job.dry_run:
         forbid_copy(catalog, table)
+    if record.outcome.starting_snapshot_id is None:
+        _check_where(job, table)
     record.run_key = job.run_key or made_up_run_key()
     record.outcome.reads.add(table, reload)
     run = Run(
@@ -217,6 +219,16 @@ def _check(job: JobSpec) -> None:
         raise OptionError(f"{job.job} works on the whole table and takes no branch; it was given {job.branch!r}")
     if job.source is not None or job.change is not None:
         raise OptionError(f"{job.job} takes neither source nor change")
+
+
+def _check_where(job: JobSpec, table: Table) -> None:
+    """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. Raises WhereError."""
+    if job.where is None or job.job not in TAKE_WHERE:
+        return
+    from iceberg_ops.expressions.binding import bind
+    from iceberg_ops.expressions.where import parse_where
+
+    bind(table.schema, parse_where(job.where))
 
 
 def action_of(name: str) -> Callable[[Run], None]:

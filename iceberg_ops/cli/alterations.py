@@ -10,14 +10,15 @@
     WRITE ORDERED BY a DESC NULLS LAST, bucket(4, b) | WRITE UNORDERED               SET IDENTIFIER FIELDS a, b
     SET TBLPROPERTIES ('k' = 'v')                                                    UNSET TBLPROPERTIES ('k')
 
-Columns are named as they are before the call, whatever else the same call renames. What the format allows is decided in
-``iceberg_ops.spec``; only words are read here.
+Columns are named as they are before the call, whatever else the same call renames, in partition and sort steps as well; there a
+name that no column has before the call may be one that the call gives. What the format allows is decided in ``iceberg_ops.spec``;
+only words are read here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from iceberg_ops.cli.column_definitions import (
     SortKey,
@@ -37,17 +38,26 @@ from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.types import MISSING
 
 FORMAT_VERSION = "format-version"
+Names = Callable[[str], str]
+"""From the name of a column in a step to its name after the call."""
 
 
 @dataclass(slots=True)
 class Alterations:
-    """What the steps ask for, in order: calls on the two evolutions, a new sort order (None: as it is), properties."""
+    """What the steps ask for, in order: calls on the two evolutions, a new sort order (None: as it is), properties. Partition and
+    sort steps are applied to the changed schema, and so need the names that columns have in it."""
 
     schema: list[Callable[[SchemaEvolution], object]] = field(default_factory=list)
-    spec: list[Callable[[SpecEvolution], object]] = field(default_factory=list)
+    spec: list[Callable[[SpecEvolution, Names], object]] = field(default_factory=list)
     sort_keys: list[SortKey] | None = None
     properties: dict[str, str] = field(default_factory=dict)
     removed_properties: list[str] = field(default_factory=list)
+
+    def sort_keys_by(self, names: Names) -> list[SortKey] | None:
+        """The sort keys over the changed schema."""
+        if self.sort_keys is None:
+            return None
+        return [replace(key, term=replace(key.term, source=names(key.term.source))) for key in self.sort_keys]
 
 
 def parse_alterations(texts: Sequence[str]) -> Alterations:
@@ -135,36 +145,36 @@ def _identifiers(tokens: Tokens, found: Alterations) -> None:
 
 def _add_partition(tokens: Tokens, found: Alterations) -> None:
     added = named_term(tokens)
-    found.spec.append(lambda e: e.add_field(added.source, added.transform, added.name))
+    found.spec.append(lambda e, names: e.add_field(names(added.source), added.transform, added.name))
 
 
 def _drop_partition(tokens: Tokens, found: Alterations) -> None:
     dropped = term(tokens)
-    found.spec.append(lambda e: _remove(e, dropped))
+    found.spec.append(lambda e, names: _remove(e, dropped, names))
 
 
 def _replace_partition(tokens: Tokens, found: Alterations) -> None:
     dropped = term(tokens)
     tokens.expect("WITH")
     added = named_term(tokens)
-    found.spec.append(lambda e: _remove(e, dropped))
-    found.spec.append(lambda e: e.add_field(added.source, added.transform, added.name))
+    found.spec.append(lambda e, names: _remove(e, dropped, names))
+    found.spec.append(lambda e, names: e.add_field(names(added.source), added.transform, added.name))
 
 
-def _remove(evolution: SpecEvolution, dropped: TransformTerm) -> SpecEvolution:
+def _remove(evolution: SpecEvolution, dropped: TransformTerm, names: Names) -> SpecEvolution:
     """A plain name is a partition field's name first, and only then a column."""
-    names = {f.name for f in evolution.spec.fields}
-    is_column = evolution.schema.find(dropped.source, case_sensitive=False) is not None
-    if dropped.transform.is_identity and (dropped.source in names or not is_column):
+    fields, column = {f.name for f in evolution.spec.fields}, names(dropped.source)
+    is_column = evolution.schema.find(column, case_sensitive=False) is not None
+    if dropped.transform.is_identity and (dropped.source in fields or not is_column):
         return evolution.remove_field(dropped.source)
-    return evolution.remove_transform(dropped.source, dropped.transform)
+    return evolution.remove_transform(column, dropped.transform)
 
 
 def _rename_partition(tokens: Tokens, found: Alterations) -> None:
     name = tokens.name()
     tokens.expect("TO")
     new = tokens.name()
-    found.spec.append(lambda e: e.rename_field(name, new))
+    found.spec.append(lambda e, _names: e.rename_field(name, new))
 
 
 def _ordered(tokens: Tokens, found: Alterations) -> None:

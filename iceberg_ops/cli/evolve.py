@@ -13,11 +13,12 @@ import click
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.table_view import show_table
 from iceberg_ops.cli.target import json_option, open_in_catalog
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
-    from iceberg_ops.cli.alterations import Alterations
+    from iceberg_ops.cli.alterations import Alterations, Names
     from iceberg_ops.commit.operation import Operation
+    from iceberg_ops.spec.schema import Schema
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
     from iceberg_ops.spec.table_metadata import TableMetadata
     from iceberg_ops.table.table import Table
@@ -83,6 +84,7 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     now, metadata = time.time_ns() // 1_000_000, table.metadata
     operations: list[Operation] = []
     properties = dict(asked.properties)
+    names: Names = _as_they_are
     if (version := properties.pop(FORMAT_VERSION, None)) is not None:
         number = _version(version)
         operations.append(UpgradeFormatVersion(format_version=number))
@@ -97,15 +99,16 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         if not allow_incompatible:
             no_dropped_delete_keys(table, evolved)
         operations.append(UpdateSchema(schema=evolved, keep_delete_keys=not allow_incompatible))
+        names = _names_after(columns, evolved)
         metadata = apply_updates(metadata, columns.updates(), now_ms=now)
     if asked.spec:
         partitions = SpecEvolution.of_table(metadata, case_sensitive=False)
         for change in asked.spec:
-            change(partitions)
+            change(partitions, names)
         operations.append(UpdateSpec(spec=partitions.apply()))
         metadata = apply_updates(metadata, partitions.updates(), now_ms=now)
-    if asked.sort_keys is not None:
-        order = order_of(metadata.schema, asked.sort_keys)
+    if (sort_keys := asked.sort_keys_by(names)) is not None:
+        order = order_of(metadata.schema, sort_keys)
         operations.append(UpdateSortOrder(sort_order=order))
         metadata = apply_updates(metadata, [AddSortOrder(order), SetDefaultSortOrder(LAST_ADDED)], now_ms=now)
     if properties or asked.removed_properties:
@@ -113,6 +116,23 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
         operations.append(UpdateProperties(updates=properties, removals=removals))
         metadata = apply_updates(metadata, [SetProperties(properties), RemoveProperties(removals)], now_ms=now)
     return operations, metadata
+
+
+def _as_they_are(name: str) -> str:
+    return name
+
+
+def _names_after(columns: SchemaEvolution, evolved: Schema) -> Names:
+    """From what partition and sort steps call a column to its name in ``evolved``. A name that the evolution does not know stays:
+    the call may give it."""
+
+    def name_after(name: str) -> str:
+        try:
+            return evolved.names_by_id.get(columns.column(name).field_id, name)
+        except SchemaError:
+            return name
+
+    return name_after
 
 
 def _version(text: str) -> int:

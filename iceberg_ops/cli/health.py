@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from iceberg_ops.cli.known_secrets import known_secrets
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.policy import policy_of
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table
-from iceberg_ops.config.secrets import hide_passwords
+from iceberg_ops.config.secrets import hide
 from iceberg_ops.errors import IcebergOpsError, OptionError, UnsupportedError, ValidationError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _verdict(target: str, label: str, job: dict[str, Any], locations: tuple[str,
 
 
 def _shown(error: IcebergOpsError) -> str:
-    return hide_passwords(f"{error.code}: {error}")
+    return hide(f"{error.code}: {error}", known_secrets())
 
 
 def _dry_run(target: str, job: dict[str, Any], locations: tuple[str, ...]) -> ActionReport:

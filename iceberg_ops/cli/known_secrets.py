@@ -1,4 +1,4 @@
-"""The secrets that a command line knows: those of the configured catalogs, and of the job spec that it has read.
+"""The secrets that a command line knows: those of the configured catalogs, and of the job that it has read or was given.
 
 A driver or a library may put them into its message in a form that no pattern finds. Each document is read once: a job spec may
 come from a pipe, which has nothing to give a second time, and log lines must not read files.
@@ -19,7 +19,7 @@ def begin() -> None:
 
 
 def learn(secrets: Iterable[str]) -> None:
-    """Secrets of a job spec that was just read."""
+    """Secrets of a job spec that was just read, or of a job from options."""
     _of_jobs.update(secrets)
 
 

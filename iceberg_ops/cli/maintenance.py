@@ -146,7 +146,9 @@ def job_for(action: str, table: str, catalog: dict[str, str] | None, options: di
         raise OptionError(f"{table}: a table given by its path is only read; name it as catalog.namespace.name to change it")
     else:
         config = find_catalog(table.partition(".")[0])
-    return JobSpec(job=action, table=table, catalog=config, options=options, **more)
+    job = JobSpec(job=action, table=table, catalog=config, options=options, **more)
+    learn(job.secrets())
+    return job
 
 
 def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str | None) -> JobSpec:

@@ -42,6 +42,8 @@ class Tokens:
     def __init__(self, source: str) -> None:
         self.source = source
         self._tokens: list[Token] = []
+        self._depths = [0]
+        """How many ``<`` are open before each token, and at the end."""
         self._next = 0
         at, end = 0, len(source.rstrip())
         while at < end:
@@ -49,7 +51,10 @@ class Tokens:
             if m is None:
                 raise OptionError(f"{source!r}: nothing readable at {source[at:].strip()!r}")
             kind = str(m.lastgroup)
-            self._tokens.append(Token(kind, _plain(kind, m[kind]), m.start(kind)))
+            token = Token(kind, _plain(kind, m[kind]), m.start(kind))
+            self._tokens.append(token)
+            opened = (token.value == "<") - (token.value == ">") if kind == "mark" else 0
+            self._depths.append(self._depths[-1] + opened)
             at = m.end()
 
     @property
@@ -63,8 +68,7 @@ class Tokens:
     @property
     def depth(self) -> int:
         """How many ``<`` are open where reading has come to."""
-        marks = [token.value for token in self._tokens[: self._next] if token.kind == "mark"]
-        return marks.count("<") - marks.count(">")
+        return self._depths[self._next]
 
     def fail(self, wanted: str) -> NoReturn:
         """Raises OptionError that says what was expected where."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iceberg_ops.config.secrets import is_secret
 from iceberg_ops.errors import NoSuchTableError, OptionError
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def parse_options(texts: Sequence[str], name: str = "--option") -> dict[str, str
         if not key or not equals:
             raise OptionError(f"{name} {text!r}: must be KEY=VALUE")
         if key in found:
-            raise OptionError(f"{name} {key}: is given twice, as {found[key]!r} and {value!r}")
+            both = "" if is_secret(key) else f", as {found[key]!r} and {value!r}"
+            raise OptionError(f"{name} {key}: is given twice{both}")
         found[key] = value
     return found
 

@@ -197,9 +197,11 @@ class JobSpec(Document, frozen=True, kw_only=True):
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
 
     def secrets(self) -> tuple[str, ...]:
-        """Every secret of the table's catalog and of the source (its catalog, paths, views and reader options), in every form it
-        may be printed in, longest first."""
-        return longest_first((*secrets_of(self.catalog.properties), *secrets_in(msgspec.to_builtins(self.source))))
+        """Every secret of the table's catalog, of the source (its catalog, paths, views and reader options), and of the locations
+        that the options and ``report`` name, in every form it may be printed in, longest first."""
+        places = [*self.options.values(), self.report]
+        of_source = secrets_in(msgspec.to_builtins(self.source))
+        return longest_first((*secrets_of(self.catalog.properties), *of_source, *secrets_in(places)))
 
     def __post_init__(self) -> None:
         _check_condition("where", self.where)

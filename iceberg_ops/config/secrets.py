@@ -31,8 +31,11 @@ _SECRET_NAME = re.compile(
 )
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "on", "off", "none", "null"})
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]+)?")
-_FLAG = re.compile(r"enabled|interval|expir|timeout|refresh|lifetime|duration|[-._]m?s$|max|min|size|count|length", re.IGNORECASE)
-"""Names of numbers about secrets: ``token-expires-in-ms``. Other numbers may be passwords."""
+_ABOUT = re.compile(r"enabled|interval|expir|timeout|lifetime|duration|length|refresh(?![-_.]?token)", re.IGNORECASE)
+_MEASURES, _UNITS = frozenset({"max", "min", "size", "count"}), frozenset({"ms", "s"})
+"""Names of numbers about secrets: ``token-expires-in-ms``, ``maxTokenSize``. Short ones count as whole words only, and units
+at the end: ``admin.password`` and ``account-key`` have them inside. Other numbers may be passwords."""
+_WORD_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _COMMON_WORD = re.compile(r"[a-z]{1,7}")
 """A weak password that is a word would take folders and columns with it (``data``): paths and SQL keep it."""
 _PORT = re.compile(r"[0-9]{1,5}(?![^,])")
@@ -75,7 +78,13 @@ def is_secret_setting(name: str, value: str) -> bool:
     """Whether a property is a secret by its name. ``token-refresh-enabled=true`` is none, nor are numbers about a secret."""
     if value.lower() in _BOOLEANS or not is_secret(name):
         return False
-    return _NUMBER.fullmatch(value) is None or _FLAG.search(name) is None
+    return _NUMBER.fullmatch(value) is None or not _is_measure(name)
+
+
+def _is_measure(name: str) -> bool:
+    """Whether the name of a secret is that of a number about it."""
+    words = [word.lower() for word in _WORD_OF_NAME.findall(name)]
+    return _ABOUT.search(name) is not None or not _MEASURES.isdisjoint(words) or not _UNITS.isdisjoint(words[-1:])
 
 
 def holds_secret(name: str, value: str) -> bool:

@@ -16,7 +16,7 @@ TABLE_OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("source-path", "required", "the folder whose Parquet files become the table's"),
         Option("partition-filter", "none", "only files in this partition, as name=value pairs"),
         Option("check-duplicate-files", "true", "refuse a file that is in the table already"),
-        Option("parallelism", "8", "footers read at a time"),
+        Option("parallelism", "8", "footers read at a time (256 at most)"),
     ),
     "compute_table_stats": (
         Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.file_io import DeleteFailure, FileIO
+from iceberg_ops.io.machine_limits import MOST_THREADS
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +18,8 @@ DELETED_AT_ONCE = 10_000
 
 
 def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None) -> list[DeleteFailure]:
-    """What could not be deleted. ``most_at_once`` (max-concurrent-deletes): file by file, so many at a time; None: in bulk."""
+    """What could not be deleted. ``most_at_once`` (max-concurrent-deletes): file by file, so many at a time (256 at most); None: in
+    bulk."""
     if most_at_once is None:
         return io.delete_many(locations)
 
@@ -28,7 +30,7 @@ def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None)
             return DeleteFailure(location, str(e))
         return None
 
-    with ThreadPoolExecutor(most_at_once, thread_name_prefix="delete") as threads:
+    with ThreadPoolExecutor(min(most_at_once, MOST_THREADS), thread_name_prefix="delete") as threads:
         return [failure for failure in threads.map(attempt, locations) if failure is not None]
 
 

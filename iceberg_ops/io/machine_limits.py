@@ -18,6 +18,8 @@ PASSING = frozenset(
     {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 )
 """Errors of a system that may pass by themselves, whatever file they are about."""
+MOST_THREADS = 256
+"""Threads of one pool, whatever number a person asks for: more make no store faster, and a system starts only so many."""
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_FOLDER = "No usable temporary directory"
 """How ``tempfile`` begins where it can write to none of its folders."""

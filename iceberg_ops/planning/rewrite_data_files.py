@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from iceberg_ops.config.options import RewriteDataFilesOptions
+from iceberg_ops.config.options import NO_LIMIT, RewriteDataFilesOptions
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import Identity, identity_under, location_identity
@@ -333,7 +333,7 @@ class _Planner:
         if self.merged_bytes is not None and group.partition is not None and expected_output_files(size, self.sizes) > 1:
             estimate = self.merged_bytes(tasks)
         if self.order.strategy != "binpack":
-            estimate = round(estimate * self.options.compression_factor)
+            estimate = round(min(estimate * self.options.compression_factor, NO_LIMIT))
         return replace(
             group,
             tasks=tuple(tasks),

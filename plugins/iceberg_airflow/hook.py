@@ -137,12 +137,12 @@ def _with_login(uri: str, login: str | None, password: str | None, where: str) -
         parts = urlsplit(uri)
     except ValueError:
         raise OptionError(f"{where}: extra 'uri' (not shown) must be dialect+driver://host:port/database") from None
-    named, at, host = parts.netloc.rpartition("@")
+    named, _, host = parts.netloc.rpartition("@")
     if "://" not in uri or _is_file(parts) or ":" in named:
         return uri
-    if at and login and unquote(named) != login:
+    if named and login and unquote(named) != login:
         raise OptionError(f"{where}: extra 'uri' names another user than the connection's login: leave one of them out")
-    user = (named if at else quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
+    user = (named or quote(login or "", safe="")) + (f":{quote(password, safe='')}" if password else "")
     return f"{parts.scheme}://{user}@{host}{uri.partition('://')[2][len(parts.netloc) :]}"
 
 

@@ -128,8 +128,13 @@ def _make_once(root: Path, names: list[str]) -> Path:
 
 
 def _shown(job: JobSpec) -> JobSpec:
-    source = None if job.source is None else _source_without_secrets(job.source, job.secrets())
-    return replace(job, catalog=_without_secrets(job.catalog), source=source)
+    secrets = job.secrets()
+    return replace(
+        job,
+        catalog=_without_secrets(job.catalog),
+        source=None if job.source is None else _source_without_secrets(job.source, secrets),
+        options={name: hide_in_sql(value, secrets) for name, value in job.options.items()},  # locations, and conditions
+    )
 
 
 def _source_without_secrets(source: Source, secrets: tuple[str, ...]) -> Source:

@@ -226,6 +226,8 @@ class IcebergAppendOperator(IcebergOpsOperator):
 class IcebergMergeOperator(IcebergOpsOperator):
     """MERGE INTO ``table`` USING ``source`` ON ``on`` with ``clauses``.
 
+    What is given is not copied: Airflow knows by its identity that a value came from XCom and is no template.
+
     :param mode: ``merge-on-read`` or ``copy-on-write``; default: the table's property
     """
 
@@ -242,18 +244,19 @@ class IcebergMergeOperator(IcebergOpsOperator):
         **kwargs: Any,
     ) -> None:
         kwargs.setdefault("job", "merge")
-        change = {**_mode(mode), "on": on, "clauses": [dict(c) for c in clauses]}
+        change = {**_mode(mode), "on": on, "clauses": clauses}
         super().__init__(table=table, source=source, change=change, **kwargs)
 
 
 class IcebergUpdateOperator(IcebergOpsOperator):
-    """UPDATE ``table`` SET ``set`` WHERE ``where``; the values of ``set`` are Spark SQL expressions."""
+    """UPDATE ``table`` SET ``set`` WHERE ``where``; the values of ``set`` are Spark SQL expressions. ``set`` is not copied, as in a
+    merge."""
 
     ui_color = "#fcf3d0"
 
     def __init__(self, *, table: str, set: Mapping[str, str], where: str, mode: str | None = None, **kwargs: Any) -> None:
         kwargs.setdefault("job", "update")
-        super().__init__(table=table, where=where, change={**_mode(mode), "set": dict(set)}, **kwargs)
+        super().__init__(table=table, where=where, change={**_mode(mode), "set": set}, **kwargs)
 
 
 class IcebergDeleteOperator(IcebergOpsOperator):

@@ -51,6 +51,7 @@ def test_login_and_password_are_put_into_the_uri_escaped() -> None:
         ("postgresql://m%20e@db/ice", "m e", "postgresql://m%20e:p%40ss@db/ice"),
         ("postgresql://me@db/ice", None, "postgresql://me:p%40ss@db/ice"),
         ("postgresql://db/ice", None, "postgresql://:p%40ss@db/ice"),
+        ("postgresql://@db/ice", "me", "postgresql://me:p%40ss@db/ice"),  # names no user, so no other one
     ],
 )
 def test_no_login_or_password_is_left_out(uri: str, login: str | None, whole: str) -> None:

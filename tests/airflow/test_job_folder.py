@@ -330,3 +330,20 @@ def test_the_kept_job_spec_of_a_source_without_secrets_can_be_run_again(source: 
     job = JobSpec(job="append", table="lake.db.t", catalog=catalog, source=source)
     kept = JobFolder.of(identity()).write(job)
     assert from_json(kept.read_bytes(), JobSpec, "kept") == job
+
+
+@pytest.mark.parametrize(
+    ("job", "options"),
+    [
+        ("add_files", {"source-path": "s3a://AKIA:geheim99@lake/x"}),
+        ("remove_orphan_files", {"quarantine-path": "abfss://c@a.dfs/q?sig=geheim99", "older-than": "4d"}),
+        ("upsert", {"delete-when": "op = 'd' AND pwd = 'x'", "source-only-columns": "op"}),
+    ],
+)
+def test_what_is_kept_has_no_secret_of_a_location_among_the_options(job: str, options: dict[str, str]) -> None:
+    """It lay there in clear for thirty days. Conditions stay as they are."""
+    catalog = CatalogConfig(name="lake", type="memory")
+    spec = JobSpec(job=job, table="lake.a.b", catalog=catalog, options=options)
+    kept = from_json(JobFolder.of(identity()).write(spec).read_bytes(), JobSpec, "kept").options
+    assert kept == {name: value.replace("geheim99", "***") for name, value in options.items()}
+    assert (kept != options) == ("geheim99" in spec.secrets())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from airflow.sdk import DAG, task
@@ -78,14 +78,18 @@ def test_a_where_arrives_as_written(native: bool) -> None:
     assert delete("id = {{ params.year }}", native=native).where == "id = 2024"
 
 
-@pytest.mark.parametrize("native", [False, True])
-@pytest.mark.parametrize(
-    "value", ["note = '{{ 1 + 1 }}'", "path = 'a{#b' OR note = 'c#}d'", "{{ params.where }}", {"a": "{{ 1 + 1 }}"}]
-)
-def test_what_comes_from_xcom_is_no_template(value: Any, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Braces in data changed the condition in a native DAG, and could run code in the worker."""
+BRACES = "note = '{{ 1 + 1 }}'"
+PARTS = [
+    (IcebergUpdateOperator, {"where": "true"}, "set", {"note": BRACES}),
+    (IcebergMergeOperator, {"source": {"format": "sql", "query": "SELECT 1"}, "on": "true"}, "clauses", [{"condition": BRACES}]),
+    (IcebergOpsOperator, {"job": "update", "where": "true"}, "change", {"set": {"note": BRACES}}),
+]
+
+
+def mapped(make: Any, native: bool, field: str, value: Any, monkeypatch: pytest.MonkeyPatch, **fixed: Any) -> Any:
+    """The operator of one value of a field that is mapped over what another task gives, rendered."""
     monkeypatch.setattr(PlainXComArg, "resolve", lambda *_given, **_named: [value])
-    monkeypatch.setattr(DictOfListsExpandInput, "_get_map_lengths", lambda *_given: {"where": 1})
+    monkeypatch.setattr(DictOfListsExpandInput, "_get_map_lengths", lambda *_given: {field: 1})
     monkeypatch.setattr("airflow.sdk.execution_time.context.context_update_for_unmapped", lambda c, t: c.update(task=t))
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native) as dag:
 
@@ -93,12 +97,52 @@ def test_what_comes_from_xcom_is_no_template(value: Any, native: bool, monkeypat
         def find() -> list[Any]:
             return [value]
 
-        operator = IcebergDeleteOperator.partial(task_id="t", table="{{ params.month }}").expand(where=find())
+        operator = make.partial(task_id="t", table="{{ params.month }}", **fixed).expand(**{field: find()})
     context = a_context(params=PARAMS, map_index=0, dag=dag, dag_run=SimpleNamespace(conf={}), task=operator)
     context["ti"].task = operator
     operator.render_template_fields(context)
-    assert context["task"].where == value
     assert context["task"].table == "2024.10"
+    return context["task"]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("value", [BRACES, "path = 'a{#b' OR note = 'c#}d'", "{{ params.where }}", {"a": "{{ 1 + 1 }}"}])
+def test_what_comes_from_xcom_is_no_template(value: Any, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Braces in data changed the condition in a native DAG, and could run code in the worker."""
+    assert mapped(IcebergDeleteOperator, native, "where", value, monkeypatch).where == value
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(("make", "fixed", "field", "value"), PARTS)
+def test_parts_of_a_change_that_come_from_xcom_are_no_templates(
+    make: Any, fixed: dict[str, Any], field: str, value: Any, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SET and clauses were copied, and their copies rendered."""
+    change = mapped(make, native, field, value, monkeypatch, **fixed).change
+    assert (change if field == "change" else change[field]) == value
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_templates_in_set_and_clauses_are_rendered(native: bool) -> None:
+    updated = rendered(IcebergUpdateOperator, native=native, table="a.b", set={"y": "{{ params.year }}"}, where="true").change
+    assert updated is not None
+    assert updated.set == {"y": "2024"}
+    clause = {"when": "matched", "action": "delete", "condition": "y = {{ params.year }}"}
+    source = {"format": "parquet", "paths": ["/x"]}
+    merged = rendered(IcebergMergeOperator, native=native, table="a.b", source=source, on="true", clauses=(clause,)).change
+    assert merged is not None
+    assert [c.condition for c in merged.clauses] == ["y = 2024"]
+
+
+def test_set_and_clauses_may_be_what_another_task_gives() -> None:
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+
+        @task
+        def find() -> Any: ...
+
+        update = IcebergUpdateOperator(task_id="u", table="a.b", set=cast("Any", find()), where="true")
+        merge = IcebergMergeOperator(task_id="m", table="a.b", source={"format": "parquet"}, on="true", clauses=cast("Any", find()))
+    assert (update.upstream_task_ids, merge.upstream_task_ids) == ({"find"}, {"find__1"})
 
 
 def test_an_empty_where_of_an_overwrite_does_not_become_one_of_partitions() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from iceberg_ops.cli.column_definitions import ColumnDefinition, parse_columns, parse_sort_keys, parse_terms
@@ -93,3 +95,12 @@ def test_what_can_not_be_read_is_named(text: str, message: str) -> None:
 def test_unknown_transforms_are_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_terms(text)
+
+
+@pytest.mark.parametrize("form", ["{}", "s struct<{}>"])
+def test_thousands_of_columns_are_read_in_time_in_proportion(form: str) -> None:
+    """How deep a type is nested was counted from the beginning of the text for each column."""
+    many = form.format(", ".join(f"c{n} int" for n in range(10_000)))
+    begun = time.process_time()
+    assert str(parse_columns(many)).count("int") >= 10_000
+    assert time.process_time() - begun < 6

@@ -76,6 +76,41 @@ def test_a_job_spec_from_a_pipe_is_read_once_and_its_secrets_are_hidden(tmp_path
     assert "hunter22" not in ended.stderr
 
 
+@pytest.mark.parametrize("command", ["health lake.ns.t", "health lake.ns.t --json"])
+def test_health_shows_no_secret_of_a_catalog(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """It answers on standard output, and hid patterns only."""
+    catalog = {"name": "lake", "type": "sql", "properties": {"s3.secret-access-key": "geheim-77"}}
+    (tmp_path / "catalogs.yml").write_text(json.dumps({"catalogs": [catalog]}))
+    monkeypatch.setattr("iceberg_ops.actions.dispatch.run_job", refused)
+    ran = cli(*command.split())
+    assert (ran.code, "key *** is not known" in ran.out, "geheim-77" in ran.out + ran.err) == (1, True, False), ran
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "append lake.ns.t --lane local --from x.csv --source-option fs.s3a.secret.key=geheim-77",
+        "run append lake.ns.t --lane local --from s3a://AKIA:geheim-77@b/x",
+        "run add_files lake.ns.t --lane local --option source-path=s3a://AKIA:geheim-77@b/x",
+    ],
+)
+def test_secrets_of_a_source_on_the_command_line_are_known(cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Those of a job spec were, and these were not."""
+    monkeypatch.setattr("iceberg_ops.actions.dispatch.run_job", refused)
+    ran = cli(*command.split())
+    assert (ran.code, "key *** is not known" in ran.err, "geheim-77" in ran.out + ran.err) == (1, True, False), ran
+
+
+def refused(job: object, **_more: object) -> None:
+    raise CatalogUnavailableError("the store says: key geheim-77 is not known")
+
+
+def test_a_secret_that_is_given_twice_is_not_shown(cli: Cli) -> None:
+    twice = ("--source-option", "password=geheim-77", "--source-option", "password=geheim-78")
+    ran = cli("append", "lake.ns.t", "--from", "x.csv", *twice)
+    assert (ran.code, "password: is given twice" in ran.err, "geheim-7" in ran.err) == (1, True, False), ran
+
+
 def test_log_lines_read_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line read the catalogs and the job spec again."""
     reads: list[int] = []

@@ -48,6 +48,19 @@ def test_plan_exits_with_2_when_there_is_work_and_0_when_there_is_none(lake: Lak
     assert len(lake.tasks()) == 6
 
 
+@pytest.mark.parametrize("action", ["rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"])
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_where_is_looked_at_where_the_table_is_empty(
+    lake: Lake, capsys: pytest.CaptureFixture[str], command: str, action: str
+) -> None:
+    """There is nothing to plan, and an unknown column was not seen until there was."""
+    make_table(lake.catalog, identifier=("ns", "empty"))
+    for table in ("empty", "t"):
+        assert run([command, action, f"wh.ns.{table}", "--where", "nope = 1"]) == 1
+        assert capsys.readouterr().err.startswith("error: BAD_WHERE: no column named 'nope'")
+    assert run([command, action, "wh.ns.empty", "--where", "id = 1"]) == 0
+
+
 def test_a_table_can_be_planned_by_its_path_and_not_changed(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     path = lake.table.location.removeprefix("file://")
     assert run(["plan", "rewrite_data_files", path, "--json"]) == 2

@@ -87,6 +87,43 @@ def test_evolve_changes_everything_in_one_commit(cli: Cli) -> None:
     assert len(after.metadata_log) == len(before.metadata_log) + 1
 
 
+@pytest.mark.parametrize(
+    ("renames", "named", "source"),
+    [
+        (["RENAME COLUMN id TO ts", "RENAME COLUMN ts TO id"], "id", "id"),  # the names change places
+        (["RENAME COLUMN id TO key"], "id", "id"),
+        (["RENAME COLUMN id TO key"], "KEY", "id"),  # a name that the call gives
+        (["RENAME COLUMN s TO t", "RENAME COLUMN s.a TO b"], "s.a", "s.a"),
+        (["DROP COLUMN id", "RENAME COLUMN ts TO id"], "id", "ts"),
+        (["ADD COLUMN n int"], "n", None),
+    ],
+)
+def test_partition_and_sort_steps_name_columns_as_they_are_before_the_call(
+    cli: Cli, renames: list[str], named: str, source: str | None
+) -> None:
+    """They were applied to the renamed columns, by their old names: the table was partitioned by another column."""
+    make(cli)
+    before = lake().load_table(("ns", "t")).metadata
+    done = cli("evolve", T, f"ADD PARTITION FIELD bucket(4, {named}) AS p", f"WRITE ORDERED BY {named}", *renames)
+    assert done.code == 0, done.err
+    after = lake().load_table(("ns", "t")).metadata
+    field = after.schema.find("n") if source is None else before.schema.find(source)
+    assert field is not None
+    assert [f.source_id for f in after.spec.fields] == [field.field_id]
+    assert [f.source_ids for f in after.sort_order.fields] == [(field.field_id,)]
+
+
+def test_a_partition_field_of_a_renamed_column_is_replaced_by_the_old_name(cli: Cli) -> None:
+    make(cli, "--partitioned-by", "days(ts), bucket(4, id)")
+    done = cli(
+        "evolve", T, "RENAME COLUMN ts TO id", "RENAME COLUMN id TO ts", "REPLACE PARTITION FIELD days(ts) WITH hours(ts)",
+        "DROP PARTITION FIELD bucket(4, id)",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    after = lake().load_table(("ns", "t")).metadata
+    assert [(f.source_id, str(f.transform)) for f in after.spec.fields] == [(3, "hour")]
+
+
 def test_evolve_upgrades_and_sets_defaults_in_one_go(cli: Cli) -> None:
     make(cli)
     done = cli(

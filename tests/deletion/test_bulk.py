@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from iceberg_ops.deletion.bulk import delete_files
 from iceberg_ops.io.local import LocalFileIO
+from iceberg_ops.io.machine_limits import MOST_THREADS
 
 
 @pytest.mark.parametrize("most_at_once", [None, 1, 2])
@@ -14,3 +16,29 @@ def test_a_location_of_another_store_fails_alone(tmp_path: Path, most_at_once: i
     failures = delete_files(LocalFileIO(), ["s3://bucket/b", f"{tmp_path}/a"], most_at_once)
     assert [f.location for f in failures] == ["s3://bucket/b"]
     assert not (tmp_path / "a").exists()
+
+
+def test_a_large_number_of_deletes_at_a_time_starts_no_more_threads_than_systems_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended in the middle with an internal error, where the system started no thread any more."""
+    files = [tmp_path / str(n) for n in range(2 * MOST_THREADS)]
+    for path in files:
+        path.touch()
+    others = threading.active_count()
+    all_there = threading.Barrier(MOST_THREADS, timeout=30)
+    start, delete = threading.Thread.start, LocalFileIO.delete
+
+    def limited(thread: threading.Thread) -> None:
+        if threading.active_count() - others >= MOST_THREADS:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    def deleted(io: LocalFileIO, location: str) -> None:
+        all_there.wait()
+        delete(io, location)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    monkeypatch.setattr(LocalFileIO, "delete", deleted)
+    assert delete_files(LocalFileIO(), [str(path) for path in files], 1_000_000) == []
+    assert not any(path.exists() for path in files)

@@ -25,6 +25,9 @@ LITERALS = (
     "true", "'f79c3e09-677c-4bbd-a479-3f349cb785e7'", "'10:20:30'", "2147483648", "X'00ff'",
 )  # fmt: skip
 TERMS = ("{}", "bucket(4, {})", "truncate(10, {})", "days({})")
+RENAMES = (["RENAME COLUMN a TO b"], ["RENAME COLUMN a TO b", "RENAME COLUMN b TO a"])
+OF_RENAMED = ((), ("WRITE ORDERED BY a",), ("ADD PARTITION FIELD bucket(4, a) AS shard", "WRITE ORDERED BY a"))
+"""Steps that name a column which is renamed in the same call, or whose name another one gets."""
 FIELD_NAMES = ("a", "b", "s", "`s.a`", "`s.x`", "shard", "")
 
 
@@ -46,6 +49,7 @@ def step(draw: Draw, metadata: TableMetadata) -> str:
             f"ALTER COLUMN {column} SET DEFAULT {literal}",
             f"ADD PARTITION FIELD {term}" + (f" AS {name}" if name else ""),
             f"ADD PARTITION FIELD {term}" + (f" AS {name}" if name else ""),
+            f"WRITE ORDERED BY {column}",
             f"DROP PARTITION FIELD `{field}`",
             f"RENAME PARTITION FIELD `{field}` TO {name or 'b'}",
             f"ALTER COLUMN {column} SET DEFAULT NULL",
@@ -63,8 +67,8 @@ def evolved(draw: Draw) -> list[tuple[list[str], TableMetadata]]:
     for _ in range(12):
         now = found[-1][1]
         steps = [step(draw, now) for _ in range(draw.choice([1, 1, 1, 2]))]
-        if draw.often(0.1):
-            steps = ["RENAME COLUMN a TO b", "RENAME COLUMN b TO a"]
+        if draw.often(0.15):
+            steps = [*draw.choice(RENAMES), *draw.choice(OF_RENAMED)]
         try:
             table = Table(("test", "db", "t"), now, "/t/metadata/v1.metadata.json", LocalFileIO())
             made = operations_of(table, parse_alterations(steps))[1]

@@ -136,6 +136,14 @@ def test_sort_picks_files_that_overlap_on_the_key_whatever_their_size() -> None:
     assert grouped(tasks)[0] == ()
 
 
+@pytest.mark.parametrize("factor", ["1e308", "1e-300"])
+def test_any_compression_factor_gives_a_plan(factor: str) -> None:
+    """A product beyond all numbers was an internal error."""
+    tasks = [task(f"f{i}", 64, ids=(i, 100 + i)) for i in range(4)]
+    (group,) = grouped(tasks, {"strategy": "sort", "compression-factor": factor})[0]
+    assert 0 <= group.estimated_bytes <= 2**63
+
+
 def test_sort_leaves_a_clustered_partition_alone_even_where_one_key_fills_several_files() -> None:
     tasks = [task(f"f{i}", 64, ids=ids) for i, ids in enumerate([(0, 10), (10, 10), (10, 10), (10, 20), (20, 30)])]
     assert grouped(tasks, {"strategy": "sort"})[0] == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,17 @@ JOB = JobSpec(job="append", table="lake.a.b", catalog=CatalogConfig(name="lake",
 def test_an_error_is_one_line_without_a_secret(
     error: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Nor do the job's log lines have one."""
+
     def failing(_name: str) -> None:
+        logging.getLogger("iceberg_ops").warning("the store has no geheim1")
         raise error
 
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
     monkeypatch.setattr(entry, "spark_session", failing)
     (tmp_path / "job.json").write_bytes(to_json(JOB))
     assert entry.main(["--job-spec", str(tmp_path / "job.json")]) == 1
     out, err = capsys.readouterr()
     assert err == said
     assert "geheim1" not in out
+    assert "WARNING iceberg_ops: the store has no ***" in out
