@@ -144,22 +144,26 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
             )
     if first is not None and first.parent_snapshot_id is not None:
         _no_double_publish_before(first, table, branch, picked, published)
-        _no_live_file_again(table, branch, picked)
+        _no_live_file_again(table, branch, picked, published)
 
 
-def _no_live_file_again(table: Table, branch: str, picked: Snapshot) -> None:
-    """The same where neither the history nor the ledger shows it: another engine expired a snapshot in the middle of it."""
-    added = _data_of(table, picked, EntryStatus.ADDED)
+def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
+    """The same where neither the history nor the ledger shows it: another engine expired a snapshot in the middle of it. Files of
+    other snapshots of the WAP id count as well."""
+    same = (s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s))
+    added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
     pruning, identity = PartitionPruning(table.metadata, added), identity_under(table.io)
-    wanted = {identity(f.file_path) for f in added}
+    wanted = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
     for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
         if manifest.content is not ManifestContent.DATA or not pruning.may_hold(manifest):
             continue
         for entry in entries_of(table, manifest, live_only=True):
-            if identity(path := entry.data_file.file_path) in wanted:
+            path = entry.data_file.file_path
+            if (source := wanted.get(identity(path))) is not None:
+                whose = "its file" if source == picked.snapshot_id else f"of its wap id is snapshot {source}, whose file"
                 raise ValidationError(
-                    f"Cannot cherrypick snapshot {picked.snapshot_id}: its file {path} is live on {branch} already, and the "
-                    f"history that would show since when has expired",
+                    f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and the history "
+                    f"that would show since when has expired",
                     snapshot_id=picked.snapshot_id,
                     file_path=path,
                     file_paths=(path,),

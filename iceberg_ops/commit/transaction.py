@@ -1,7 +1,8 @@
 """Several operations in one commit: all of them are in the table afterwards, or none (Java: BaseTransaction).
 
-Each is staged on what the one before it made of the table, in memory; the catalog sees one list of updates. On a retry every
-operation is validated and staged again, with what it prepared kept.
+Each is validated and staged on what the one before it made of the table, in memory; the catalog sees one list of updates. So what
+an earlier operation does is a conflict for a later one wherever a commit of somebody else would be. On a retry every operation is
+validated and staged again, with what it prepared kept.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, slots=True)
 class PreparedParts:
-    """What each operation prepared."""
+    """What each operation prepared; ``callers`` is the table as the caller saw it."""
 
     parts: tuple[Any, ...]
+    callers: TableMetadata
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -47,31 +49,41 @@ class Transaction(OperationFields):
             raise BadInputError("a transaction needs operations")
 
     def prepare(self, table: Table) -> PreparedParts:
-        return PreparedParts(tuple(o.prepare(table) for o in self.operations))
+        return PreparedParts(tuple(o.prepare(table) for o in self.operations), table.metadata)
 
     def validate(self, table: Table, history: History) -> None:
         for operation in self.operations:
-            own = History(table, operation.branch, operation.starting_snapshot_id, callers=history.callers)
-            operation.validate(table, own)
+            _validate(operation, table, history.callers)
 
     def stage(self, prepared: PreparedParts, table: Table) -> StagedCommit:
         requirements: list[TableRequirement] = []
         updates: list[TableUpdate] = []
         referenced: frozenset[str] = frozenset()
+        unused: frozenset[str] = frozenset()
         snapshot: Snapshot | None = None
         now, base = time.time_ns() // 1_000_000, table.metadata
         for operation, part in zip(self.operations, prepared.parts, strict=True):
+            if table.metadata is not base:
+                _validate(operation, table, prepared.callers)
             staged = operation.stage(part, table)
             requirements += _not_yet_required(_before(staged.requirements, base), requirements)
             updates += staged.updates
             referenced |= staged.referenced
+            unused |= staged.unused
             snapshot = staged.snapshot or snapshot
             table = replace(table, metadata=apply_updates(table.metadata, staged.updates, now_ms=now))
         if updates and self.run is not None:
             entries = ledger_entries({self.run: None if snapshot is None else snapshot.snapshot_id}, now)
             updates += [SetProperties(entries)] if entries else []
             requirements += not_committed_yet(self.run, base)
-        return StagedCommit(requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced)
+        return StagedCommit(
+            requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced, unused=unused
+        )
+
+
+def _validate(operation: Operation, table: Table, callers: TableMetadata) -> None:
+    own = History(table, operation.branch, operation.starting_snapshot_id, callers=callers)
+    operation.validate(table, own)
 
 
 def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> list[TableRequirement]:

@@ -368,3 +368,14 @@ def test_a_snapshot_behind_a_hole_that_another_engine_made_is_not_picked_where_i
     with pytest.raises(ValidationError, match=f"Cannot cherrypick snapshot {first}: its file a is live on main already"):
         keyed.commit(CherryPick(snapshot_id=first))
     assert keyed.rows == {"a", "b", "c"}
+
+
+def test_a_wap_id_whose_publication_lies_behind_a_hole_that_another_engine_made_is_not_published_again() -> None:
+    keyed, first, second = staged_twice()
+    published(keyed, first, "a fast-forward")
+    hole = appended(keyed, "hole")
+    appended(keyed, "c")
+    uuid = AssertTableUUID(keyed.table.metadata.table_uuid)
+    keyed.table = keyed.catalog.commit_table(keyed.table, [uuid], [RemoveSnapshots((hole,))])
+    with pytest.raises(ValidationError, match=f"of its wap id is snapshot {first}, whose file b is live on main already"):
+        keyed.commit(CherryPick(snapshot_id=second))
