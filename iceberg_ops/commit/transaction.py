@@ -17,7 +17,7 @@ from iceberg_ops.commit.operation import Operation, OperationFields, StagedCommi
 from iceberg_ops.commit.run_keys import ledger_entries, not_committed_yet
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.metadata_builder import apply_updates
-from iceberg_ops.spec.requirements import AssertNoRun, AssertRefSnapshotId, AssertRetention, TableRequirement
+from iceberg_ops.spec.requirements import AssertNoRun, AssertProperty, AssertRefSnapshotId, AssertRetention, TableRequirement
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import SetProperties, TableUpdate
@@ -89,14 +89,24 @@ def _validate(operation: Operation, table: Table, callers: TableMetadata) -> Non
 def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> list[TableRequirement]:
     """What an operation requires of the table that the ones before it made, as requirements of the table they were staged on. Its
     own run key is not looked for: the transaction's is."""
-    return [replace(r, seen=base) if isinstance(r, AssertRetention) else r for r in requirements if not isinstance(r, AssertNoRun)]
+    return [_of_base(r, base) for r in requirements if not isinstance(r, AssertNoRun)]
+
+
+def _of_base(requirement: TableRequirement, base: TableMetadata) -> TableRequirement:
+    if isinstance(requirement, AssertRetention):
+        return replace(requirement, seen=base)
+    if isinstance(requirement, AssertProperty):
+        return replace(requirement, value=base.properties.get(requirement.name))
+    return requirement
 
 
 def _not_yet_required(new: Sequence[TableRequirement], known: Sequence[TableRequirement]) -> list[TableRequirement]:
-    """Requirements are about the table before the transaction: only the first of a kind (of a ref) can be."""
+    """Requirements are about the table before the transaction: only the first of a kind (of a ref, or a property) can be."""
     seen = {_subject(r) for r in known}
     return [r for r in new if _subject(r) not in seen]
 
 
 def _subject(requirement: TableRequirement) -> tuple[type, str]:
-    return type(requirement), requirement.ref if isinstance(requirement, AssertRefSnapshotId) else ""
+    if isinstance(requirement, AssertRefSnapshotId):
+        return AssertRefSnapshotId, requirement.ref
+    return type(requirement), requirement.name if isinstance(requirement, AssertProperty) else ""

@@ -2,8 +2,8 @@
 
 Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
 
-``AssertRetention`` and ``AssertNoRun`` are this package's own and have no JSON form. A catalog whose server takes only the REST
-specification's requirements can check them on the metadata that it loads right before the swap, not in the swap.
+``AssertRetention``, ``AssertNoRun`` and ``AssertProperty`` are this package's own and have no JSON form. A catalog whose server
+takes only the REST specification's requirements can check them on the metadata that it loads right before the swap, not in the swap.
 """
 
 from __future__ import annotations
@@ -135,6 +135,21 @@ def _retention(metadata: TableMetadata) -> dict[str, object]:
         "partition specs": (metadata.default_spec_id, metadata.specs_by_id.keys()),
         "sort orders": metadata.sort_orders_by_id.keys(),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AssertProperty(TableRequirement):
+    """A table property is what it was when its next value was worked out (None: not set). A value that does not depend on the one
+    before needs no such requirement: the later one counts."""
+
+    name: str
+    value: str | None
+
+    def check(self, current: TableMetadata | None) -> None:
+        if _exists(current).properties.get(self.name) != self.value:
+            raise CommitFailedError(
+                f"requirement failed: table property {self.name} has changed since its next value was worked out"
+            )
 
 
 class Run(Protocol):
