@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.ledger import entries_whose_name, ledger_entry
-from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
+from iceberg_ops.commit.operation import StagedCommit, ref_as_seen, staged_updates, still_there
 from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.run_keys import (
@@ -36,7 +36,6 @@ from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
-from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.updates import SetProperties, SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -114,11 +113,10 @@ class CherryPick(SnapshotOperationFields):
     def _fast_forward(self, table: Table, picked: Snapshot) -> StagedCommit:
         found = table.metadata.ref(self.branch)
         moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
-        requirement = AssertRefSnapshotId(self.branch, None if found is None else found.snapshot_id)
         entries = entries_of_made(picked)
         more = [SetProperties(entries)] if entries else []
         updates = (SetSnapshotRef(self.branch, moved), *more)
-        return staged_updates(table.metadata, *updates, requirements=(requirement,), run=self.run)
+        return staged_updates(table.metadata, *updates, requirements=ref_as_seen(table.metadata, self.branch), run=self.run)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:

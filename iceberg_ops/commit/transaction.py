@@ -17,7 +17,14 @@ from iceberg_ops.commit.operation import Operation, OperationFields, StagedCommi
 from iceberg_ops.commit.run_keys import ledger_entries, not_committed_yet
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.spec.metadata_builder import apply_updates
-from iceberg_ops.spec.requirements import AssertNoRun, AssertProperty, AssertRefSnapshotId, AssertRetention, TableRequirement
+from iceberg_ops.spec.requirements import (
+    AssertNoRun,
+    AssertProperty,
+    AssertRefSnapshotId,
+    AssertRetention,
+    AssertSameRef,
+    TableRequirement,
+)
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import SetProperties, TableUpdate
@@ -97,6 +104,8 @@ def _of_base(requirement: TableRequirement, base: TableMetadata) -> TableRequire
         return replace(requirement, seen=base)
     if isinstance(requirement, AssertProperty):
         return replace(requirement, value=base.properties.get(requirement.name))
+    if isinstance(requirement, AssertSameRef):
+        return replace(requirement, seen=base.ref(requirement.ref))
     return requirement
 
 
@@ -107,6 +116,6 @@ def _not_yet_required(new: Sequence[TableRequirement], known: Sequence[TableRequ
 
 
 def _subject(requirement: TableRequirement) -> tuple[type, str]:
-    if isinstance(requirement, AssertRefSnapshotId):
-        return AssertRefSnapshotId, requirement.ref
+    if isinstance(requirement, AssertRefSnapshotId | AssertSameRef):
+        return type(requirement), requirement.ref
     return type(requirement), requirement.name if isinstance(requirement, AssertProperty) else ""
