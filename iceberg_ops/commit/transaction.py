@@ -1,7 +1,7 @@
 """Several operations in one commit: all of them are in the table afterwards, or none (Java: BaseTransaction).
 
 Each is validated and staged on what the one before it made of the table, in memory; the catalog sees one list of updates. So what
-an earlier operation does is a conflict for a later one wherever a commit of somebody else would be. On a retry every operation is
+an earlier operation does is a conflict for a later one where a commit of somebody else would be. On a retry every operation is
 validated and staged again, with what it prepared kept.
 """
 

@@ -78,7 +78,7 @@ def test_imports_on_two_branches_keep_each_others_names(version: int) -> None:
     assert names(at_once(catalog, importing("one"), importing("two", "z")))[1] == {"id", "one", "two"}
 
 
-def test_a_renamed_column_takes_the_setting_along_that_was_made_meanwhile() -> None:
+def test_a_renamed_column_takes_the_setting_along_that_was_made_at_the_same_moment() -> None:
     catalog = make_catalog()
     commit(catalog, make_table(catalog), UpdateProperties(updates={f"{BOUNDS}id": "none"}))
     table = at_once(catalog, UpdateProperties(updates={f"{BOUNDS}id": "full"}), UpdateSchema(schema=RENAMED))
