@@ -41,8 +41,8 @@ def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
 
 @contextmanager
 def until_reported(outcome: Outcome) -> Iterator[None]:
-    """Within, a job is done and its report written. What comes after the job's own end, a Ctrl-C while a slow store takes the report
-    above all, says what is known of the job, too, whether it succeeded or failed. Errors of the tree pass: they say it already."""
+    """Within, a job is done and its report written. What comes after the job's own end (a Ctrl-C while a slow store takes the
+    report) says what is known of the job, too, whether it succeeded or failed. Errors of the tree pass: they say it already."""
     try:
         yield
     except IcebergOpsError:
