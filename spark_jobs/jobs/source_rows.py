@@ -17,7 +17,6 @@ from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.csv_source import csv_rows
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.json_source import json_rows
@@ -124,7 +123,7 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
-        check_paths(run.session, [path], folders_of(run.table), require_success_file=False)
+        check_paths(run.session, [path], run.table, require_success_file=False)
         try:
             reader = run.session.read.options(**past_cache())
             rows = reader.parquet(path)
