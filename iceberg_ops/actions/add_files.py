@@ -9,12 +9,13 @@ folder keeps them while they are taken in. While the table deletes files, or a r
 an import is refused with an error that may be retried (``iceberg_ops.deletion.notes``, ``iceberg_ops.deletion.leases``). A folder
 of another table of the catalog is refused, and one outside the table's own is recorded in the table's properties, so that jobs on
 other tables keep its files (``catalog.neighbours``). Before that those jobs find the lease; tables around the folder, and the files
-themselves, are looked for again right before the swap, and after it."""
+themselves, are looked for again right before the swap, and after it: a file that is written again meanwhile would be recorded with
+the size, counts and bounds of the one before, by which readers choose."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -31,7 +32,15 @@ from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
 from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_purge
-from iceberg_ops.errors import CatalogUnavailableError, DataError, IncompleteError, OptionError, UnsupportedError, ValidationError
+from iceberg_ops.errors import (
+    CatalogUnavailableError,
+    DataError,
+    IncompleteError,
+    OptionError,
+    UnsupportedError,
+    ValidationError,
+)
+from iceberg_ops.io.file_io import FileInfo
 from iceberg_ops.io.local import file_of, folder_links, may_have_other_names
 from iceberg_ops.io.locations import identity_under, is_absolute_under
 from iceberg_ops.io.machine_limits import MOST_THREADS
@@ -45,6 +54,9 @@ from iceberg_ops.table.reachable import reachable_files
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
+
+Listed = Mapping[str, FileInfo]
+"""The files to be imported, as they were listed before their footers were read, by location."""
 
 
 def add_files(run: Run) -> None:
@@ -66,15 +78,15 @@ def add_files(run: Run) -> None:
         forbid_import_from_another_table(run.catalog, run.table, options.source_path)
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
-        if not (imported := _plan(run, options)):
+        imported, listed = _plan(run, options)
+        if not imported:
             return
         with run.step("commit"):
-            found = [each.file.file_path for each in imported]
             operation = _operation(run, imported, head, options)
-            committed = commit(run.catalog, run.table, operation, before_swap=partial(_look_again, run, options, found))
-        run.outcome.record(committed)
+            committed = commit(run.catalog, run.table, operation, before_swap=partial(_look_again, run, options, listed))
+            run.outcome.record(committed)
         if not committed.already_committed:
-            _look_afterwards(run, options, found)
+            _look_afterwards(run, options, listed)
 
 
 def _forbid_others(run: Run, options: AddFilesOptions) -> None:
@@ -83,29 +95,43 @@ def _forbid_others(run: Run, options: AddFilesOptions) -> None:
         forbid_running_purge(run.table.io, options.source_path)
 
 
-def _look_again(run: Run, options: AddFilesOptions, found: Sequence[str]) -> None:
+def _look_again(run: Run, options: AddFilesOptions, listed: Listed) -> None:
     """Right before the swap: a table may have been made around the folder while footers were read, by another engine, or while the
-    table to be created is in no catalog, where nobody finds its lease. Raises UnsupportedError, ValidationError,
-    CatalogUnavailableError."""
-    run.check_files(found)
+    table to be created is in no catalog, where nobody finds its lease; and files may have gone away or been written again. Raises
+    UnsupportedError, ValidationError, CatalogUnavailableError."""
+    run.check_files(listed)
     _forbid_others(run, options)
-    if gone := _gone(run, options, found):
+    gone, changed = _differing(run, options, listed)
+    if gone:
         raise ValidationError(
             f"add_files: {gone[0]}{_and_more(gone)} was deleted below {options.source_path} while it was imported: nothing was "
             f"committed; run it again",
             file_path=gone[0],
             file_paths=tuple(gone),
         )
+    if changed:
+        raise ValidationError(
+            f"add_files: {changed[0]}{_and_more(changed)} was changed below {options.source_path} while it was imported: nothing "
+            f"was committed; run it again when the files are complete",
+            file_path=changed[0],
+            file_paths=tuple(changed),
+        )
 
 
-def _look_afterwards(run: Run, options: AddFilesOptions, found: Sequence[str]) -> None:
+def _look_afterwards(run: Run, options: AddFilesOptions, listed: Listed) -> None:
     """Once the files are recorded, whoever looks from now on keeps them. Raises IncompleteError where somebody did not see them."""
-    done = f"{len(found)} files are in table {run.table.name}, but"
+    done = f"{len(listed)} files are in table {run.table.name}, but"
     try:
-        if gone := _gone(run, options, found):
+        gone, changed = _differing(run, options, listed)
+        if gone:
             raise IncompleteError(
                 f"{done} {gone[0]}{_and_more(gone)} was deleted at the same moment, by a job that did not see the import: restore "
                 f"it, or delete its rows from the table"
+            )
+        if changed:
+            raise IncompleteError(
+                f"{done} {changed[0]}{_and_more(changed)} was changed at the same moment, and its size, counts and bounds are "
+                f"recorded as they were: restore it, or roll the import back and run it again"
             )
         if not run.table.metadata_location:
             _forbid_others(run, options)
@@ -118,18 +144,20 @@ def _look_afterwards(run: Run, options: AddFilesOptions, found: Sequence[str]) -
         log.warning("%s whether other jobs have deleted some at the same moment is not known: %s", done, e)
 
 
-def _gone(run: Run, options: AddFilesOptions, found: Sequence[str]) -> list[str]:
-    listed = {info.location for info in run.table.io.list_prefix(options.source_path)}
-    return [location for location in found if location not in listed]
+def _differing(run: Run, options: AddFilesOptions, listed: Listed) -> tuple[list[str], list[str]]:
+    """Files that are gone, and those that are no longer what they were when they were listed."""
+    now = {info.location: info for info in run.table.io.list_prefix(options.source_path)}
+    gone = [location for location in listed if location not in now]
+    return gone, [location for location, info in listed.items() if location in now and now[location] != info]
 
 
 def _and_more(gone: Sequence[str]) -> str:
     return f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
 
 
-def _plan(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
+def _plan(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Listed]:
     with run.step("plan") as detail:
-        imported = _planned(run, options)
+        imported, listed = _planned(run, options)
         files = [found.file for found in imported]
         detail.append(f"{len(files)} files below {options.source_path}")
     run.outcome.metrics |= {
@@ -141,10 +169,10 @@ def _plan(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
     if files:
         run.outcome.status = "planned"
         run.outcome.files.extend(f.file_path for f in files)
-    return imported
+    return imported, listed
 
 
-def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
+def _planned(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Listed]:
     table = run.table
     metadata = table.metadata
     schema, spec = metadata.schema, metadata.spec
@@ -175,7 +203,9 @@ def _planned(run: Run, options: AddFilesOptions) -> list[ImportedFile]:
         for f in pool.map(lambda p: imported_file(table.io, p[0].location, p[0].size, target, p[1]), placed):
             files.append(f)
             meter.advance(1, f.file.file_size_in_bytes)
-    return [f for f in files if f.file.record_count]
+    imported = [f for f in files if f.file.record_count]
+    infos = {info.location: info for info, _ in found}
+    return imported, {f.file.file_path: infos[f.file.file_path] for f in imported}
 
 
 def _selected(folders: Folders, options: AddFilesOptions) -> bool:

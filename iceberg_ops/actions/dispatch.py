@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from iceberg_ops.actions.context import Outcome, Run
-from iceberg_ops.actions.ending_error import ending_error
+from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
@@ -105,24 +105,25 @@ def run_job(
 
     The report is also written to ``job.report``. Raises every error of the tree, KeyboardInterrupt and SystemExit, after the
     report of the failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be,
-    committed, also after a Ctrl-C.
+    committed, also after a Ctrl-C, and after one that comes while the report is written.
     """
     look_at_folders_again()
     check_report_place(job, catalog)
     outcome = Outcome(one_commit=job.job in ROW_OPERATIONS)
     record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if runner is None else runner.name)
-    try:
-        with typed_limits():
-            _run(record, catalog, runner, now, progress)
-    except BaseException as e:
-        error = ending_error(record.outcome, e)
-        write_report(job, record.report(error))
-        if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
-            raise
-        raise error from e
-    report = without_secrets(job, record.report())
-    write_report(job, report)
-    return report
+    with until_reported(outcome):
+        try:
+            with typed_limits():
+                _run(record, catalog, runner, now, progress)
+        except BaseException as e:
+            error = ending_error(record.outcome, e)
+            write_report(job, record.report(error))
+            if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
+                raise
+            raise error from e
+        report = without_secrets(job, record.report())
+        write_report(job, report)
+        return report
 
 
 def _run(

@@ -7,6 +7,9 @@ next group) failed in its own way. Whoever reads the error decides by its code w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import (
@@ -34,6 +37,20 @@ def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
         ended.only_clean_up = outcome.one_commit and bool(outcome.snapshot_ids)
         return ended
     return error
+
+
+@contextmanager
+def until_reported(outcome: Outcome) -> Iterator[None]:
+    """Within, a job is done and its report written. What comes after the job's own end (a Ctrl-C while a slow store takes the
+    report) says what is known of the job, too, whether it succeeded or failed. Errors of the tree pass: they say it already."""
+    try:
+        yield
+    except IcebergOpsError:
+        raise
+    except (Exception, KeyboardInterrupt) as e:
+        if (error := ending_error(outcome, e)) is e:
+            raise
+        raise error from e
 
 
 def _told(error: BaseException) -> str:

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import whole_files_match
+from iceberg_ops.actions.local_source import LocalSource
 from iceberg_ops.actions.merge_checks import check_clauses
-from iceberg_ops.actions.source_files import named_data_files, source_table
+from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.history import base_of
@@ -26,7 +27,6 @@ from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
-from iceberg_ops.table.own_folders import folders_of
 
 _TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
 _GLOB = frozenset("*?[]{}")
@@ -122,10 +122,11 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
     if source.format == "sql":
         return {}
     counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
+    local = LocalSource(run.table, require_success_file=options.require_success_file)
     for path in paths_of(source):
         if (is_absolute(path) and urlsplit(path).scheme not in ("", "file")) or _GLOB & set(path):
             return {}
-        place, names = named_data_files(path, folders_of(run.table), require_success_file=options.require_success_file)
-        counts["planned-source-files-count"] += len(names)
-        counts["planned-source-bytes-count"] += sum(place.joinpath(*name).stat().st_size for name in names)
+        count, size = local.size(path)
+        counts["planned-source-files-count"] += count
+        counts["planned-source-bytes-count"] += size
     return counts

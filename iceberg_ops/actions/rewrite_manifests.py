@@ -42,13 +42,14 @@ def rewrite_manifests(run: Run) -> None:
     )
     with run.step("commit") as detail:
         committed = commit(run.catalog, run.table, operation)
+        if committed.snapshot is not None:
+            run.outcome.record(committed)
         detail.append(f"{committed.attempts} attempts")
     if committed.snapshot is None:
         run.outcome.attempts, run.outcome.table = committed.attempts, committed.table
         run.outcome.status = "nothing-to-do"
         run.outcome.groups = {_name(g): _report(g, "dropped", "others rewrote these manifests meanwhile") for g in plan.groups}
         return
-    run.outcome.record(committed)
     with run.afterwards("compare manifests"):
         _record(run, plan, committed.table)
 

@@ -1,35 +1,33 @@
 """Rows of a source, read and written as data files of the table by this process: append and overwrite on lane local.
 
 Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables. What must be converted, computed or
-read as text is Spark's, and the error says so. The rules about paths are those of the Spark job (``data.source_folder``).
+read as text is Spark's, and the error says so. The rules about paths are those of the Spark job (``data.source_folder``); the files
+are found, and held to what they are, by ``local_source``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator
 from contextlib import closing
-from pathlib import Path
 
 import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.local_source import LocalSource
 from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.source_fit import column_names, parts_that_fit, type_fits
-from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_data, check_is_foreign, data_files_among
 from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
-from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
-from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.table import Table
 
 _LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
@@ -62,9 +60,16 @@ def _rows(run: Run, options: WriteOptions, writer: TableWriter) -> Generator[pa.
         raise OptionError(f"{run.job.job} needs a source")
     if source.format == "table":
         return _rows_of_table(run, source)
-    parts = _planned(run, source, options)
-    writer.hints = source_hints(run.table.io, parts, run.table.schema)
-    return read_parts(run.table.io, parts, run.table.schema)
+    return _rows_of_files(run, source, options, writer)
+
+
+def _rows_of_files(run: Run, source: Source, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
+    files = LocalSource(run.table, require_success_file=options.require_success_file)
+    with files.unchanged():
+        parts = _planned(run, source, files)
+        writer.hints = source_hints(run.table.io, parts, run.table.schema)
+        with closing(read_parts(run.table.io, parts, run.table.schema)) as rows:
+            yield from rows
 
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
@@ -90,10 +95,10 @@ def source_table(run: Run, source: Source) -> Table:
     return run.outcome.reads.load(lambda: catalog.load_table(tuple(name.split(".")[1:])))
 
 
-def _planned(run: Run, source: Source, options: WriteOptions) -> list[SourcePart]:
+def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:
     parts: list[SourcePart] = []
     for path in paths_of(source):
-        for location in sorted(data_files(path, folders_of(run.table), require_success_file=options.require_success_file)):
+        for location in files.files(path):
             fields = _fields(location, column_names(location), run.table.schema)
             try:
                 parts += parts_that_fit(location, fields)
@@ -109,36 +114,3 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
         columns = ", ".join(f.name for f in schema.fields)
         raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({columns}): {source}")
     return found
-
-
-def data_files(path: str, own_folders: Sequence[str], *, require_success_file: bool) -> Iterator[str]:
-    """The files of rows at a source path. Raises DataError where there are none or some are missing, UnsupportedError for values in
-    folder names."""
-    place, data = named_data_files(path, own_folders, require_success_file=require_success_file)
-    if folder := next((part for name in data for part in name[:-1] if "=" in part), None):
-        raise UnsupportedError(
-            f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
-        )
-    yield from (str(place.joinpath(*name)) for name in data)
-
-
-def named_data_files(path: str, own_folders: Sequence[str], *, require_success_file: bool) -> tuple[Path, list[RelativeName]]:
-    """The folder, and the names below it, of a source path on this machine. Raises DataError as ``data.source_folder`` says, and
-    UnsupportedError for a link to a folder below it, which Hadoop follows and this process does not, because it may lead back."""
-    check_is_foreign(path, own_folders)
-    place = Path(location_identity(path))
-    if place.is_file():
-        return place.parent, [(place.name,)]
-    if not place.is_dir():
-        raise DataError(f"source {path}: there is no such path")
-    below = sorted(place.rglob("*"))
-    if link := next((p for p in below if p.is_symlink() and not p.is_file()), None):
-        what = "to a folder" if link.is_dir() else "that leads nowhere"
-        raise UnsupportedError(
-            f"not supported without Spark: source {path} holds the link {link} {what}: name its target as a path of the source, or "
-            "run it with --lane spark"
-        )
-    found = [p.relative_to(place).parts for p in below if p.is_file() or p.name == TEMPORARY]
-    data = data_files_among(path, found, require_success_file=require_success_file)
-    check_holds_data(path, len(data))
-    return place, data

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.source_files import data_files, source_table
+from iceberg_ops.actions.local_source import LocalSource
+from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.config.job_spec import paths_of
 from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.conform import conform
@@ -25,7 +26,6 @@ from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import IcebergType, NestedField
-from iceberg_ops.table.own_folders import folders_of
 
 MOST_BYTES = 256 << 20
 """Arrow bytes of a source that is held."""
@@ -76,7 +76,9 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     if source is None:
         raise OptionError(f"{run.job.job} needs a source")
     if source.format != "table":
-        return _read_files(run, paths_of(source), require_success_file=require_success_file)
+        files = LocalSource(run.table, require_success_file=require_success_file)
+        with files.unchanged():
+            return _read_files(run, paths_of(source), files)
     other = source_table(run, source)
     scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
@@ -85,11 +87,11 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
     return SourceRows(other.name, schema, _held(other.name, schema, found), {}, of_files=False)
 
 
-def _read_files(run: Run, paths: Iterable[str], *, require_success_file: bool) -> SourceRows:
+def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRows:
     parts: list[SourcePart] = []
     first: tuple[str, dict[str, pa.DataType]] | None = None
     for path in paths:
-        for location in sorted(data_files(path, folders_of(run.table), require_success_file=require_success_file)):
+        for location in files.files(path):
             try:
                 columns, of_file = stored_parts(location)
             except UnsupportedError as e:

@@ -216,7 +216,7 @@ class _Hand(threading.Thread):
 def _started(folder: str | None) -> _Worker:
     """A new process, which has the other ends of its pipes. Where it cannot be started, no pipe is left open."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    path = [p or os.getcwd() for p in sys.path if isinstance(p, str)]
+    path = [found for p in sys.path if isinstance(p, str) and (found := p or _working_folder())]
     with ExitStack() as theirs, ExitStack() as ours:
         output, errors = (2, None) if _is_open(2) else (subprocess.DEVNULL, subprocess.DEVNULL)
         for_requests, requests = _pipe(theirs, ours)
@@ -237,6 +237,14 @@ def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[FileIO, FileIO]:
     finally:
         os.close(read_fd)
         os.close(write_fd)
+
+
+def _working_folder() -> str | None:
+    """None where it was removed: no module is found in it any more."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
 
 
 def _is_open(fd: int) -> bool:

@@ -26,7 +26,7 @@ from typing import NoReturn
 from iceberg_ops.catalog.base import attempts, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.file_creation import CREATE_ATTEMPTS, FileCreation, unknown_creation
-from iceberg_ops.catalog.folder_namespaces import FolderNamespaces
+from iceberg_ops.catalog.folder_namespaces import FolderNamespaces, check_no_pointers
 from iceberg_ops.catalog.names import are_folders, shown
 from iceberg_ops.catalog.outcomes import Tried, dropped_in_part, incomplete_if_interrupted, nothing_published
 from iceberg_ops.catalog.placed_version import PlacedVersion
@@ -380,6 +380,7 @@ class FileSystemCatalog(FolderNamespaces):
     def _check_new(self, identifier: Identifier) -> None:
         """Also that no table would lie in the folder of another: jobs on the outer one would not know whose files are there."""
         super()._check_new(identifier)
+        check_no_pointers(identifier)
         outer = next((name for n in range(1, len(identifier) - 1) if self.table_exists(name := identifier[:n])), None)
         folder = self._table_folder(identifier)
         inside = (info.location for info in self.io.list_prefix(folder) if is_metadata_file(info.location))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from iceberg_ops.catalog.base import BaseCatalog, now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import are_folders, check_new_names
+from iceberg_ops.catalog.versions import is_pointer
 from iceberg_ops.deletion.metadata_files import delete_pointers
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, CatalogUnavailableError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
@@ -46,6 +47,7 @@ class FolderNamespaces(BaseCatalog):
 
     def create_namespace(self, namespace: tuple[str, ...], properties: Mapping[str, str] | None = None) -> None:
         check_new_names(namespace)
+        check_no_pointers(namespace)
         if properties:
             raise UnsupportedError(f"not supported: properties of namespace {'.'.join(namespace)}, because a folder has none")
         if self._namespace_exists(namespace):
@@ -90,6 +92,13 @@ class FolderNamespaces(BaseCatalog):
             start = len(folder) + 1
             found = {p[start:].split("/", 1)[0] for info in self.io.list_prefix(folder) if "/" in (p := info.location)[start:]}
         return {name for name in found if not name.startswith(".") and are_folders((name,))}
+
+
+def check_no_pointers(identifier: tuple[str, ...]) -> None:
+    """Raise BadInputError for a name of the files that make the folder around ``metadata`` a table: a namespace would be taken for
+    one, and its tables not be found."""
+    if name := next((name for name in identifier if is_pointer(name)), None):
+        raise BadInputError(f"name {name!r}: is that of a file by which a filesystem catalog finds a table: give it another name")
 
 
 def _folders_in(folder: str, above: list[str]) -> set[str]:

@@ -15,25 +15,27 @@ from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.ledger import entries_whose_name, ledger_entry
-from iceberg_ops.commit.operation import StagedCommit, staged_updates, still_there
-from iceberg_ops.commit.removals import Removals
+from iceberg_ops.commit.operation import StagedCommit, ref_as_seen, staged_updates, still_there
+from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.run_keys import (
+    FIRST_SOURCE,
     PUBLISHED_WAP_ID,
     SOURCE,
     WAP_ID,
+    Publication,
     entries_of_made,
-    is_publication,
-    publication_names,
+    origins_of,
     publisher,
+    wap_ids_of,
 )
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
+from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
-from iceberg_ops.spec.requirements import AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.updates import SetProperties, SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -69,8 +71,10 @@ class CherryPick(SnapshotOperationFields):
                 operation=picked.operation,
             )
         properties = {SOURCE: str(picked.snapshot_id)}
-        if WAP_ID in picked.summary:
-            properties[PUBLISHED_WAP_ID] = picked.summary[WAP_ID]
+        if (first := picked.summary.get(FIRST_SOURCE, picked.summary.get(SOURCE))) is not None:
+            properties[FIRST_SOURCE] = first
+        if (wap_id := picked.summary.get(WAP_ID, picked.summary.get(PUBLISHED_WAP_ID))) is not None:
+            properties[PUBLISHED_WAP_ID] = wap_id
         if _replaces_partitions(picked):
             properties[REPLACE_PARTITIONS] = "true"
         changes = Changes(
@@ -109,48 +113,70 @@ class CherryPick(SnapshotOperationFields):
     def _fast_forward(self, table: Table, picked: Snapshot) -> StagedCommit:
         found = table.metadata.ref(self.branch)
         moved = SnapshotRef(snapshot_id=picked.snapshot_id) if found is None else replace(found, snapshot_id=picked.snapshot_id)
-        requirement = AssertRefSnapshotId(self.branch, None if found is None else found.snapshot_id)
         entries = entries_of_made(picked)
         more = [SetProperties(entries)] if entries else []
         updates = (SetSnapshotRef(self.branch, moved), *more)
-        return staged_updates(table.metadata, *updates, requirements=(requirement,), run=self.run)
+        return staged_updates(table.metadata, *updates, requirements=ref_as_seen(table.metadata, self.branch), run=self.run)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
-    """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException)."""
-    head = base_of(table.metadata, branch)
-    wap_id = picked.summary.get(WAP_ID)
-    first = head
-    for snapshot in table.metadata.ancestors(None if head is None else head.snapshot_id):
+    """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException). A copy that was picked to
+    another branch counts as what it is a copy of (Java takes it for a change of its own)."""
+    metadata, head = table.metadata, base_of(table.metadata, branch)
+    published = Publication(origins_of(metadata, picked), wap_ids_of(picked))
+    name, first = str(picked.snapshot_id), head
+    for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
         first = snapshot
-        if snapshot.snapshot_id == picked.snapshot_id:
+        if same := published.sources & origins_of(metadata, snapshot):
+            if snapshot.snapshot_id == picked.snapshot_id:
+                why = "already an ancestor"
+            elif name in same:
+                why = f"already picked to create ancestor {snapshot.snapshot_id}"
+            else:
+                why = f"it is a copy of {min(same)}, which is an ancestor or was picked to create one: {snapshot.snapshot_id}"
+            raise ValidationError(f"Cannot cherrypick snapshot {name}: {why}", snapshot_id=snapshot.snapshot_id)
+        if twice := published.wap_ids & wap_ids_of(snapshot):
             raise ValidationError(
-                f"Cannot cherrypick snapshot {picked.snapshot_id}: already an ancestor", snapshot_id=picked.snapshot_id
-            )
-        if snapshot.summary.get(SOURCE) == str(picked.snapshot_id):
-            raise ValidationError(
-                f"Cannot cherrypick snapshot {picked.snapshot_id}: already picked to create ancestor {snapshot.snapshot_id}",
+                f"Duplicate request to cherry pick wap id that was published already: {min(twice)}",
                 snapshot_id=snapshot.snapshot_id,
             )
-        if wap_id is not None and wap_id in (snapshot.summary.get(PUBLISHED_WAP_ID), snapshot.summary.get(WAP_ID)):
-            raise ValidationError(
-                f"Duplicate request to cherry pick wap id that was published already: {wap_id}", snapshot_id=snapshot.snapshot_id
-            )
     if first is not None and first.parent_snapshot_id is not None:
-        _no_double_publish_before(first, table, branch, picked)
+        _no_double_publish_before(first, table, branch, picked, published)
+        _no_live_file_again(table, branch, picked, published)
 
 
-def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked: Snapshot) -> None:
+def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
+    """The same where neither the history nor the ledger shows it: another engine expired a snapshot in the middle of it. Files of
+    other snapshots of the WAP id count as well."""
+    same = (s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s))
+    added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
+    pruning, identity = PartitionPruning(table.metadata, added), identity_under(table.io)
+    wanted = {identity(f.file_path): snapshot_id for f, snapshot_id in added.items()}
+    for manifest in manifests_of(table, base_of(table.metadata, branch)) if wanted else ():
+        if manifest.content is not ManifestContent.DATA or not pruning.may_hold(manifest):
+            continue
+        for entry in entries_of(table, manifest, live_only=True):
+            path = entry.data_file.file_path
+            if (source := wanted.get(identity(path))) is not None:
+                whose = "its file" if source == picked.snapshot_id else f"of its wap id is snapshot {source}, whose file"
+                raise ValidationError(
+                    f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and the history "
+                    f"that would show since when has expired",
+                    snapshot_id=picked.snapshot_id,
+                    file_path=path,
+                    file_paths=(path,),
+                )
+
+
+def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
     """The same for the part of the history before ``first`` that has expired: the ledger remembers its publications. One that came
     later than ``first`` is none of that part: the branch was rolled back past it."""
-    wap_id = picked.summary.get(WAP_ID)
-    published = {SOURCE: str(picked.snapshot_id)} | ({} if wap_id is None else {PUBLISHED_WAP_ID: wap_id})
 
     def counts(entry: str) -> bool:
         by = publisher(table.metadata, entry)
         return by is None or by.sequence_number <= first.sequence_number
 
-    for name in (name for known_branch in (branch, "") for name in publication_names(published, known_branch)):
+    for name in (name for known_branch in (branch, "") for name in published.names(known_branch)):
         if (entry := ledger_entry(table, name)) is not None and counts(entry):
             raise ValidationError(
                 f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on {branch} already, by snapshot "
@@ -158,7 +184,7 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
                 snapshot_id=picked.snapshot_id,
             )
     # The branch may have come of the one where it was published: made from it, moved to it, or renamed.
-    elsewhere = entries_whose_name(table, lambda name: is_publication(name, published))
+    elsewhere = entries_whose_name(table, published.has)
     if entry := min(filter(counts, elsewhere.values()), default=""):
         raise ValidationError(
             f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "

@@ -36,7 +36,15 @@ from iceberg_ops.deletion.gate import (
 )
 from iceberg_ops.deletion.notes import delete_note
 from iceberg_ops.deletion.places import noted, notes_folder
-from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, IncompleteError, RetryableError
+from iceberg_ops.errors import (
+    BadInputError,
+    CommitStateUnknownError,
+    CorruptTableError,
+    IcebergOpsError,
+    IncompleteError,
+    RetryableError,
+    ValidationError,
+)
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.updates import RemoveSnapshots
 from iceberg_ops.table.metadata_files import ledger_files
@@ -87,7 +95,8 @@ def expire(
 
     Raises what ``commit`` raises; CorruptTableError where it cannot be told which files may go, because a retained snapshot is
     damaged (then none is deleted). Damaged files of expired snapshots are among those that are kept. Once something has expired, an
-    interrupt and a store that does not answer are an IncompleteError: the next expiry deletes the files."""
+    interrupt, a store that does not answer and a table that was renamed, dropped or swapped are an IncompleteError: the next expiry
+    deletes the files."""
     resumed = resume_expiry(catalog, table, delete=delete, on_clean=on_resumed) if clean == "all" else Resumed()
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
@@ -113,7 +122,7 @@ def _incomplete_once_expired(before: Table, committed: Committed) -> Iterator[No
     with incomplete_if_interrupted(done):
         try:
             yield
-        except RetryableError as e:
+        except (RetryableError, BadInputError, ValidationError) as e:
             raise IncompleteError(f"{done}: {e}") from e
 
 

@@ -9,6 +9,7 @@ from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedC
 from iceberg_ops.config.properties import NAME_MAPPING
 from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
 from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertProperty
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.table import Table
 
@@ -16,7 +17,8 @@ from iceberg_ops.table.table import Table
 @dataclass(frozen=True, kw_only=True)
 class AddMappedNames(MetadataOperation):
     """Add ``names`` by field id to the mapping that the table has when this is committed, or to one of its columns' present names
-    where it has none. Names that another import adds at the same time are kept.
+    where it has none. Names that another import adds at the same time, and columns that come at the same time, are kept: the swap
+    requires the mapping, and the schema, that the new one was made of.
 
     Staging raises SchemaError for a name that stands for another field by then."""
 
@@ -28,4 +30,13 @@ class AddMappedNames(MetadataOperation):
         mapping = with_names(known or create_name_mapping(table.schema), self.names)
         if mapping == known:
             return StagedCommit()
-        return staged_updates(table.metadata, SetProperties({NAME_MAPPING.name: name_mapping_to_json(mapping)}), run=self.run)
+        metadata = table.metadata
+        return staged_updates(
+            metadata,
+            SetProperties({NAME_MAPPING.name: name_mapping_to_json(mapping)}),
+            requirements=(
+                AssertProperty(NAME_MAPPING.name, metadata.properties.get(NAME_MAPPING.name)),
+                AssertCurrentSchemaId(metadata.current_schema_id),
+            ),
+            run=self.run,
+        )

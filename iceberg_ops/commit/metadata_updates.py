@@ -2,9 +2,9 @@
 ReplaceSortOrder, UpdateLocation, UpdateStatistics).
 
 Each asks for what it needs: properties, location and statistics are re-applied to whatever the table is now; a schema, partition
-spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04); a promotion
-also when partition fields came in between whose values it would change. With a run key the change is entered in the ledger, because
-no snapshot can carry it.
+spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04), and staged again
+when a property that follows the schema has. A promotion is refused also when partition fields came in between whose values it would
+change. With a run key the change is entered in the ledger, because no snapshot can carry it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from iceberg_ops.commit.dropped_keys import no_dropped_delete_keys
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
-from iceberg_ops.config.properties import FORMAT_VERSION
+from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.serde.schema_followers import schema_followers
@@ -28,6 +28,7 @@ from iceberg_ops.spec.requirements import (
     AssertDefaultSpecId,
     AssertLastAssignedFieldId,
     AssertLastAssignedPartitionId,
+    AssertProperty,
     TableRequirement,
 )
 from iceberg_ops.spec.schema import Schema
@@ -136,7 +137,9 @@ class UpdateSchema(MetadataOperation):
         if promoted := _promoted(metadata.schema, self.schema):
             no_moved_partition_values(table, promoted)
             requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)
-        updates = (*schema_followers(metadata, self.schema), AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
+        followers = schema_followers(metadata, self.schema)
+        updates = (*followers, AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
+        requirements += _unchanged_properties(metadata, followers)
         return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
 
@@ -240,6 +243,18 @@ def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, sp
             f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was made since this "
             f"was worked out"
         )
+
+
+def _unchanged_properties(metadata: TableMetadata, followers: Sequence[TableUpdate]) -> tuple[AssertProperty, ...]:
+    """Prevents that properties which follow the schema are overwritten: names that an import adds to the name mapping at the same
+    time would be lost, and columns of its files read as null."""
+    names = {NAME_MAPPING.name}
+    for update in followers:
+        if isinstance(update, SetProperties):
+            names |= update.updates.keys()
+        elif isinstance(update, RemoveProperties):
+            names |= set(update.removals)
+    return tuple(AssertProperty(name, metadata.properties.get(name)) for name in sorted(names))
 
 
 def _promoted(before: Schema, after: Schema) -> list[Promotion]:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.run_keys import ACTION, MADE_UP, WORK, RunIdentity, ledger_entries, not_committed_yet
-from iceberg_ops.spec.requirements import AssertTableUUID, TableRequirement
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameRef, AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemoveSnapshotRef, SetProperties, SetSnapshotRef, TableUpdate
@@ -168,3 +168,10 @@ def still_there(snapshot_id: int) -> tuple[TableUpdate, ...]:
     """Prevents a commit that names a snapshot which was expired after it was read: a tag that comes and goes is refused then."""
     name = f"iceberg-ops-needed-{snapshot_id}"
     return SetSnapshotRef(name, SnapshotRef(snapshot_id=snapshot_id, type="tag")), RemoveSnapshotRef(name)
+
+
+def ref_as_seen(metadata: TableMetadata, name: str) -> tuple[TableRequirement, ...]:
+    """For a commit that makes the ref's next value of this one: nobody has moved it, or changed its kind or its retention."""
+    found = metadata.ref(name)
+    asked = AssertRefSnapshotId(name, None if found is None else found.snapshot_id)
+    return (asked,) if found is None else (asked, AssertSameRef(name, found))

@@ -1,15 +1,15 @@
 """Branches and tags: create, replace, remove, rename, fast-forward, retention; and where main stands (Java: ManageSnapshots).
 
-Every one of them is re-applied to the table as it is now, and requires the ref to be where it was seen, so that a commit made
-meanwhile is never dropped from a branch unnoticed. What follows another ref requires that one too: were it rolled back between the
-look and the swap, the branch would get what was just taken back.
+Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
+commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
+were it rolled back between the look and the swap, the branch would get what was just taken back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, ref_as_seen, staged_updates
 from iceberg_ops.commit.run_keys import RunIdentity, entries_of_moving
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.spec.requirements import AssertRefSnapshotId
@@ -110,7 +110,7 @@ class RenameBranch(MetadataOperation):
         _check_kind(table, self.old, found, "branch")
         if taken is not None:
             raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
-        requirements = (AssertRefSnapshotId(self.old, found.snapshot_id), AssertRefSnapshotId(self.new, None))
+        requirements = (*ref_as_seen(metadata, self.old), *ref_as_seen(metadata, self.new))
         updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, found))
         return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
@@ -214,7 +214,7 @@ def _set(
     """``follows``: the ref that ``wanted`` was read from; it must not have moved."""
     if found == wanted:
         return StagedCommit()
-    requirements = [AssertRefSnapshotId(name, None if found is None else found.snapshot_id)]
+    requirements = list(ref_as_seen(metadata, name))
     if follows is not None:
         requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
     updates: list[TableUpdate] = [SetSnapshotRef(name, wanted)]

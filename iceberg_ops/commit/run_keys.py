@@ -45,6 +45,8 @@ PLAN_ID = "iceberg-ops.plan-id"
 SOURCE = "source-snapshot-id"
 PUBLISHED_WAP_ID = "published-wap-id"
 """Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
+FIRST_SOURCE = "iceberg-ops.first-source-snapshot-id"
+"""Summary key of a copy of a copy: the snapshot that was copied first."""
 WAP_ID = "wap.id"
 """Summary key of a staged snapshot (write-audit-publish)."""
 MADE_UP = "iceberg-ops.run-key-made-up"
@@ -183,7 +185,8 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
     published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
     heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
     in_a_branch = {s.snapshot_id for head in heads for s in metadata.ancestors(head)}
-    hidden = _end_in_a_cut(metadata, metadata.snapshots_by_id.keys() - frozenset(gone))
+    left = metadata.snapshots_by_id.keys() - frozenset(gone)
+    hidden, copied = _end_in_a_cut(metadata, left), {i for s in left for i in copied_by(metadata, known[s]).sources}
     sources = {str(s.snapshot_id): s for s in metadata.snapshots if STAGED in s.summary}
     for snapshot in (known[i] for i in gone):
         staged = STAGED in snapshot.summary
@@ -192,8 +195,8 @@ def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[
         if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
             found |= entries_of_made(source)
         if snapshot.sequence_number <= hidden:
-            _enter_publication(found, metadata, snapshot, snapshot.summary, snapshot.summary.get(BRANCH, ""))
-    _enter_cut_histories(found, metadata, frozenset(gone))
+            _enter_publication(found, metadata, snapshot, copied_by(metadata, snapshot), snapshot.summary.get(BRANCH, ""))
+    _enter_cut_histories(found, metadata, frozenset(gone), copied | set(map(str, left)))
     return found
 
 
@@ -231,7 +234,7 @@ def _end_in_a_cut(metadata: TableMetadata, snapshot_ids: Collection[int]) -> int
     return max(ends)
 
 
-def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: frozenset[int]) -> None:
+def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: frozenset[int], own_ids: Collection[str]) -> None:
     """Enter what a history says of publications and does not say any more once these snapshots are gone: from the first of them
     on, no ancestor is found. A staged snapshot that was published by a fast-forward, or together with what was built on it, is an
     ancestor itself. A branch may be moved to any snapshot that stays, so the histories of all of them count."""
@@ -239,10 +242,10 @@ def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: f
     entered = set[int]()
     for branch in branches:
         if (head := metadata.branch_head(branch)) is not None:
-            entered |= _enter_cut_history(found, metadata, gone, branch, head.snapshot_id, set())
+            entered |= _enter_cut_history(found, metadata, gone, branch, head.snapshot_id, own_ids, set())
     passed = set[tuple[int, bool]]()
     for start in metadata.snapshots_by_id.keys() - gone:
-        _enter_cut_history(found, metadata, gone, "", start, passed, entered)
+        _enter_cut_history(found, metadata, gone, "", start, own_ids, passed, entered)
 
 
 def _enter_cut_history(
@@ -251,10 +254,12 @@ def _enter_cut_history(
     gone: frozenset[int],
     branch: str,
     head: int,
+    own_ids: Collection[str],
     passed: set[tuple[int, bool]],
     entered: Collection[int] = (),
 ) -> set[int]:
-    """``passed``: snapshots, and whether the history was cut there, that need not be looked at again."""
+    """``own_ids``: snapshots that can be picked still, or of which a copy can. ``passed``: snapshots, and whether the history was
+    cut there, that need not be looked at again."""
     cut, is_cut = set[int](), False
     for snapshot in metadata.ancestors(head):
         is_cut = is_cut or snapshot.snapshot_id in gone
@@ -264,19 +269,17 @@ def _enter_cut_history(
         if not is_cut or snapshot.snapshot_id in entered:
             continue
         cut.add(snapshot.snapshot_id)
-        _enter_publication(found, metadata, snapshot, snapshot.summary, branch)
-        if (wap_id := snapshot.summary.get(WAP_ID)) is not None:
-            _enter_publication(found, metadata, snapshot, {PUBLISHED_WAP_ID: wap_id}, branch)
-        if snapshot.snapshot_id not in gone:
-            _enter_publication(found, metadata, snapshot, {SOURCE: str(snapshot.snapshot_id)}, branch)
+        own = str(snapshot.snapshot_id)
+        sources = copied_by(metadata, snapshot).sources | ({own} if own in own_ids else set())
+        _enter_publication(found, metadata, snapshot, Publication(sources, wap_ids_of(snapshot)), branch)
     return cut
 
 
 def _enter_publication(
-    found: dict[str, str], metadata: TableMetadata, snapshot: Snapshot, summary: Mapping[str, str], branch: str
+    found: dict[str, str], metadata: TableMetadata, snapshot: Snapshot, published: Publication, branch: str
 ) -> None:
     entry = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
-    for name in publication_names(summary, branch):
+    for name in published.names(branch):
         if name not in found or _published_before(metadata, entry, found[name]):
             found[name] = entry
 
@@ -302,20 +305,51 @@ def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
     return ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
 
 
-def publication_names(summary: Mapping[str, str], branch: str) -> list[str]:
-    """Ledger names of the publication that a snapshot with this summary is: of its source, and of its WAP id."""
-    asked = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
-    return [f"{LEDGER_PREFIX}{PUBLICATION}{what}@{_coded_branch(branch)}:{value}" for what, value in asked if value is not None]
+def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
+    """Ids of the snapshots that have the same change: its own, and those of which it is a copy, or a copy of a copy."""
+    found: set[str] = set()
+    waiting: list[str | None] = [str(snapshot.snapshot_id)]
+    while waiting:
+        if (name := waiting.pop()) is None or name in found:
+            continue
+        found.add(name)
+        if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is not None:
+            waiting += [known.summary.get(SOURCE), known.summary.get(FIRST_SOURCE)]
+    return frozenset(found)
 
 
-def is_publication(name: str, summary: Mapping[str, str]) -> bool:
-    """Whether the ledger name is that of this publication, on whatever branch."""
-    wanted = (("source", summary.get(SOURCE)), ("wap", summary.get(PUBLISHED_WAP_ID)))
-    for what, value in wanted:
-        prefix = f"{LEDGER_PREFIX}{PUBLICATION}{what}@"
-        if value is not None and name.startswith(prefix) and name.removeprefix(prefix).partition(":")[2] == value:
-            return True
-    return False
+def copied_by(metadata: TableMetadata, snapshot: Snapshot) -> Publication:
+    """What a picked copy publishes; nothing for another snapshot."""
+    wap_id = snapshot.summary.get(PUBLISHED_WAP_ID)
+    sources = origins_of(metadata, snapshot) - {str(snapshot.snapshot_id)}
+    return Publication(sources, frozenset() if wap_id is None else frozenset({wap_id}))
+
+
+def wap_ids_of(snapshot: Snapshot) -> frozenset[str]:
+    """WAP ids under which the snapshot was staged or published."""
+    return frozenset({snapshot.summary[key] for key in (WAP_ID, PUBLISHED_WAP_ID) if key in snapshot.summary})
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What the ledger remembers of a publication: ids of the snapshots whose change was published, and WAP ids."""
+
+    sources: frozenset[str]
+    wap_ids: frozenset[str]
+
+    @property
+    def _asked(self) -> list[tuple[str, str]]:
+        return [*(("source", i) for i in sorted(self.sources)), *(("wap", i) for i in sorted(self.wap_ids))]
+
+    def names(self, branch: str) -> list[str]:
+        """Its ledger names on the branch."""
+        return [f"{LEDGER_PREFIX}{PUBLICATION}{what}@{_coded_branch(branch)}:{value}" for what, value in self._asked]
+
+    def has(self, name: str) -> bool:
+        """Whether the ledger name is one of its own, on whatever branch."""
+        rest = name.removeprefix(f"{LEDGER_PREFIX}{PUBLICATION}")
+        what, _, place = rest.partition("@")
+        return rest != name and (what, place.partition(":")[2]) in self._asked
 
 
 def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:

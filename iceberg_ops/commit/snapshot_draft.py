@@ -28,7 +28,7 @@ from iceberg_ops.commit.manifest_filter import (
 )
 from iceberg_ops.commit.manifest_merge import ManifestMerge
 from iceberg_ops.commit.manifest_writing import ManifestFolder
-from iceberg_ops.commit.operation import StagedCommit
+from iceberg_ops.commit.operation import StagedCommit, ref_as_seen
 from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.removed_files import NOTHING_REMOVED, RemovedFiles
 from iceberg_ops.commit.run_keys import ACTION, RunIdentity, not_committed_yet
@@ -240,7 +240,7 @@ class SnapshotDraft:
         ref = metadata.ref(target.branch)
         moved = SnapshotRef(snapshot_id=self.snapshot_id) if ref is None else replace(ref, snapshot_id=self.snapshot_id)
         return StagedCommit(
-            requirements=(*requirements, AssertRefSnapshotId(target.branch, None if ref is None else ref.snapshot_id)),
+            requirements=(*requirements, *ref_as_seen(metadata, target.branch)),
             updates=(*updates, SetSnapshotRef(target.branch, moved)),
             snapshot=snapshot,
             referenced=referenced,

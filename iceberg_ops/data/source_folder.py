@@ -3,7 +3,8 @@
 Whoever lists the folder (this process, Spark through Hadoop) hands in names; the rules are the same. A path without a single data
 file is an error (Spark writes at least one for an empty result, too); a ``_temporary`` folder means that a writer is at work or
 died; a missing ``_SUCCESS`` is an error only where it is asked for, because many writers make none. Files and folders whose names
-begin with ``_`` or ``.`` are not data, as in Spark, unless they are values (``_k=1``). A table's own files are no source of it.
+begin with ``_`` or ``.`` are not data, as in Spark, unless they are values (``_k=1``). A table's own files are no source of it, by
+whatever links a path leads to them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iceberg_ops.errors import DataError
-from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
+from iceberg_ops.table.own_folders import folders_of, former_folders
+from iceberg_ops.table.table import Table
 
 SUCCESS, TEMPORARY = "_SUCCESS", "_temporary"
 
@@ -19,17 +22,37 @@ RelativeName = tuple[str, ...]
 """A file's name below a folder, in parts."""
 
 
-def check_is_foreign(path: str, own_folders: Iterable[str]) -> None:
-    """Raise DataError for a source path inside a folder of the table (``catalog.neighbours.folders_of``), or around one."""
-    searched = location_identity(path).rstrip("/") + "/"
-    for folder in own_folders:
-        own = location_identity(folder).rstrip("/") + "/"
-        if searched.startswith(own) or own.startswith(searched):
-            where = "lies inside" if searched.startswith(own) else "holds"
-            raise DataError(
-                f"source {path} {where} the table's own folder {folder}: its files hold deleted rows too "
-                "(read the table instead: source format table, or in a query the view target)"
-            )
+class OwnPlaces:
+    """Where the files of ``table`` lie: its folders, and its former ones, because its files stay there. Symbolic links of this
+    machine are followed."""
+
+    def __init__(self, table: Table) -> None:
+        self._identity, self._links = identity_under(table.io), links_under(table.io)
+        folders = (*folders_of(table), *former_folders(table))
+        self._folders = {folder_identity(self._identity, folder): folder for folder in folders}
+
+    def check_path(self, path: str) -> None:
+        """Raise DataError for a source path inside one of the folders, or around one."""
+        searched = folder_identity(self._identity, path)
+        for own, folder in self._folders.items():
+            if is_within(searched, own):
+                raise _of_the_table(f"source {path} lies inside", folder)
+            if is_within(own, searched):
+                raise _of_the_table(f"source {path} holds", folder)
+
+    def check_file(self, path: str, location: str) -> None:
+        """Raise DataError for a file below source ``path`` that is one of the table's by a link."""
+        for name in (self._identity(location), *self._links(location)):
+            for own, folder in self._folders.items():
+                if is_within(name, own):
+                    raise _of_the_table(f"source {path} leads by {location} into", folder)
+
+
+def _of_the_table(what: str, folder: str) -> DataError:
+    return DataError(
+        f"{what} the table's own folder {folder}: its files hold deleted rows too "
+        "(read the table instead: source format table, or in a query the view target)"
+    )
 
 
 def data_files_among(path: str, found: Iterable[RelativeName], *, require_success_file: bool) -> list[RelativeName]:

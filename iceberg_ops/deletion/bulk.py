@@ -44,21 +44,28 @@ def recorded(delete: Delete, on_gone: OnGone) -> Delete:
     """``delete``, which says after each batch what is gone: also of one that an error or an interrupt ended in the middle."""
 
     def delete_and_record(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        gone: list[str] | None = None
         try:
             failures = delete(io, locations)
-        except BaseException:
-            gone: list[str] = []
-            is_sure = False
-            try:
-                gone += (location for location in locations if not io.exists(location))
-                is_sure = True
-            except (IcebergOpsError, OSError) as e:
-                log.warning("a deletion of %d files was ended, and which are gone is unknown: %s", len(locations), e)
-            finally:
-                on_gone(gone, not is_sure)
-            raise
-        failed = {failure.location for failure in failures}
-        on_gone([location for location in locations if location not in failed], False)
+            failed = {failure.location for failure in failures}
+            gone = [location for location in locations if location not in failed]
+        finally:
+            if gone is None:
+                _record_what_is_gone(io, locations, on_gone)
+            else:
+                on_gone(gone, False)
         return failures
 
     return delete_and_record
+
+
+def _record_what_is_gone(io: FileIO, locations: Sequence[str], on_gone: OnGone) -> None:
+    gone: list[str] = []
+    is_sure = False
+    try:
+        gone += (location for location in locations if not io.exists(location))
+        is_sure = True
+    except (IcebergOpsError, OSError) as e:
+        log.warning("a deletion of %d files was ended, and which are gone is unknown: %s", len(locations), e)
+    finally:
+        on_gone(gone, not is_sure)

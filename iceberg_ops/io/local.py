@@ -41,7 +41,10 @@ _FAST_S, _PATIENCE_S = 0.0002, 0.01
 
 
 def path_of(location: str) -> str:
-    """The file-system path that a location names. Raises UnsupportedError for another scheme or a remote host."""
+    """The file-system path that a location names. Raises UnsupportedError for another scheme or a remote host, and
+    FileNotFoundError for a location with a NUL, which no name has."""
+    if "\0" in location:
+        raise FileNotFoundError(errno.ENOENT, "no file has a NUL in its name", location)
     if location.startswith("/"):
         return location
     if not location.startswith("file:"):
@@ -91,14 +94,10 @@ class LocalFileIO:
         try:
             with _failures_of(location):
                 return stat.S_ISREG(os.stat(path_of(location)).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
         except OSError as e:
-            if e.errno == errno.ENAMETOOLONG:
+            if _no_such_name(e):
                 return False
             raise
-        except ValueError:
-            return False  # a NUL, which no name has
 
     def length(self, location: str) -> int:
         with _failures_of(location):
@@ -131,31 +130,36 @@ class LocalFileIO:
 
     def list_folder(self, location: str) -> tuple[list[str], list[FileInfo]]:
         """See ``ListsFolders``."""
-        return _scanned(path_of(location), location.rstrip("/"))
+        return _scanned(location)
 
     def list_names(self, location: str) -> list[str]:
         """See ``ListsNames``."""
         try:
             with _failures_of(location):
                 return os.listdir(path_of(location))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        except OSError as e:
+            if _no_such_name(e):
+                return []
+            raise
 
     def local_path(self, location: str) -> str | None:
         return path_of(location)
 
 
-def _scanned(folder: str, location: str) -> tuple[list[str], list[FileInfo]]:
+def _scanned(location: str) -> tuple[list[str], list[FileInfo]]:
     folders: list[str] = []
     files: list[FileInfo] = []
     try:
-        with _failures_of(location), os.scandir(folder) as entries:
+        with _failures_of(location), os.scandir(path_of(location)) as entries:
             found = list(entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return folders, files
+    except OSError as e:
+        if _no_such_name(e):
+            return folders, files
+        raise
+    above = location.rstrip("/")
     with _failures_of(location):
         for entry in found:
-            below = f"{location}/{entry.name}"
+            below = f"{above}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
                 folders.append(below)
                 continue
@@ -164,6 +168,11 @@ def _scanned(folder: str, location: str) -> tuple[list[str], list[FileInfo]]:
                     stat = entry.stat()
                     files.append(FileInfo(below, stat.st_size, stat.st_mtime_ns // 1_000_000))
     return folders, files
+
+
+def _no_such_name(e: OSError) -> bool:
+    """Whether nothing of the name is there, or can be: one that is too long, or lies below a file."""
+    return isinstance(e, FileNotFoundError | NotADirectoryError) or e.errno == errno.ENAMETOOLONG
 
 
 def _leads_in_a_circle(entry: os.DirEntry[str]) -> bool:

@@ -236,6 +236,8 @@ class _LocalIdentity:
         real = self._missing.get(folder)
         if real is not None:
             return real
+        if "\0" in folder:
+            return _resolved(folder)  # No folder has such a name.
         real = os.path.realpath(folder or "/").rstrip("/")
         if not os.path.isdir(real or "/"):
             self._missing[folder] = real
@@ -286,7 +288,7 @@ class _LinkTargets:
         if links is not None and name not in links:
             return None
         try:
-            return os.readlink(path)
+            return os.readlink(path) if "\0" not in path else None
         except OSError as e:
             if e.errno in _NO_LINK:
                 return None

@@ -7,7 +7,7 @@ well-sized, unsorted files and rewrites a sorted one for ever.
 
 Ranges compare value by value in the order's columns; a column beyond the first that varies inside a file says nothing exact, so
 ranges are widened there. A file without bounds on the first column can not be judged and is left to the size rules. Bounds of
-long strings are truncated: files of one commit that only then overlap are taken as clustered.
+long strings are truncated: files of one commit that only then overlap are taken as clustered. Bytes that are no value are no bound.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transform_functions import in_order
@@ -106,7 +107,10 @@ def _column_range(
     low_bytes, high_bytes = (found.lower_bounds or {}).get(field.source_id), (found.upper_bounds or {}).get(field.source_id)
     if low_bytes is None or high_bytes is None:
         return None
-    bounds = [in_order(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
+    try:
+        bounds = [in_order(field.transform, column.type, from_bytes(column.type, side)) for side in (low_bytes, high_bytes)]
+    except CorruptTableError:
+        return None  # bytes that are no value of the column say nothing
     if any(isinstance(side, float) and math.isnan(side) for side in bounds):
         return None
     low, high = (_VALUE, bounds[0]), (_VALUE, bounds[1])

@@ -38,7 +38,7 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
     """Files below ``root`` that are data, each with its folders' names and values, by location; none below ``but`` (a table's
     own metadata), and no metadata that an import of ``root`` left when it died.
 
-    Raises DataError for a half-written folder and for a folder that is no ``name=value``.
+    Raises DataError for a half-written folder, for a folder that is no ``name=value``, and for a name that is no UTF-8.
     """
     found = []
     own = None if but is None else location_identity(but).rstrip("/") + "/"
@@ -52,6 +52,8 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
             continue
         if parts[-1][:1] in ("_", ".") or any(p[:1] in ("_", ".") and "=" not in p for p in parts[:-1]):
             continue
+        if any("\ud800" <= c <= "\udfff" for c in info.location):
+            raise DataError(f"{root}: the name of the file {'/'.join(parts)!a} in it is no UTF-8: rename it")
         found.append((info, _folders(info.location, parts[:-1])))
     return sorted(found, key=lambda f: f[0].location)
 

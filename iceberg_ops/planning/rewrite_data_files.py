@@ -21,7 +21,7 @@ from iceberg_ops.config.options import NO_LIMIT, RewriteDataFilesOptions
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import Identity, identity_under, location_identity
-from iceberg_ops.planning.clustering import clustering
+from iceberg_ops.planning.clustering import clustering, key_range
 from iceberg_ops.planning.delete_density import deleted_shares
 from iceberg_ops.planning.file_groups import FileGroup, Skipped, in_job_order, numbered, pack
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size
@@ -221,7 +221,7 @@ class _Planner:
                 candidates.append(entries)
         found = []
         most_bytes, most_files = self.sizes.max_file_group_size_bytes, self.sizes.max_file_group_input_files
-        for run in pack(candidates, _size_of, most_bytes, most_files, count=len):
+        for run in pack(self._in_key_order(candidates), _size_of, most_bytes, most_files, count=len):
             tasks = [task for entries in run for task in entries]
             group = self._group(tasks, Counter(causes[task.file_path] for task in tasks))
             if refusal := self._refusal(group, causes):
@@ -229,6 +229,16 @@ class _Planner:
             else:
                 found.append(group)
         return found
+
+    def _in_key_order(self, files: Sequence[Entries]) -> Sequence[Entries]:
+        """For a sort by the lowest key, files that do not tell it last. Groups are sorted apart, so files that overlap belong into
+        one: where groups are filled in the order of the scan, what they become overlaps again, in every run."""
+        order, fields = self.order.sort_order, self.metadata.schema.fields_by_id
+        if order is None:
+            return files
+        ranges = [(key_range(entries[0], order, fields), entries) for entries in files]
+        known = sorted(((found, entries) for found, entries in ranges if found is not None), key=lambda f: (f[0].low, f[0].high))
+        return [entries for _, entries in known] + [entries for found, entries in ranges if found is None]
 
     def limited(self, groups: Sequence[FileGroup]) -> list[FileGroup]:
         """Groups within ``max-files-to-rewrite``, in order; the one that crosses the limit is cut."""
@@ -261,6 +271,10 @@ class _Planner:
         found = clustering(tasks, self.order.sort_order, self.metadata.schema.fields_by_id)
         return found.unclustered if found.depth > self.options.max_overlap_depth else frozenset()
 
+    def _overlapping(self, tasks: Sequence[FileScanTask]) -> frozenset[str]:
+        order = self.order.sort_order
+        return frozenset() if order is None else clustering(tasks, order, self.metadata.schema.fields_by_id).unclustered
+
     def _cause(self, task: FileScanTask, share: float, unclustered: bool) -> tuple[str | None, str]:
         sizes, size = self.sizes, task.data_bytes
         if sizes.rewrite_all:
@@ -283,7 +297,12 @@ class _Planner:
             return ""
         sizes, n = self.sizes, group.input_files
         if _UNCLUSTERED in kinds:
-            return "" if n > 1 else "it is the only candidate of its group: sorting it alone clusters nothing"
+            if n == 1:
+                return "it is the only candidate of its group: sorting it alone clusters nothing"
+            if self._overlapping(group.tasks):
+                return ""
+            if _SIZE not in kinds:
+                return "it overlaps files of other groups only: sorting its group again clusters nothing"
         oversized = any(task.data_bytes > sizes.max_file_size_bytes for task in group.tasks)
         if n == 1 and not oversized:
             return "it is the only candidate of its partition"

@@ -2,8 +2,9 @@
 
 Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
 
-``AssertRetention`` and ``AssertNoRun`` are this package's own and have no JSON form. A catalog whose server takes only the REST
-specification's requirements can check them on the metadata that it loads right before the swap, not in the swap.
+``AssertRetention``, ``AssertNoRun``, ``AssertProperty`` and ``AssertSameRef`` are this package's own and have no JSON form. A
+catalog whose server takes only the REST specification's requirements can check them on the metadata that it loads right before the
+swap, not in the swap.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Protocol
 
 from iceberg_ops.config.properties import GC_ENABLED, LEDGER_FILE_PREFIX, RETENTION_PREFIX
 from iceberg_ops.errors import CommitFailedError
-from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.snapshots import Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import uuid_key
 
@@ -65,6 +66,17 @@ class AssertRefSnapshotId(TableRequirement):
     def check(self, current: TableMetadata | None) -> None:
         found = _exists(current).ref(self.ref)
         _expect(f"ref {self.ref}", self.snapshot_id, None if found is None else found.snapshot_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSameRef(TableRequirement):
+    """The ref is what it was when its next value was worked out: its kind and its retention, too (None: there was none)."""
+
+    ref: str
+    seen: SnapshotRef | None
+
+    def check(self, current: TableMetadata | None) -> None:
+        _expect(f"ref {self.ref}", self.seen, _exists(current).ref(self.ref))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +147,21 @@ def _retention(metadata: TableMetadata) -> dict[str, object]:
         "partition specs": (metadata.default_spec_id, metadata.specs_by_id.keys()),
         "sort orders": metadata.sort_orders_by_id.keys(),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class AssertProperty(TableRequirement):
+    """A table property is what it was when its next value was worked out (None: not set). A value that does not depend on the one
+    before needs no such requirement: the later one counts."""
+
+    name: str
+    value: str | None
+
+    def check(self, current: TableMetadata | None) -> None:
+        if _exists(current).properties.get(self.name) != self.value:
+            raise CommitFailedError(
+                f"requirement failed: table property {self.name} has changed since its next value was worked out"
+            )
 
 
 class Run(Protocol):

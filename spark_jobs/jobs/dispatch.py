@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.ending_error import ending_error
+from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
@@ -50,16 +50,21 @@ def run(session: SparkSession, job: JobSpec) -> ActionReport:
         if job.job in TABLE_ACTIONS:
             return maintenance.run(session, job)
         started, outcome = datetime.now(UTC), Outcome(one_commit=True)
-        try:
-            report = _row_operation(session, job, outcome)
-        except BaseException as e:
-            error = ending_error(outcome, _of_expiry(job, outcome, _typed(job, e)))
-            write_report(job, _failure(job, error, started, outcome))
-            if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
-                raise
-            raise error from e
-        write_report(job, report)
-        return without_secrets(job, report)
+        with until_reported(outcome):
+            return _reported(session, job, started, outcome)
+
+
+def _reported(session: SparkSession, job: JobSpec, started: datetime, outcome: Outcome) -> ActionReport:
+    try:
+        report = _row_operation(session, job, outcome)
+    except BaseException as e:
+        error = ending_error(outcome, _of_expiry(job, outcome, _typed(job, e)))
+        write_report(job, _failure(job, error, started, outcome))
+        if error is e or not isinstance(e, (Exception, KeyboardInterrupt)):
+            raise
+        raise error from e
+    write_report(job, report)
+    return without_secrets(job, report)
 
 
 def _typed(job: JobSpec, error: BaseException) -> BaseException:

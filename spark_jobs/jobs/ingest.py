@@ -29,7 +29,6 @@ from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.table.own_folders import folders_of
 from iceberg_ops.table.same_table import same_table
 from spark_jobs.jobs.bad_records import checked_rows
 from spark_jobs.jobs.direct_source import direct_parts
@@ -67,7 +66,7 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
     if source.table == run.job.table:
         raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
     if source.paths:
-        check_paths(run.session, source.paths, folders_of(run.table), require_success_file=require_success_file)
+        check_paths(run.session, source.paths, run.table, require_success_file=require_success_file)
 
 
 def check_files(run: JobRun, rows: DataFrame) -> None:

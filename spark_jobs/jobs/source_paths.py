@@ -10,18 +10,20 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.source_folder import TEMPORARY, RelativeName, check_holds_data, check_is_foreign, data_files_among
+from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among
 from iceberg_ops.errors import DataError
+from iceberg_ops.table.table import Table
 
 
-def check_paths(session: SparkSession, paths: Sequence[str], own_folders: Sequence[str], *, require_success_file: bool) -> None:
-    """Raise DataError for a path that is missing, empty, half written, or the table's own."""
+def check_paths(session: SparkSession, paths: Sequence[str], table: Table, *, require_success_file: bool) -> None:
+    """Raise DataError for a path that is missing, empty, half written, or the table's own: also one that a pattern finds."""
+    own = OwnPlaces(table)
     for path in paths:
-        check_is_foreign(path, own_folders)
-        _check(session, path, require_success_file)
+        own.check_path(path)
+        _check(session, path, own, require_success_file)
 
 
-def _check(session: SparkSession, path: str, require_success_file: bool) -> None:
+def _check(session: SparkSession, path: str, own: OwnPlaces, require_success_file: bool) -> None:
     jvm: Any = session._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())  # type: ignore[attr-defined]
@@ -30,11 +32,15 @@ def _check(session: SparkSession, path: str, require_success_file: bool) -> None
         raise DataError(f"source {path}: there is no such path")
     data_files = 0
     for root in found:
+        at = str(root.getPath())
+        own.check_path(at)
         if root.isFile():
             data_files += 1
-        else:
-            below = _below(store, root.getPath())
-            data_files += len(data_files_among(path, below, require_success_file=require_success_file))
+            continue
+        below = data_files_among(path, _below(store, root.getPath()), require_success_file=require_success_file)
+        for name in below:
+            own.check_file(path, "/".join((at.rstrip("/"), *name)))
+        data_files += len(below)
     check_holds_data(path, data_files)
 
 

@@ -16,7 +16,6 @@ from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
-from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
 from spark_jobs.jobs.source_files import past_cache
@@ -102,7 +101,7 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
-        check_paths(run.session, [path], folders_of(run.table), require_success_file=False)
+        check_paths(run.session, [path], run.table, require_success_file=False)
         try:
             reader = run.session.read.options(**past_cache())
             rows = reader.parquet(path)

@@ -20,7 +20,6 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
-from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.table_rows import table_rows
@@ -95,7 +94,7 @@ class SqlTables:
             self._made(TARGET, self._target_rows)
             return None
         if len(parts) == 2 and parts[0].lower() in _FILE_FORMATS:
-            check_paths(self._run.session, [parts[1]], folders_of(self._run.table), require_success_file=False)
+            check_paths(self._run.session, [parts[1]], self._run.table, require_success_file=False)
             return None
         catalog = self._catalog(parts[0]) if len(parts) >= 3 else None
         if catalog is None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.actions import add_files
 from iceberg_ops.actions.context import Run
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
@@ -19,7 +20,7 @@ from iceberg_ops.deletion import gate
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, lease_location, release_lease
 from iceberg_ops.deletion.notes import DELETIONS, deletion_noted, forbid_running_deletion
 from iceberg_ops.deletion.places import notes_folder
-from iceberg_ops.errors import CatalogUnavailableError, DataError, ValidationError
+from iceberg_ops.errors import CatalogUnavailableError, DataError, IncompleteError, ValidationError
 from iceberg_ops.io.memory import MemoryFileIO
 from tests.actions.lake import NOW, Lake, make_lake
 from tests.catalog.wrappers import Meddles
@@ -47,6 +48,44 @@ def test_two_imports_of_one_folder_at_once_do_not_double_its_rows() -> None:
     other = Meddles(lake.catalog, lambda: lake.run("add_files", source_path=folder, check_duplicate_files="false"))
     assert lake.run("add_files", catalog=other, source_path=folder, check_duplicate_files="false").status == "committed"
     assert len(lake.rows()) == 6, "whoever asks for it gets them"
+
+
+def written_again(lake: Lake, folder: str) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [100, 101], "data": ["x", "y"], "region": ["eu", "eu"]}), sink)
+    lake.table.io.write(f"{folder}/0.parquet", bytes(sink.getvalue()), overwrite=True)
+
+
+def touched(lake: Lake, folder: str) -> None:
+    """Other values may take as many bytes."""
+    io = lake.table.io
+    assert isinstance(io, MemoryFileIO)
+    io.set_modified_ms(f"{folder}/0.parquet", 1)
+
+
+@pytest.mark.parametrize("change", [written_again, touched])
+def test_a_file_that_changes_while_it_is_imported_is_not_recorded_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[Lake, str], None]
+) -> None:
+    lake = make_lake()
+    folder, operation_of = place(lake, "memory://import"), add_files._operation
+
+    def operation(*given: Any) -> Any:
+        change(lake, folder)
+        return operation_of(*given)
+
+    monkeypatch.setattr(add_files, "_operation", operation)
+    with pytest.raises(ValidationError, match=r"0\.parquet was changed below memory://import while it was imported: nothing was"):
+        lake.run("add_files", source_path=folder)
+    assert lake.rows() == []
+
+
+@pytest.mark.parametrize("change", [written_again, touched])
+def test_a_file_that_changes_at_the_moment_of_its_import_is_said(change: Callable[[Lake, str], None]) -> None:
+    lake = make_lake()
+    folder = place(lake, "memory://import")
+    with pytest.raises(IncompleteError, match=r"0\.parquet was changed at the same moment"):
+        lake.run("add_files", catalog=Meddles(lake.catalog, lambda: change(lake, folder)), source_path=folder)
 
 
 class Interposes(MemoryFileIO):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import convert_equality_deletes, delete_runs, rewrite_commits
+from iceberg_ops.actions import context, convert_equality_deletes, delete_runs, rewrite_commits
 from iceberg_ops.actions import rewrite_position_delete_files as positions
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
@@ -22,6 +22,7 @@ from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.rewrite import GroupResult, GroupWork
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteInterruptedError
 from tests.actions.lake import Lake, make_lake, numbered
+from tests.actions.test_imports_at_once import place
 from tests.actions.test_progress_options import with_equality_deletes
 
 IN_TWO = {
@@ -238,3 +239,19 @@ def test_groups_are_committed_though_their_record_is_interrupted(
     committed = [group for group in report.groups if group.status == "committed"]
     assert len(committed) == (1 if partial else 2)
     assert (len(lake.tasks()), lake.rows()) == (3 if partial else 2, rows)
+
+
+@pytest.mark.parametrize("action", ["rewrite_manifests", "rewrite_data_files", "add_files", "compute_table_stats"])
+def test_an_interrupt_right_after_a_commit_says_that_it_is_committed(monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    lake = lake_of_four()
+    options = {"rewrite_data_files": {"rewrite_all": "true"}, "add_files": {"source_path": place(lake, "memory://import")}}
+    step = context.Step
+
+    def stopped(name: str, **given: Any) -> Any:
+        if name == "commit":
+            raise KeyboardInterrupt
+        return step(name=name, **given)
+
+    monkeypatch.setattr(context, "Step", stopped)
+    with pytest.raises(IncompleteInterruptedError):
+        lake.run(action, **options.get(action, {}))

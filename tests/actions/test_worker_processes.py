@@ -350,5 +350,16 @@ def test_where_a_thread_cannot_be_started_the_others_and_the_folder_are_gone(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_program_whose_working_folder_was_removed_has_workers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty entry of the module path, as ``python -c`` has it, is the working folder."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    with WorkerProcesses(1) as workers:
+        found = dict(workers.answers(eval, ["1 + 1"]))
+    assert found[0].result() == 2
+
+
 def open_files() -> set[str]:
     return {name for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")}

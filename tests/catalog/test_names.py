@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
+from iceberg_ops.catalog.neighbours import other_tables
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
@@ -155,3 +156,20 @@ def test_a_level_of_a_namespace_with_a_dot_is_refused_and_names_nothing(tmp_path
         with pytest.raises(NoSuchNamespaceError):
             look_for(("a.b",))
     assert catalog.list_tables(("a", "b")) == [("a", "b", "t")]
+
+
+@pytest.mark.parametrize("name", ["v1.metadata.json", "v20.gz.metadata.json", "version-hint.text"])
+def test_no_name_makes_a_namespace_look_like_a_table(tmp_path: Path, name: str) -> None:
+    """``sales/metadata/v1.metadata.json`` would be the first version of a table ``sales``."""
+    catalog = FileSystemCatalog("fs", LocalFileIO(), warehouse=str(tmp_path), sleep=lambda _: None)
+    catalog.create_namespace(("sales", "metadata"))
+    table = make_table(catalog, identifier=("sales", "orders"))
+    for make in (
+        lambda: make_table(catalog, identifier=("sales", "metadata", name)),
+        lambda: catalog.create_namespace(("sales", "metadata", name)),
+        lambda: catalog.create_namespace(("sales", "metadata", name, "below")),
+    ):
+        with pytest.raises(BadInputError, match="is that of a file by which a filesystem catalog finds a table"):
+            make()
+    assert catalog.list_tables(("sales",)) == [("sales", "orders")]
+    assert list(other_tables(catalog, table)) == []

@@ -13,7 +13,7 @@ from iceberg_ops.errors import (
     IncompleteError,
     IncompleteInterruptedError,
 )
-from tests.builders import IDENTIFIER
+from tests.builders import IDENTIFIER, make_table
 from tests.commit.test_expiry import ALL, Setting
 
 
@@ -77,3 +77,26 @@ def test_an_expiry_of_nothing_that_is_interrupted_has_changed_nothing(monkeypatc
     with pytest.raises(KeyboardInterrupt) as ended:
         expire(s.catalog, s.table, ALL, on_commit=interrupted)
     assert type(ended.value) is KeyboardInterrupt
+
+
+@pytest.mark.parametrize("how", ["renamed", "dropped", "swapped"])
+def test_an_expiry_whose_table_is_renamed_dropped_or_swapped_after_its_commit_says_that_something_has_expired(
+    setting: Setting, how: str
+) -> None:
+    catalog = setting.catalog
+
+    def meddle(_: Any) -> None:
+        if how == "dropped":
+            catalog.drop_table(IDENTIFIER)
+        else:
+            catalog.rename_table(IDENTIFIER, ("ns", "other"))
+        if how == "swapped":
+            make_table(catalog)
+
+    with pytest.raises(
+        IncompleteError, match=r"snapshots of table test\.ns\.t have expired, but not all of their files are deleted"
+    ):
+        expire(catalog, setting.table, ALL, on_commit=meddle)
+    if how != "dropped":
+        expire(catalog, catalog.load_table(("ns", "other")), ALL)
+        assert setting.there() == {"b"}

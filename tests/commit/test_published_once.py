@@ -8,9 +8,11 @@ from iceberg_ops.commit import ledger
 from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.refs import RemoveRef, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.requirements import AssertTableUUID
 from iceberg_ops.spec.updates import RemoveSnapshots
+from tests.builders import data_file
 from tests.commit.test_run_keys import Keyed, done_again
 
 
@@ -257,3 +259,123 @@ def test_of_two_publications_on_two_lines_of_a_branch_the_first_is_remembered() 
     for head in lines:
         keyed.commit(SetCurrentSnapshot(snapshot_id=head))
         _refused(keyed, first)
+
+
+@pytest.fixture
+def two_branches() -> Keyed:
+    """A table whose branches main and z have a commit of their own each."""
+    keyed = Keyed()
+    keyed.append("a")
+    keyed.commit(SetRef(ref="z", snapshot_id=_head(keyed)))
+    keyed.append("on z", branch="z")
+    return keyed
+
+
+def picked(keyed: Keyed, snapshot_id: int, branch: str = "main") -> int:
+    """The id of the copy."""
+    copy = keyed.commit(CherryPick(snapshot_id=snapshot_id, branch=branch)).snapshot
+    assert copy is not None
+    return copy.snapshot_id
+
+
+@pytest.mark.parametrize("wap", [{}, {"wap.id": "w"}], ids=["no wap id", "wap id"])
+@pytest.mark.parametrize("by", ["a fast-forward", "a branch that moved", "a picked copy", "an append"])
+def test_a_copy_is_not_picked_where_what_it_is_a_copy_of_is(two_branches: Keyed, by: str, wap: dict[str, str]) -> None:
+    keyed = two_branches
+    if by == "an append":
+        source = appended(keyed, "b")
+    else:
+        snapshot = keyed.append("b", staged=True, summary=wap).snapshot
+        assert snapshot is not None
+        source = snapshot.snapshot_id
+        published(keyed, source, by)
+    copy = picked(keyed, source, "z")
+    keyed.append("c")
+    before = keyed.rows
+    with pytest.raises(ValidationError, match=f"Cannot cherrypick snapshot {copy}: it is a copy of {source}, which is an ancestor"):
+        keyed.commit(CherryPick(snapshot_id=copy))
+    assert keyed.rows == before
+
+
+def test_a_copy_is_picked_where_neither_it_nor_its_source_is(two_branches: Keyed) -> None:
+    keyed = two_branches
+    keyed.append("between")
+    copy = picked(keyed, staged(keyed, "b"), "z")
+    keyed.append("after")
+    last = picked(keyed, copy)
+    assert keyed.table.metadata.snapshots_by_id[last].summary["published-wap-id"] == "w"
+    assert keyed.rows == {"a", "between", "b", "after"}
+
+
+@pytest.mark.parametrize("engine", ["this package", "another engine"])
+def test_a_copy_of_a_copy_is_known_by_what_was_copied_first_once_the_copy_between_has_expired(
+    two_branches: Keyed, engine: str
+) -> None:
+    keyed = two_branches
+    source = appended(keyed, "b")
+    copy = tagged(keyed, picked(keyed, source, "z"))
+    keyed.commit(SetRef(ref="y", snapshot_id=keyed.table.metadata.snapshots[0].snapshot_id))
+    keyed.append("on y", branch="y")
+    last = picked(keyed, copy, "y")
+    for ref in ("z", f"tag-{copy}"):
+        keyed.commit(RemoveRef(ref=ref))
+    if engine == "this package":
+        keyed.expire(ExpireSnapshots(snapshot_ids=(copy,), older_than_ms=0))
+    else:
+        uuid = AssertTableUUID(keyed.table.metadata.table_uuid)
+        keyed.table = keyed.catalog.commit_table(keyed.table, [uuid], [RemoveSnapshots((copy,))])
+    for snapshot_id, branch in ((last, "main"), (source, "y")):
+        with pytest.raises(ValidationError, match=f"Cannot cherrypick snapshot {snapshot_id}: "):
+            keyed.commit(CherryPick(snapshot_id=snapshot_id, branch=branch))
+
+
+@pytest.mark.parametrize("of_a_copy", [False, True])
+def test_a_copy_is_not_picked_where_its_source_was_and_has_expired(two_branches: Keyed, of_a_copy: bool) -> None:
+    keyed = two_branches
+    source = appended(keyed, "b")
+    copy = tagged(keyed, picked(keyed, source, "z"))
+    if of_a_copy:
+        keyed.commit(SetRef(ref="y", snapshot_id=keyed.table.metadata.snapshots[0].snapshot_id))
+        keyed.append("on y", branch="y")
+        copy = tagged(keyed, picked(keyed, copy, "y"))
+    keyed.append("c")
+    # The rows of "b" are in another file by now: only the ledger knows.
+    keyed.commit(RewriteFiles(removed_data=(data_file("b"),), added_data=(data_file("b2"),), starting_snapshot_id=_head(keyed)))
+    keyed.append("d")
+    keyed.expire()
+    assert source not in keyed.table.metadata.snapshots_by_id
+    _refused(keyed, copy)
+
+
+def test_a_staged_snapshot_that_expired_unpublished_leaves_its_wap_id_free(two_branches: Keyed) -> None:
+    keyed = two_branches
+    first = staged(keyed, "b")
+    copy = picked(keyed, first, "z")
+    keyed.append("c")
+    keyed.append("d")
+    keyed.expire()
+    assert first not in keyed.table.metadata.snapshots_by_id
+    picked(keyed, copy)
+    assert keyed.rows == {"a", "b", "c", "d"}
+
+
+def test_a_snapshot_behind_a_hole_that_another_engine_made_is_not_picked_where_its_file_is() -> None:
+    keyed = Keyed()
+    first, second = appended(keyed, "a"), appended(keyed, "b")
+    keyed.append("c")
+    uuid = AssertTableUUID(keyed.table.metadata.table_uuid)
+    keyed.table = keyed.catalog.commit_table(keyed.table, [uuid], [RemoveSnapshots((second,))])
+    with pytest.raises(ValidationError, match=f"Cannot cherrypick snapshot {first}: its file a is live on main already"):
+        keyed.commit(CherryPick(snapshot_id=first))
+    assert keyed.rows == {"a", "b", "c"}
+
+
+def test_a_wap_id_whose_publication_lies_behind_a_hole_that_another_engine_made_is_not_published_again() -> None:
+    keyed, first, second = staged_twice()
+    published(keyed, first, "a fast-forward")
+    hole = appended(keyed, "hole")
+    appended(keyed, "c")
+    uuid = AssertTableUUID(keyed.table.metadata.table_uuid)
+    keyed.table = keyed.catalog.commit_table(keyed.table, [uuid], [RemoveSnapshots((hole,))])
+    with pytest.raises(ValidationError, match=f"of its wap id is snapshot {first}, whose file b is live on main already"):
+        keyed.commit(CherryPick(snapshot_id=second))

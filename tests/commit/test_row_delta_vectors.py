@@ -15,6 +15,7 @@ from iceberg_ops.commit import validation
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.staged_files import commit_staged
+from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import BadInputError, CommitFailedError, ValidationError
@@ -101,12 +102,14 @@ def test_the_vector_that_meets_none_stays_as_it_was_written() -> None:
     assert world.ids == all_but(2, 3, 12)
 
 
-def test_a_puffin_file_of_which_nothing_is_used_is_named_and_deleted_by_its_maker() -> None:
+@pytest.mark.parametrize("in_a_transaction", [False, True])
+def test_a_puffin_file_of_which_nothing_is_used_is_named_and_deleted_by_its_maker(in_a_transaction: bool) -> None:
     world = World.make()
     mine = world.delta(2)
     world.commit(world.delta(3))
     paths = [f.file_path for f in mine.added_deletes]
-    done = commit_staged(world.lake.catalog, world.lake.table, mine, paths)
+    operation = Transaction(operations=(mine,)) if in_a_transaction else mine
+    done = commit_staged(world.lake.catalog, world.lake.table, operation, paths)
     assert done.unused == set(paths)
     assert not done.unused & world.puffins
     assert world.ids == all_but(2, 3)

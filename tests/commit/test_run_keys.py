@@ -23,7 +23,7 @@ from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.refs import RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.run_keys import MADE_UP, RunIdentity, find_run, publication_names
+from iceberg_ops.commit.run_keys import MADE_UP, Publication, RunIdentity, find_run
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError, ValidationError
@@ -406,8 +406,8 @@ runs = st.builds(RunIdentity, key=texts, action=texts, branch=texts, staged=st.b
 def test_no_two_runs_have_one_name_in_the_ledger(one: RunIdentity, other: RunIdentity) -> None:
     assert (one.ledger_name == other.ledger_name) is (one == other)
     assert one.older_ledger_name != other.ledger_name
-    assert one.ledger_name not in publication_names({"published-wap-id": other.key}, other.branch)
-    assert one.older_ledger_name not in publication_names({"published-wap-id": other.key}, other.branch)
+    assert one.ledger_name not in Publication(frozenset(), frozenset({other.key})).names(other.branch)
+    assert one.older_ledger_name not in Publication(frozenset(), frozenset({other.key})).names(other.branch)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Transactions that are refused and staged again: each file gets the numbers of the snapshot that added it, as if there had been
+"""Transactions mean what their operations mean one after another.
+
+Transactions that are refused and staged again: each file gets the numbers of the snapshot that added it, as if there had been
 one attempt. What an earlier attempt wrote holds the numbers of that attempt, where one operation works on another's manifests."""
 
 from __future__ import annotations
@@ -7,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
@@ -20,12 +23,13 @@ from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake
-from tests.builders import IDENTIFIER, data_file, live_files, make_catalog, make_table
+from tests.builders import IDENTIFIER, data_file, live_files, make_catalog, make_table, position_deletes
 from tests.catalog.wrappers import Meddles
 
 BRANCHES = ("main", "audit")
@@ -105,3 +109,57 @@ def test_rows_of_a_transaction_outlive_an_equality_delete_that_was_committed_bef
     meddling = Meddles(lake.catalog, lambda: (lake.delete_ids(777), lake.delete_ids(1)))
     commit(meddling, table, both, sleep=lambda _: None)
     assert (1, "new", "a") in lake.rows()
+
+
+VALIDATED = ["append", "delete", "overwrite", "compaction", "row delta", "deletes by position", "update", "pick"]
+validated = st.lists(st.tuples(st.sampled_from(VALIDATED), st.integers(0, 1)), min_size=2, max_size=3)
+
+
+def _validated(step: tuple[str, int], name: str, head: int | None, staged: int) -> Operation:
+    kind, number = step
+    gone = data_file(f"gone{number}")
+    new: Any = {"added": (data_file(name),), "starting_snapshot_id": head}
+    changed: Any = {"added_deletes": (position_deletes(f"{name}-deletes", gone.file_path),), "starting_snapshot_id": head}
+    kinds: dict[str, Callable[[], Operation]] = {
+        "append": lambda: AppendFiles(merge=False, **new),
+        "delete": lambda: DeleteFiles(files=(gone,), must_exist=True),
+        "overwrite": lambda: OverwriteFiles(removed=(gone,), isolation="snapshot", **new),
+        "compaction": lambda: RewriteFiles(
+            removed_data=(gone,), added_data=(data_file(name),), data_sequence_number=2, starting_snapshot_id=head
+        ),
+        "row delta": lambda: RowDelta(removed_data=(gone,), added_data=(data_file(name),), starting_snapshot_id=head),
+        "deletes by position": lambda: RowDelta(referenced_data_files=(gone.file_path,), isolation="snapshot", **changed),
+        "update": lambda: RowDelta(
+            added_data=(data_file(name),), referenced_data_files=(gone.file_path,), isolation="snapshot", **changed
+        ),
+        "pick": lambda: CherryPick(snapshot_id=staged),
+    }
+    return kinds[kind]()
+
+
+def _outcome(steps: list[tuple[str, int]], together: bool) -> dict[str, Any] | None:
+    """The live files after the operations, in one transaction or one after another; None where they are refused."""
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("gone0"),), merge=False)).table
+    table = commit(catalog, table, AppendFiles(added=(data_file("gone1"),), merge=False)).table
+    head = table.metadata.current_snapshot_id
+    staged = commit(catalog, table, AppendFiles(added=(data_file("staged"),), staged=True)).snapshot
+    assert staged is not None
+    table = catalog.load_table(IDENTIFIER)
+    operations = tuple(_validated(step, f"new{n}", head, staged.snapshot_id) for n, step in enumerate(steps))
+    try:
+        for operation in (Transaction(operations=operations),) if together else operations:
+            commit(catalog, table, operation, sleep=lambda _: None)
+    except ValidationError:
+        return None
+    return live_files(catalog.load_table(IDENTIFIER))
+
+
+@given(steps=validated)
+@example(steps=[("pick", 0), ("pick", 0)])
+@example(steps=[("compaction", 0), ("deletes by position", 0)])
+@example(steps=[("deletes by position", 0), ("compaction", 0)])
+def test_a_transaction_does_what_its_operations_do_one_after_another_or_is_refused_where_one_of_them_is(
+    steps: list[tuple[str, int]],
+) -> None:
+    assert _outcome(steps, together=True) == _outcome(steps, together=False)

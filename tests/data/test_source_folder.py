@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.data.source_folder import check_holds_data, check_is_foreign, data_files_among
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.config.properties import FORMER_LOCATION_PREFIX
+from iceberg_ops.data.source_folder import OwnPlaces, check_holds_data, data_files_among
 from iceberg_ops.errors import DataError
+from tests.builders import SCHEMA, make_catalog
 
 
 @pytest.mark.parametrize(
@@ -41,11 +45,28 @@ def test_nothing_is_no_source() -> None:
         check_holds_data("/in", 0)
 
 
+@pytest.fixture
+def places() -> OwnPlaces:
+    """Of a table at ``file:///wh/t``, which was at ``/old`` before."""
+    catalog = make_catalog()
+    table = catalog.create_table(("ns", "t"), SCHEMA, location="file:///wh/t")
+    commit(catalog, table, UpdateProperties(updates={f"{FORMER_LOCATION_PREFIX}1": "/old/t"}))
+    return OwnPlaces(catalog.load_table(("ns", "t")))
+
+
 @pytest.mark.parametrize("path", ["/wh/t", "/wh/t/", "file:/wh/t/data", "file:///wh/t/data/a.parquet"])
-def test_the_tables_own_files_are_no_source(path: str) -> None:
+def test_the_tables_own_files_are_no_source(places: OwnPlaces, path: str) -> None:
     with pytest.raises(DataError, match="inside the table's own folder file:///wh/t"):
-        check_is_foreign(path, ["file:///wh/t"])
+        places.check_path(path)
 
 
-def test_a_neighbour_whose_name_begins_alike_is_one() -> None:
-    check_is_foreign("/wh/t2/data", ["file:///wh/t/"])
+def test_files_in_a_former_folder_of_the_table_are_no_source(places: OwnPlaces) -> None:
+    with pytest.raises(DataError, match="inside the table's own folder /old/t"):
+        places.check_path("/old/t/data")
+    with pytest.raises(DataError, match="source /old holds the table's own folder /old/t"):
+        places.check_path("/old")
+
+
+def test_a_neighbour_whose_name_begins_alike_is_one(places: OwnPlaces) -> None:
+    places.check_path("/wh/t2/data")
+    places.check_file("/wh/t2", "/wh/t2/data/a.parquet")

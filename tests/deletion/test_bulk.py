@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from iceberg_ops.deletion.bulk import delete_files
+from iceberg_ops.deletion.bulk import delete_files, recorded
+from iceberg_ops.io.file_io import DeleteFailure, FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.machine_limits import MOST_THREADS
 
@@ -42,3 +44,28 @@ def test_a_large_number_of_deletes_at_a_time_starts_no_more_threads_than_systems
     monkeypatch.setattr(LocalFileIO, "delete", deleted)
     assert delete_files(LocalFileIO(), [str(path) for path in files], 1_000_000) == []
     assert not any(path.exists() for path in files)
+
+
+class Stops(list[DeleteFailure]):
+    """Interrupts whoever looks at what could not be deleted."""
+
+    def __iter__(self) -> Iterator[DeleteFailure]:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_an_interrupt_during_a_deletion_or_right_after_it_hides_no_file_that_is_gone(tmp_path: Path, late: bool) -> None:
+    paths = [str(tmp_path / name) for name in "abc"]
+    for path in paths:
+        Path(path).write_bytes(b"x")
+    told: list[tuple[list[str], bool]] = []
+
+    def delete(io: FileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        io.delete(locations[0])
+        if not late:
+            raise KeyboardInterrupt
+        return Stops(io.delete_many(locations))
+
+    with pytest.raises(KeyboardInterrupt):
+        recorded(delete, lambda gone, in_doubt: told.append((list(gone), in_doubt)))(LocalFileIO(), paths)
+    assert told == [(paths if late else paths[:1], False)]

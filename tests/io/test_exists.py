@@ -10,15 +10,18 @@ from typing import Any, NoReturn
 import pytest
 
 from iceberg_ops.catalog.sql import SqlCatalog
+from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.expiry import expire
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.deletion.bulk import recorded
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import Lease
-from iceberg_ops.errors import CatalogUnavailableError
+from iceberg_ops.errors import CatalogUnavailableError, TerminalError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.integrity import IntegrityCheck
-from tests.builders import make_table
+from tests.builders import IDENTIFIER, data_file, make_table
 
 
 class Fails:
@@ -48,8 +51,24 @@ def test_what_no_file_can_be_is_not_there(tmp_path: Path) -> None:
     io = LocalFileIO()
     names = ["gone", "gone/x", "file/x", "loop", "nowhere", "", "n" * 300, "nul\0"]
     assert [io.exists(f"{tmp_path}/{name}") for name in names] == [False] * len(names)
+    assert [list(io.list_prefix(f"{tmp_path}/{name}/x")) for name in names if name] == [[]] * (len(names) - 1)
+    assert [io.list_names(f"{tmp_path}/{name}/x") for name in names if name] == [[]] * (len(names) - 1)
     assert io.exists(f"{tmp_path}/file")
     assert io.exists(f"{tmp_path}/link")
+
+
+@pytest.mark.parametrize("path", ["n" * 300, "nul\0"], ids=["too long", "with a NUL"])
+def test_a_table_whose_data_path_can_be_no_folder_is_not_dropped_and_the_error_says_what_to_do(tmp_path: Path, path: str) -> None:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=str(tmp_path / "wh"))
+    catalog.create_namespace(("ns",))
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file(f"{tmp_path}/wh/{path}/a"),))).table
+    moved = commit(catalog, table, UpdateProperties(updates={"write.data.path": f"{tmp_path}/{path}"})).table
+    with pytest.raises(TerminalError, match=r"nothing was deleted, because the note .* give the table another folder to write to"):
+        catalog.drop_table(table.identifier[1:], purge=True)
+    expire(catalog, moved, ExpireSnapshots(older_than_ms=2**60))
+    commit(catalog, catalog.load_table(IDENTIFIER), UpdateProperties(removals=("write.data.path",)))
+    catalog.drop_table(table.identifier[1:], purge=True)
+    assert not catalog.io.exists(table.metadata_location)
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE, errno.ETIMEDOUT])

@@ -57,6 +57,18 @@ def test_a_file_without_bounds_can_not_be_judged() -> None:
     assert clustering([task("f", 1), task("g", 1)], BY_ID, FIELDS).unclustered == frozenset()
 
 
+@pytest.mark.parametrize("bound", [b"", b"\x01", b"\x00" * 9])
+def test_a_file_with_bounds_that_are_no_values_can_not_be_judged(bound: bytes) -> None:
+    """A scan does not read them either, and a sort writes the file again."""
+    found = task("f", 1, ids=(0, 10))
+    odd = replace(found, data_file=replace(found.data_file, lower_bounds={1: bound}))
+    assert key_range(odd, BY_ID, FIELDS) is None
+    assert key_range(by_text("g", "a", "b"), BY_DATA, FIELDS) is not None
+    text = by_text("g", "a", "b")
+    odd = replace(text, data_file=replace(text.data_file, upper_bounds={2: b"\xff\xfe"}))
+    assert key_range(odd, BY_DATA, FIELDS) is None
+
+
 def test_a_transform_that_keeps_no_order_can_not_be_judged() -> None:
     order = SortOrder(3, (replace(BY_ID.fields[0], transform=bucket(4)),))
     assert key_range(by_ids((0, 10))[0], order, FIELDS) is None

@@ -126,7 +126,13 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         requirement_from_dict({"type": "assert-nothing"})
     with pytest.raises(UnsupportedError):
         update_to_dict(u.TableUpdate())
-    for requirement in (_UnheardOf(), r.AssertRetention(TABLE), r.AssertNoRun(RunIdentity(key="k", action="append"))):
+    for requirement in (
+        _UnheardOf(),
+        r.AssertRetention(TABLE),
+        r.AssertNoRun(RunIdentity(key="k", action="append")),
+        r.AssertProperty("a", "b"),
+        r.AssertSameRef("a", None),
+    ):
         with pytest.raises(UnsupportedError, match="because the REST specification has no such one"):
             requirement_to_dict(requirement)
 

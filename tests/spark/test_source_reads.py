@@ -53,10 +53,10 @@ def source(place: Place, form: str, **options: str) -> Source:
 CASES: dict[str, tuple[str, str, dict[str, str], list[int]]] = {
     "json is read for its columns, and for its rows": ("append", "json", {}, [COUNT, COUNT]),
     "json that replaces rows": ("overwrite", "json", {}, [COUNT, COUNT]),
-    "csv with names": ("append", "csv", {"header": "true"}, [COUNT + 1, 1, COUNT]),
-    "csv by position": ("append", "csv", {}, [COUNT, 1, COUNT]),
-    "csv whose columns the table types": ("append", "csv", {"header": "true", "inferSchema": "true"}, [COUNT + 1, 1, COUNT]),
-    "csv by position, to be inferred": ("append", "csv", {"inferSchema": "true"}, [COUNT, 1, COUNT]),
+    "csv with names": ("append", "csv", {"header": "true"}, [COUNT + 1, COUNT + 1]),
+    "csv by position": ("append", "csv", {}, [COUNT, COUNT]),
+    "csv whose columns the table types": ("append", "csv", {"header": "true", "inferSchema": "true"}, [COUNT + 1, COUNT + 1]),
+    "csv by position, to be inferred": ("append", "csv", {"inferSchema": "true"}, [COUNT, COUNT]),
 }
 
 

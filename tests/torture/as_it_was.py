@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from iceberg_ops.commit import ledger
-from iceberg_ops.commit.run_keys import RUN_KEY, entry_text, identity_of, publication_names
+from iceberg_ops.commit.run_keys import RUN_KEY, copied_by, entry_text, identity_of
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion.expired import UnreachedFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CorruptTableError
@@ -157,7 +157,7 @@ def staged_counts_for_ever(_: Any, metadata: Any, gone: Iterable[int]) -> dict[s
         run = identity_of(snapshot)
         if run is not None and not run.made_up:
             found[run.ledger_name] = entry_text(run, snapshot.snapshot_id, snapshot.timestamp_ms)
-        for name in publication_names(snapshot.summary, snapshot.summary.get("iceberg-ops.branch", "")):
+        for name in copied_by(metadata, snapshot).names(snapshot.summary.get("iceberg-ops.branch", "")):
             found[name] = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
     return found
 

@@ -186,12 +186,13 @@ def _map(type_: MapType, forms: TextForms) -> _Converter:
     def convert(value: Any) -> list[tuple[Any, Any]]:
         if not isinstance(value, dict):
             raise NotAValueError(f"{shown(_as_text(value))} is no object")
-        try:
-            pairs = [(key(name), item(inner)) for name, inner in value.items()]
-        except NotAValueError:
-            raise
-        except ValueError as e:
-            raise NotAValueError(f"a key is no {type_.key.type}: {e}") from None
+        pairs = []
+        for name, inner in value.items():
+            try:
+                found = key(name)
+            except ValueError:
+                raise NotAValueError(f"key {shown(name)} is no {type_.key.type}") from None
+            pairs.append((found, item(inner)))
         if len({repr(k) for k, _ in pairs}) != len(pairs):
             raise NotAValueError("two names are one key")
         return pairs

@@ -45,7 +45,7 @@ def read_json(text: str) -> Any:
 
 def _why(e: BaseException) -> str:
     if isinstance(e, json.JSONDecodeError):
-        return f"{e.msg} at character {e.pos + 1}"
+        return f"{e.msg.removesuffix(' at')} at character {e.pos + 1}"
     return "values lie too deep in each other" if isinstance(e, RecursionError) else str(e)
 
 

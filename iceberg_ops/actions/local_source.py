@@ -1,0 +1,143 @@
+"""The files of a source on this machine: which they are, and whether they stayed what they were until their rows are read.
+
+A file is looked at before its footer is read, and again when all rows are read. One that took its place in between would be read in
+part, by the offsets of the other's row groups. What cannot be listed or read is an error, and never a source without these rows.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among
+from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
+from iceberg_ops.io.locations import location_identity
+from iceberg_ops.io.machine_limits import PASSING, limit_error
+from iceberg_ops.table.stored_files import reason_of
+from iceberg_ops.table.table import Table
+
+Stamp = tuple[int, int, int]
+"""What tells a file from one that took its place: size, time of the last change in nanoseconds, inode."""
+
+
+class LocalSource:
+    """The files of a source of ``table``, from the first look at them on."""
+
+    def __init__(self, table: Table, *, require_success_file: bool) -> None:
+        self._own = OwnPlaces(table)
+        self._require_success_file = require_success_file
+        self._stamps: dict[str, Stamp] = {}
+
+    def files(self, path: str) -> list[str]:
+        """The files of rows at a source path. Raises what ``size`` raises, and UnsupportedError for values in folder names."""
+        place, names = self._named(path)
+        if folder := next((part for name in names for part in name[:-1] if "=" in part), None):
+            raise UnsupportedError(
+                f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
+            )
+        found = sorted(str(place.joinpath(*name)) for name in names)
+        with _typed(path):
+            self._stamps |= {location: _stamp(location) for location in found}
+        return found
+
+    def size(self, path: str) -> tuple[int, int]:
+        """How many files of rows there are at a source path, and their bytes.
+
+        Raises DataError as ``data.source_folder`` says and for what cannot be read, RetryableError for a file that goes away
+        meanwhile, and UnsupportedError for a link to a folder below it, which Hadoop follows and this process does not, because it
+        may lead back."""
+        place, names = self._named(path)
+        with _typed(path):
+            return len(names), sum(_stamp(str(place.joinpath(*name)))[0] for name in names)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Within, the rows of the files are read. Raises RetryableError where one has changed since it was first looked at, also
+        in the place of an error that this may have led to."""
+        try:
+            yield
+        except IcebergOpsError as e:
+            self._check(e)
+            raise
+        self._check(None)
+
+    def _check(self, cause: IcebergOpsError | None) -> None:
+        for location, before in self._stamps.items():
+            with _typed(location):
+                if _stamp(location) != before:
+                    raise RetryableError(
+                        f"source {location} was changed while it was read, so nothing was committed: run the job again when the "
+                        "file is complete"
+                    ) from cause
+
+    def _named(self, path: str) -> tuple[Path, list[RelativeName]]:
+        """The folder, and the names of files below it."""
+        with _typed(path):
+            self._own.check_path(path)
+            place = Path(location_identity(path))
+            if place.is_file():
+                return place.parent, [(place.name,)]
+            if not place.is_dir():
+                raise DataError(f"source {path}: there is no such path")
+            data = data_files_among(path, _below(path, place), require_success_file=self._require_success_file)
+            check_holds_data(path, len(data))
+            for name in data:
+                _check_text(path, "/".join(name))
+                self._own.check_file(path, str(place.joinpath(*name)))
+            return place, data
+
+
+def _below(path: str, place: Path) -> Iterator[RelativeName]:
+    """Files, and ``_temporary`` folders, by their names below ``place``."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for folder, folders, files in os.walk(place, onerror=refuse):
+        below = Path(folder).relative_to(place).parts
+        for name in sorted(folders):
+            if (link := Path(folder, name)).is_symlink():
+                raise _link(path, link, "to a folder")
+            if name == TEMPORARY:
+                yield (*below, name)
+        for name in sorted(files):
+            if (link := Path(folder, name)).is_symlink() and not link.is_file():
+                raise _link(path, link, "that leads nowhere")
+            if stat.S_ISREG(os.stat(link).st_mode):
+                yield (*below, name)
+
+
+def _check_text(path: str, name: str) -> None:
+    """Prevents names that neither a reader nor a report can take."""
+    if any("\ud800" <= c <= "\udfff" for c in name):
+        raise DataError(f"source {path}: the name of the file {name!a} in it is no UTF-8: rename it")
+
+
+def _link(path: str, link: Path, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"not supported without Spark: source {path} holds the link {link} {what}: name its target as a path of the source, or "
+        "run it with --lane spark"
+    )
+
+
+def _stamp(location: str) -> Stamp:
+    found = os.stat(location)
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+@contextmanager
+def _typed(path: str) -> Iterator[None]:
+    """Within, the system is asked for files at ``path``."""
+    try:
+        yield
+    except FileNotFoundError as e:
+        raise RetryableError(
+            f"source {path}: {e.filename} went away while it was read, so nothing was committed: run the job again when the files "
+            "are complete"
+        ) from e
+    except OSError as e:
+        kind = CatalogUnavailableError if e.errno in PASSING else DataError
+        raise limit_error(e, path) or kind(f"source {path}: {e.filename or path} can not be read: {reason_of(e)}") from e

@@ -1,0 +1,194 @@
+"""The files of a source on lane local: all of them are read, whole, and none of the table's own."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.actions import source_files, source_in_memory
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, MachineLimitError, RetryableError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, NestedField
+from tests.actions.rows_place import RowsPlace
+
+JOBS: dict[str, dict[str, Any]] = {
+    "append": {},
+    "overwrite": {},
+    "upsert": {"options": {"upsert-keys": "id"}},
+    "merge": {"change": RowChange(on="target.id = source.id", clauses=[MergeClause(when="not-matched", action="insert")])},
+}
+EVERY_JOB = pytest.mark.parametrize("job", JOBS)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> RowsPlace:
+    """A table of ids 1 and 2, of which 1 is deleted; a source of two folders, with ids 10 and 20."""
+    found = RowsPlace.at(tmp_path)
+    found.create(Schema.of(NestedField(1, "id", LONG)), write_delete_mode="merge-on-read")
+    found.run("append", source=found.source([{"id": 1}, {"id": 2}], pa.schema({"id": pa.int64()})))
+    found.run("delete", where="id = 1")
+    for folder, value in (("a", 10), ("b", 20)):
+        write(tmp_path / "source" / folder / "part.parquet", value)
+    return found
+
+
+def write(path: Path, *ids: int, rows_of_a_group: int = 100) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path, row_group_size=rows_of_a_group)
+
+
+def run(place: RowsPlace, job: str, path: Path, **parts: Any) -> None:
+    place.run(job, source=Source(format="parquet", paths=[str(path)]), **JOBS[job], **parts)
+
+
+def unlistable(monkeypatch: pytest.MonkeyPatch, folder: Path, number: int) -> None:
+    scandir = os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if os.fspath(path) == str(folder):
+            raise OSError(number, os.strerror(number), str(folder))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.EACCES, DataError),
+        (errno.EIO, CatalogUnavailableError),
+        (errno.EMFILE, MachineLimitError),
+        (errno.ENOENT, RetryableError),
+    ],
+)
+def test_a_folder_of_the_source_that_cannot_be_listed_is_an_error_and_not_left_out(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, dry_run: bool, number: int, kind: type[IcebergOpsError]
+) -> None:
+    source = place.folder / "source"
+    unlistable(monkeypatch, source / "b", number)
+    with pytest.raises(kind, match="source/b" if kind is not MachineLimitError else "open files"):
+        run(place, job, source, dry_run=dry_run)
+    assert place.rows() == [{"id": 2}]
+
+
+@EVERY_JOB
+def test_a_path_that_the_system_refuses_is_bad_data(place: RowsPlace, job: str) -> None:
+    with pytest.raises(DataError, match="File name too long"):
+        run(place, job, place.folder / ("x" * 300))
+
+
+def replaced(path: Path) -> None:
+    write(path.with_name("new"), *range(100, 106), rows_of_a_group=2)
+    path.with_name("new").replace(path)
+
+
+def overwritten(path: Path) -> None:
+    write(path, *range(100, 106), rows_of_a_group=2)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("change", [replaced, overwritten, cut_short, Path.unlink])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_file_that_changes_while_it_is_read_is_not_read_in_part(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, change: Callable[[Path], None], late: bool
+) -> None:
+    path = place.folder / "source" / "a" / "part.parquet"
+    read_parts = source_files.read_parts
+
+    def meddled(*given: Any) -> Iterator[pa.RecordBatch]:
+        if not late:
+            change(path)
+        yield from read_parts(*given)
+        if late:
+            change(path)
+
+    monkeypatch.setattr(source_files, "read_parts", meddled)
+    monkeypatch.setattr(source_in_memory, "read_parts", meddled)
+    with pytest.raises(RetryableError, match=r"a/part\.parquet.* while it was read, so nothing was committed"):
+        run(place, job, place.folder / "source")
+    assert place.rows() == [{"id": 2}]
+    assert len(place.data_on_disk()) == 2  # what was written of it is gone
+    if path.exists() and change is not cut_short:
+        monkeypatch.undo()
+        run(place, job, place.folder / "source")
+        assert {"id": 105} in place.rows()
+
+
+def its_folder(place: RowsPlace, link: Path) -> Path:
+    link.symlink_to(place.folder / "warehouse" / "db" / "t" / "data")
+    return link
+
+
+def the_warehouse(place: RowsPlace, link: Path) -> Path:
+    link.symlink_to(place.folder / "warehouse")
+    return link / "db" / "t" / "data"
+
+
+def around_it(place: RowsPlace, link: Path) -> Path:
+    link.symlink_to(place.folder / "warehouse")
+    return link / "db"
+
+
+def one_of_its_files(place: RowsPlace, link: Path) -> Path:
+    link.symlink_to(next((place.folder / "warehouse").rglob("*-00001.parquet")))
+    return link
+
+
+def a_folder_with_one(place: RowsPlace, link: Path) -> Path:
+    link.mkdir()
+    (link / "again").symlink_to(link / "first")
+    one_of_its_files(place, link / "first")
+    return link
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("way", [its_folder, the_warehouse, around_it, one_of_its_files, a_folder_with_one])
+def test_the_tables_own_files_are_no_source_by_whatever_link(
+    place: RowsPlace, job: str, dry_run: bool, way: Callable[[RowsPlace, Path], Path]
+) -> None:
+    with pytest.raises(DataError, match="own folder"):
+        run(place, job, way(place, place.folder / "link"), dry_run=dry_run)
+    assert place.rows() == [{"id": 2}]
+
+
+@EVERY_JOB
+def test_files_in_a_folder_that_the_table_had_before_are_no_source(place: RowsPlace, job: str) -> None:
+    for folder in ("one", "two"):
+        commit(place.catalog, place.table(), UpdateProperties(updates={"write.data.path": str(place.folder / folder)}))
+        run(place, "append", place.folder / "source")
+    with pytest.raises(DataError, match="own folder"):
+        run(place, job, place.folder / "one")
+
+
+@EVERY_JOB
+def test_a_link_to_a_file_of_somebody_else_is_read(place: RowsPlace, job: str) -> None:
+    link = place.folder / "link"
+    link.symlink_to(place.folder / "source" / "a" / "part.parquet")
+    run(place, job, link)
+    assert {"id": 10} in place.rows()
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_file_whose_name_is_no_utf_8_is_refused_by_name(place: RowsPlace, job: str, dry_run: bool) -> None:
+    odd = os.fsencode(place.folder / "source" / "a") + b"/x\xff.parquet"
+    os.rename(place.folder / "source" / "a" / "part.parquet", odd)
+    with pytest.raises(DataError, match=r"'a/x\\udcff.parquet' in it is no UTF-8"):
+        run(place, job, place.folder / "source", dry_run=dry_run)
