@@ -15,6 +15,7 @@ from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.name_matching import check_no_twins
 from iceberg_ops.spec.nesting import check_type_nesting
 from iceberg_ops.spec.partition_names import check_names, name_clashes
+from iceberg_ops.spec.partition_sources import check_sources
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
 from iceberg_ops.spec.schema import Schema
@@ -233,6 +234,7 @@ class SchemaEvolution:
                 raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
         check_schema(schema, self._format_version, self.schema)
         check_names(schema, self._specs, name_clashes(self.schema, self._specs))
+        check_sources(schema, self._specs, self.schema)
         if not self._case_sensitive:
             check_no_twins(schema.struct, self.schema.struct)
         return schema

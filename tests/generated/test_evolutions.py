@@ -14,7 +14,10 @@ from tests.generated.drawing import Draw, for_each_seed, missing
 from tests.generated.evolutions import evolved
 
 KIND = "evolutions"
-WANTED = {"accepted", "refused SchemaError", "name of a partition field", "null default", "ADD PARTITION", "RENAME COLUMN"}
+WANTED = {
+    "accepted", "refused SchemaError", "name of a partition field", "type for a partition field", "null default", "ADD PARTITION",
+    "RENAME COLUMN",
+}  # fmt: skip
 
 
 def check(draw: Draw) -> None:
