@@ -3,6 +3,7 @@ left, and every spec in use. What such a partition's files are is still read; no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -35,6 +36,7 @@ from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.spec_evolution import SpecEvolution
 from iceberg_ops.spec.transforms import IDENTITY, Transform, bucket, truncate
 from iceberg_ops.spec.types import DATE, INT, LONG, STRING, UUID, DecimalType, IcebergType, NestedField
+from iceberg_ops.table.inspection import inspect
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, make_catalog
@@ -154,6 +156,15 @@ def test_appends_leave_such_manifests_as_they_are() -> None:
     after = {m.manifest_path for m in manifests_of(lost.table, lost.table.metadata.current_snapshot)}
     assert of_spec_0 < after
     assert lost.ids() == [*LEFT, 102]
+
+
+@pytest.mark.parametrize(("type_", "values", "transform"), CASES, ids=str)
+def test_such_manifests_are_shown_and_not_rewritten(type_: IcebergType, values: Sequence[Any], transform: Transform) -> None:
+    lost = Lost.of(type_, values, transform)
+    shown = inspect(lost.table, "partitions", lost.table.metadata.current_snapshot)
+    assert len({json.dumps(row["partition"]) for row in shown}) == 3
+    assert lost.run("rewrite_manifests", spec_id="0").status == "nothing-to-do"
+    assert lost.ids() == LEFT
 
 
 def test_a_rewrite_of_all_files_leaves_the_lost_spec() -> None:
