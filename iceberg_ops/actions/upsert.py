@@ -167,7 +167,7 @@ def _order(source: SourceRows, name: str | None) -> npt.NDArray[np.int64]:
     if f is None:
         raise OptionError(f"upsert: order-by = {name!r}: not a column of the source ({', '.join(source.names)})")
     if isinstance(f.type, PrimitiveType) and f.type.name in _UNORDERED:
-        raise OptionError(f"upsert: order-by = {name!r}: rows can not be ordered by a column of type {f.type}")
+        raise OptionError(f"upsert: order-by = {name!r}: rows cannot be ordered by a column of type {f.type}")
     if f.type.is_nested or f.type in (FLOAT, DOUBLE):
         raise only_spark(f"upsert order-by {name} of type {f.type}")
     return ranks(source.column(f))

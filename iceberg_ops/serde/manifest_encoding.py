@@ -103,7 +103,7 @@ class ManifestEncoder:
             raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self.content.name}")
         for place in self._untyped if entry.is_live else ():
             if f.partition[place] is not None:
-                raise lost_type(f"a new manifest entry of {f.file_path}", self._spec.fields[place].name, self._spec.spec_id)
+                raise lost_type(f"writing a manifest entry of {f.file_path}", self._spec.fields[place].name, self._spec.spec_id)
         try:
             head = self.head(entry.status, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number)
             raw = head + (self._as_read(f, entry.status) or self._encode_file(f, entry.status))

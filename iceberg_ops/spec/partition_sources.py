@@ -28,7 +28,7 @@ def check_sources(schema: Schema, specs: Iterable[PartitionSpec], before: Schema
                     continue
                 if not f.transform.can_transform(column.type):
                     raise SchemaError(
-                        f"column {schema.names_by_id[source_id]!r} can not be of type {column.type}: partition field {f.name!r} "
+                        f"column {schema.names_by_id[source_id]!r} cannot be of type {column.type}: partition field {f.name!r} "
                         f"({f.transform}) of spec {spec.spec_id} comes from it, and Iceberg Java could not load the table. Drop "
                         "the partition field, rewrite the files of its spec, then remove the spec (expire_snapshots with "
                         "clean-expired-metadata = true)"

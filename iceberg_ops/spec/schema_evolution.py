@@ -296,7 +296,7 @@ class SchemaEvolution:
 
     def _check_is_column(self, found: _Named, what: str) -> None:
         if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
-            raise SchemaError(f"{found.name!r} can not {what}: the parts of a list or map have none")
+            raise SchemaError(f"{found.name!r} cannot {what}: the parts of a list or map have none")
 
     def _is_map_key(self, found: _Named) -> bool:
         holder = self._field(found.parent_id) if found.parent_id is not None else None

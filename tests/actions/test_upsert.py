@@ -128,7 +128,7 @@ def test_rows_are_ordered_by_no_column_whose_values_have_no_order(place: RowsPla
     schema = Schema.of(NestedField(1, "k", LONG), NestedField(2, "v", type_))
     for name in ("t", "other"):
         place.create(schema, name=name, format__version="3")
-    with pytest.raises(OptionError, match=f"order-by = 'V': rows can not be ordered by a column of type {type_}"):
+    with pytest.raises(OptionError, match=f"order-by = 'V': rows cannot be ordered by a column of type {type_}"):
         place.run("upsert", source=Source(format="table", table="test.db.other"), options={"upsert-keys": "k", "order-by": "V"})
 
 

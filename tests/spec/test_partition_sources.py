@@ -52,7 +52,7 @@ def formerly_by(source: int, transform: Transform = IDENTITY, schema: Schema = S
 @pytest.mark.parametrize(("source", "name"), [(2, "u"), (4, "s.u")])
 def test_a_column_of_a_former_spec_becomes_nothing_that_its_field_cannot_take(source: int, name: str, type_: IcebergType) -> None:
     metadata = formerly_by(source)
-    with pytest.raises(SchemaError, match=rf"column '{name}' can not be of type .*: partition field 'p' \(identity\) of spec 1"):
+    with pytest.raises(SchemaError, match=rf"column '{name}' cannot be of type .*: partition field 'p' \(identity\) of spec 1"):
         SchemaEvolution.of_table(metadata).update_type(name, type_).apply()
     other = SchemaEvolution(SCHEMA, 4, format_version=3).update_type(name, type_).apply()
     with pytest.raises(SchemaError, match="Iceberg Java could not load the table"):
