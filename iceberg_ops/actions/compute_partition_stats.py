@@ -31,7 +31,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import PartitionStatisticsFile
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import INT, LONG, NestedField
+from iceberg_ops.spec.types import INT, LONG, UNKNOWN, NestedField
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.metadata_files import metadata_folder
 from iceberg_ops.table.table import Table, spec_of
@@ -82,15 +82,19 @@ class PartitionCounts:
 
 
 def compute_partition_stats(run: Run) -> None:
-    """Fill ``run.outcome``; nothing to do for a table that is not partitioned. Raises OptionError, NoSuchSnapshotError,
-    UnsupportedError."""
+    """Fill ``run.outcome``; nothing to do for a table that is not partitioned, or by columns of type unknown only: a file has no
+    place for their values, which are all NULL. Raises OptionError, NoSuchSnapshotError, UnsupportedError."""
     options = compute_stats_options("compute_partition_stats", run.job.options)
     metadata = run.table.metadata
-    if not metadata.snapshots or not union_of(metadata).type.fields:
+    fields = union_of(metadata).type.fields
+    if not metadata.snapshots or not fields:
         return
     ref = run.job.branch if options.snapshot_id is None else None
     snapshot, _ = choose_snapshot(metadata, snapshot_id=options.snapshot_id, ref=ref)
     if snapshot is None:
+        return
+    if all(f.type == UNKNOWN for f in fields):
+        partition_counts(run.table, manifests_of(run.table, snapshot))  # raises where values are there whose type is not known
         return
     if run.job.dry_run:
         _plan(run, snapshot)

@@ -36,11 +36,12 @@ from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
-from iceberg_ops.spec.types import DOUBLE, FLOAT, MISSING, NestedField
+from iceberg_ops.spec.types import DOUBLE, FLOAT, MISSING, NestedField, PrimitiveType
 
 Mask = npt.NDArray[np.bool_]
 Columns = Sequence[tuple[NestedField, NestedField]]
 """Columns of the table and those of the source that are stored in them."""
+_UNORDERED = frozenset({"variant", "geometry", "geography"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +166,8 @@ def _order(source: SourceRows, name: str | None) -> npt.NDArray[np.int64]:
     f = source.find(name)
     if f is None:
         raise OptionError(f"upsert: order-by = {name!r}: not a column of the source ({', '.join(source.names)})")
+    if isinstance(f.type, PrimitiveType) and f.type.name in _UNORDERED:
+        raise OptionError(f"upsert: order-by = {name!r}: rows cannot be ordered by a column of type {f.type}")
     if f.type.is_nested or f.type in (FLOAT, DOUBLE):
         raise only_spark(f"upsert order-by {name} of type {f.type}")
     return ranks(source.column(f))

@@ -2,7 +2,8 @@
 
 Per partition spec, latest first: manifests are packed from the end of the list into bins of ``commit.manifest.target-size-bytes``;
 a bin of one stays, the bin that holds the newest manifest waits until it has ``commit.manifest.min-count-to-merge`` members, every
-other bin is merged. Merged manifests are kept by their members, so that a retry merges only what changed.
+other bin is merged. Merged manifests are kept by their members, so that a retry merges only what changed. Manifests of a spec whose
+values have no type any more (``spec.partitioning.untyped_places``) stay: a merged one would not have these values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from iceberg_ops.commit.manifest_writing import ManifestFolder, ManifestKey, existing, manifest_key
 from iceberg_ops.config.properties import MANIFEST_MERGE_ENABLED, MANIFEST_MIN_MERGE_COUNT, MANIFEST_TARGET_SIZE_BYTES
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
+from iceberg_ops.spec.partitioning import untyped_places
 from iceberg_ops.table.table import Table, spec_of
 
 _Bin = tuple[ManifestKey, ...]
@@ -37,6 +39,9 @@ class ManifestMerge:
             by_spec.setdefault(m.partition_spec_id, []).append(m)
         merged: list[ManifestFile] = []
         for spec_id in sorted(by_spec, reverse=True):
+            if _is_untyped(table, spec_id):
+                merged += by_spec[spec_id]
+                continue
             for members in pack_from_the_end(by_spec[spec_id], target):
                 if len(members) == 1 or (manifests[0] in members and len(members) < least):
                     merged += members
@@ -69,6 +74,11 @@ class ManifestMerge:
                     yield entry
                 elif entry.status is EntryStatus.ADDED:
                     yield existing(entry)
+
+
+def _is_untyped(table: Table, spec_id: int) -> bool:
+    spec = table.metadata.specs_by_id.get(spec_id)
+    return spec is not None and bool(untyped_places(spec, table.metadata.all_fields_by_id))
 
 
 def pack_from_the_end(manifests: Sequence[ManifestFile], target: int) -> list[list[ManifestFile]]:

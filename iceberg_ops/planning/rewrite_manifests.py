@@ -15,7 +15,7 @@ from typing import Any
 from iceberg_ops.config.options import RewriteManifestsOptions
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.manifests import FieldSummary, ManifestContent, ManifestFile
-from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.partitioning import PartitionSpec, untyped_places
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.types import IcebergType
 from iceberg_ops.spec.values import from_bytes
@@ -70,6 +70,9 @@ def plan_rewrite_manifests(table: Table, options: RewriteManifestsOptions, branc
         found = [m for m in manifests_of(table, snapshot) if m.content is content]
         kept.extend((m.manifest_path, f"of partition spec {m.partition_spec_id}") for m in found if m.partition_spec_id != spec_id)
         found = [m for m in found if m.partition_spec_id == spec_id]
+        if untyped_places(spec, metadata.all_fields_by_id):
+            kept.extend((m.manifest_path, "the type of its partition values is not known any more") for m in found)
+            continue
         reason = reason_to_rewrite(found, options.target_size_bytes, cluster_by, types)
         if reason:
             groups.append(ManifestGroup(content, tuple(found), reason))

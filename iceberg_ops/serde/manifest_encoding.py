@@ -33,9 +33,9 @@ from iceberg_ops.serde.partition_json import spec_fields_to_list
 from iceberg_ops.serde.schema_json import schema_to_dict
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, FieldSummary, ManifestContent, ManifestEntry, ManifestFile
-from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.partitioning import PartitionSpec, lost_type
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import NestedField, PrimitiveType, StructType
+from iceberg_ops.spec.types import UNKNOWN, NestedField, PrimitiveType, StructType
 from iceberg_ops.spec.values import to_bytes
 
 _BLOCK_BYTES = 64_000
@@ -56,7 +56,8 @@ class EncodedFile(DataFile):
 
 
 class ManifestEncoder:
-    """Builds one manifest of ``spec``'s files. Raises CorruptTableError for an entry that does not fit it.
+    """Builds one manifest of ``spec``'s files. Raises CorruptTableError for an entry that does not fit it, UnsupportedError for a
+    live one whose partition value has no type any more: it would be lost, and deletes would not find their partition.
 
     ``partition_type`` is the spec's struct type; ``compression`` an Avro codec name. ``schema_text`` is the Avro schema in JSON.
     ``snapshot_id`` None: new entries inherit it.
@@ -87,6 +88,7 @@ class ManifestEncoder:
         self._lowest: int | None = None
         self._partitions: list[tuple[Any, ...]] = []
         self._seen: set[tuple[Any, ...]] = set()
+        self._untyped = [place for place, f in enumerate(partition_type.fields) if f.type == UNKNOWN]
         self._keep_all = any(_is_floating(f) for f in partition_type.fields)
         self.size = 0
 
@@ -99,6 +101,9 @@ class ManifestEncoder:
         f = entry.data_file
         if (f.content is FileContent.DATA) is not (self.content is ManifestContent.DATA):
             raise CorruptTableError(f"{f.file_path}: {f.content.name} does not go into a manifest of {self.content.name}")
+        for place in self._untyped if entry.is_live else ():
+            if f.partition[place] is not None:
+                raise lost_type(f"writing a manifest entry of {f.file_path}", self._spec.fields[place].name, self._spec.spec_id)
         try:
             head = self.head(entry.status, entry.snapshot_id, entry.sequence_number, entry.file_sequence_number)
             raw = head + (self._as_read(f, entry.status) or self._encode_file(f, entry.status))

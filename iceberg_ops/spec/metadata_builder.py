@@ -25,6 +25,7 @@ from iceberg_ops.spec import updates as u
 from iceberg_ops.spec import validity
 from iceberg_ops.spec.new_table import new_table_metadata, stripped_location
 from iceberg_ops.spec.partition_names import check_names, name_clashes
+from iceberg_ops.spec.partition_sources import check_sources
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
 from iceberg_ops.spec.ref_rules import check_ref
 from iceberg_ops.spec.schema import Schema
@@ -148,12 +149,13 @@ class _Builder:
         )
 
     def _check_fit(self) -> None:
-        """The default spec and order must fit the current schema, the names of all specs too; a table that was amiss before is not
-        held up for it."""
+        """The default spec and order must fit the current schema, names and sources of all specs too; a table that was amiss before
+        is not held up for it."""
         base, state = self.base, self.state
         if base is None or (base.schema, base.partition_specs) != (state.schema, state.partition_specs):
             known = () if base is None else name_clashes(base.schema, base.partition_specs)
             check_names(state.schema, state.partition_specs, known)
+            check_sources(state.schema, state.partition_specs, None if base is None else base.schema)
         if base is None or (base.schema, base.spec, base.sort_order) != (state.schema, state.spec, state.sort_order):
             validity.check_spec_sources(state.spec, state.schema)
             validity.check_sort_order(state.sort_order, state.schema, new=False)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec, partition_field_type
+from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec, lost_type, partition_field_type
 from iceberg_ops.spec.types import UNKNOWN, IcebergType, NestedField, StructType
 
 
@@ -29,8 +29,12 @@ class PartitionUnion:
     conflicts: tuple[tuple[PartitionField, PartitionField], ...] = ()
 
     def values(self, spec_id: int, partition: Sequence[Any]) -> tuple[Any, ...]:
-        """A partition tuple of that spec as a value of the struct."""
-        return tuple(None if place is None else partition[place] for place in self.places[spec_id])
+        """A partition tuple of that spec as a value of the struct. Raises UnsupportedError for a value without a type."""
+        found = tuple(None if place is None else partition[place] for place in self.places[spec_id])
+        for f, value in zip(self.type.fields, found, strict=True):
+            if f.type == UNKNOWN and value is not None:
+                raise lost_type("showing partition values", f.name, spec_id)
+        return found
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.transforms import Transform
 from iceberg_ops.spec.types import UNKNOWN, IcebergType, NestedField, StructType
 
@@ -66,6 +67,24 @@ def partition_field_type(f: PartitionField, fields_by_id: Mapping[int, NestedFie
     """Type of a field's partition values; unknown where the source column is in no schema."""
     source = fields_by_id.get(f.source_id)
     return f.transform.result_type(source.type if source is not None else UNKNOWN)
+
+
+def untyped_places(spec: PartitionSpec, fields_by_id: Mapping[int, NestedField]) -> tuple[int, ...]:
+    """Places of values whose type is not known any more: their source column is in no schema. ``fields_by_id`` as for
+    ``PartitionSpec.partition_type``."""
+    types = spec.partition_type(fields_by_id).fields
+    lost = (f.source_id not in fields_by_id and not f.transform.is_void for f in spec.fields)
+    return tuple(place for place, is_lost in enumerate(lost) if is_lost and types[place].type == UNKNOWN)
+
+
+def lost_type(what: str, field_name: str, spec_id: int) -> UnsupportedError:
+    """The error for something that needs the type of such a value. Iceberg Java's expiry leaves them behind: it keeps every spec in
+    use, and of the schemas those of the snapshots that are left."""
+    return UnsupportedError(
+        f"not supported: {what}, because field {field_name!r} of partition spec {spec_id} has values of a column that no schema of "
+        "the table has any more (another writer's expiry removed it), so their type is not known: rewrite all files of that spec "
+        "(rewrite_data_files with rewrite-all = true)"
+    )
 
 
 UNPARTITIONED = PartitionSpec()

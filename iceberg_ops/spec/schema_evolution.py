@@ -15,6 +15,7 @@ from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.name_matching import check_no_twins
 from iceberg_ops.spec.nesting import check_type_nesting
 from iceberg_ops.spec.partition_names import check_names, name_clashes
+from iceberg_ops.spec.partition_sources import check_sources
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
 from iceberg_ops.spec.schema import Schema
@@ -162,15 +163,21 @@ class SchemaEvolution:
         return self
 
     def update_doc(self, name: str, doc: str | None) -> SchemaEvolution:
-        """Set or remove a column's comment."""
-        self._change(self._find_live(name), doc=doc)
+        """Set or remove the comment of a column or of a field of a struct: the format has no place for others."""
+        found = self._find_live(name)
+        if doc is not None:
+            self._check_is_column(found, "have a comment")
+        self._change(found, doc=doc)
         return self
 
     def update_default(self, name: str, default: Any) -> SchemaEvolution:
-        """Set the write-default, a canonical value, None for none; what rows already there read as stays."""
+        """Set the write-default of a column or of a field of a struct, a canonical value, None for none; what rows already there
+        read as stays."""
         found = self._find_live(name)
         if found.field.required and default is None and not self._incompatible:
             raise SchemaError(f"can not set the default of required column {name!r} to null")
+        if default is not None and default is not MISSING:
+            self._check_is_column(found, "have a default")
         self._change(found, write_default=default)
         return self
 
@@ -233,6 +240,7 @@ class SchemaEvolution:
                 raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
         check_schema(schema, self._format_version, self.schema)
         check_names(schema, self._specs, name_clashes(self.schema, self._specs))
+        check_sources(schema, self._specs, self.schema)
         if not self._case_sensitive:
             check_no_twins(schema.struct, self.schema.struct)
         return schema
@@ -285,6 +293,10 @@ class SchemaEvolution:
 
     def _change(self, found: _Named, **values: Any) -> None:
         self._changes.updates[found.field.field_id] = replace(found.field, **values)
+
+    def _check_is_column(self, found: _Named, what: str) -> None:
+        if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
+            raise SchemaError(f"{found.name!r} cannot {what}: the parts of a list or map have none")
 
     def _is_map_key(self, found: _Named) -> bool:
         holder = self._field(found.parent_id) if found.parent_id is not None else None

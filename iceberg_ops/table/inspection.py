@@ -190,14 +190,18 @@ TOPICS: Mapping[str, Callable[[Table, Snapshot | None], list[Row]]] = {
 
 
 def partition_row(table: Table, spec_id: int, partition: Sequence[Any]) -> Row:
-    """A partition tuple by field name, in JSON values."""
+    """A partition tuple by field name, in JSON values; one whose type is not known any more as it is stored, bytes in hex."""
     spec, known = spec_of(table.metadata, spec_id), table.metadata.all_fields_by_id
     types = spec.partition_type(known).fields
     row = {}
     for field, typed, value in zip(spec.fields, types, partition, strict=True):
         source = known[field.source_id].type if field.source_id in known else UNKNOWN
-        in_time = value is not None and field.transform.name in _TIMES
-        row[field.name] = human_value(field.transform, source, value) if in_time else to_json_value(typed.type, value)
+        if typed.type == UNKNOWN:
+            row[field.name] = value.hex() if isinstance(value, bytes) else value
+        elif value is not None and field.transform.name in _TIMES:
+            row[field.name] = human_value(field.transform, source, value)
+        else:
+            row[field.name] = to_json_value(typed.type, value)
     return row
 
 

@@ -32,8 +32,8 @@ from iceberg_ops.serde.puffin import read_footer
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.spec_evolution import SpecEvolution
-from iceberg_ops.spec.transforms import IDENTITY, bucket
-from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, DecimalType, NestedField, StructType
+from iceberg_ops.spec.transforms import IDENTITY, VOID, Transform, bucket
+from iceberg_ops.spec.types import BINARY, DATE, DOUBLE, INT, LONG, STRING, UNKNOWN, DecimalType, NestedField, StructType
 from iceberg_ops.table.table import Table
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.catalog.wrappers import FailsNTimes
@@ -190,6 +190,23 @@ def test_partitions_are_counted_from_manifests(place: Place, version: int) -> No
         assert r["position_delete_file_count"] == (0 if version == 3 else 2)
         assert r.get("dv_count") == (2 if version == 3 else None)
         assert (r["last_updated_snapshot_id"], r["last_updated_at"]) == (head.snapshot_id, head.timestamp_ms)
+
+
+@pytest.mark.parametrize("transform", [IDENTITY, VOID], ids=str)
+def test_partitions_by_columns_of_type_unknown_alone_are_nothing_to_count(place: Place, transform: Transform) -> None:
+    """A Parquet file stores nothing of such a column, so none of the struct of partition values either."""
+    by_unknown = PartitionField((2,), 1000, transform, "u")
+    schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, "u", UNKNOWN))
+    for name, spec in (("alone", (by_unknown,)), ("beside", (by_unknown, PartitionField((1,), 1001, IDENTITY, "id")))):
+        place.catalog.create_table(("db", name), schema, spec=PartitionSpec(0, spec), properties={"format-version": "3"})
+        table = place.catalog.load_table(("db", name))
+        writer = PartitionedWriter(WriteContext.for_table(table.metadata), table.io, operation_id=name)
+        writer.write(pa.RecordBatch.from_pydict({"id": [1, 2], "u": [None, None]}))
+        commit(place.catalog, table, AppendFiles(added=tuple(writer.close())))
+    job = JobSpec(job="compute_partition_stats", table="c.db.alone", catalog=CatalogConfig(name="c", type="sql"))
+    assert run_job(job, catalog=place.catalog).status == "nothing-to-do"
+    beside = JobSpec(job="compute_partition_stats", table="c.db.beside", catalog=CatalogConfig(name="c", type="sql"))
+    assert run_job(beside, catalog=place.catalog).metrics["partitions-count"] == 2
 
 
 def test_equality_deletes_are_counted_and_leave_the_total_unknown(place: Place) -> None:

@@ -123,6 +123,15 @@ def test_the_greatest_row_of_a_key_counts(place: RowsPlace, values: list[Any], t
     assert contents(place) == {("a", 1): (f"v{wins}", None), ("a", 2): ("n", None)}
 
 
+@pytest.mark.parametrize("type_", [VARIANT, GeometryType()], ids=str)
+def test_rows_are_ordered_by_no_column_whose_values_have_no_order(place: RowsPlace, type_: IcebergType) -> None:
+    schema = Schema.of(NestedField(1, "k", LONG), NestedField(2, "v", type_))
+    for name in ("t", "other"):
+        place.create(schema, name=name, format__version="3")
+    with pytest.raises(OptionError, match=f"order-by = 'V': rows cannot be ordered by a column of type {type_}"):
+        place.run("upsert", source=Source(format="table", table="test.db.other"), options={"upsert-keys": "k", "order-by": "V"})
+
+
 def test_two_rows_of_one_key_that_nothing_tells_apart_are_an_error_and_nothing_is_left(place: RowsPlace) -> None:
     place.create(SCHEMA)
     twice = [row("a", 1, "x"), row("a", 1, "y"), row("b", 1)]

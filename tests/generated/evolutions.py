@@ -28,6 +28,8 @@ TERMS = ("{}", "bucket(4, {})", "truncate(10, {})", "days({})")
 RENAMES = (["RENAME COLUMN a TO b"], ["RENAME COLUMN a TO b", "RENAME COLUMN b TO a"])
 OF_RENAMED = ((), ("WRITE ORDERED BY a",), ("ADD PARTITION FIELD bucket(4, a) AS shard", "WRITE ORDERED BY a"))
 """Steps that name a column which is renamed in the same call, or whose name another one gets."""
+OF_UNKNOWN = ("ADD COLUMN u unknown", "ADD PARTITION FIELD u AS former", "DROP PARTITION FIELD former")
+"""How a table comes to a column of type unknown (v3) that a former spec partitions by."""
 FIELD_NAMES = ("a", "b", "s", "`s.a`", "`s.x`", "shard", "")
 
 
@@ -64,16 +66,23 @@ def evolved(draw: Draw) -> list[tuple[list[str], TableMetadata]]:
     version = draw.choice(["1", "2", "3"])
     metadata = new_table_metadata(schema, UNPARTITIONED, UNSORTED, "/t", {"format-version": version}, now_ms=1)
     found: list[tuple[list[str], TableMetadata]] = [([f"create v{version}"], metadata)]
+    partitioned_by_unknown = version == "3" and draw.often(0.5)
+    first = list(OF_UNKNOWN) if partitioned_by_unknown else []
     for _ in range(12):
         now = found[-1][1]
         steps = [step(draw, now) for _ in range(draw.choice([1, 1, 1, 2]))]
         if draw.often(0.15):
             steps = [*draw.choice(RENAMES), *draw.choice(OF_RENAMED)]
+        elif partitioned_by_unknown and draw.often(0.15):
+            steps = [f"ALTER COLUMN u TYPE {draw.choice(['int', 'geometry', 'struct<a: int>'])}"]
+        if first:
+            steps = [first.pop(0)]
         try:
             table = Table(("test", "db", "t"), now, "/t/metadata/v1.metadata.json", LocalFileIO())
             made = operations_of(table, parse_alterations(steps))[1]
         except (BadInputError, TerminalError) as e:
-            draw.note(f"refused {type(e).__name__}", *(["name of a partition field"] if "and another source" in str(e) else []))
+            told = {"name of a partition field": "and another source", "type for a partition field": "comes from it"}
+            draw.note(f"refused {type(e).__name__}", *(what for what, words in told.items() if words in str(e)))
             continue
         found.append((steps, made))
         draw.note("accepted", *(" ".join(s.split()[:2]) for s in steps), *(["null default"] if "NULL" in " ".join(steps) else []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from iceberg_ops.cli.alterations import parse_alterations
@@ -11,13 +12,14 @@ from iceberg_ops.serde.metadata_json import metadata_to_json
 from iceberg_ops.spec.partitioning import PartitionField
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import INT, LONG, NestedField
+from iceberg_ops.spec.types import INT, LONG, UNKNOWN, NestedField, StructType
 from iceberg_ops.table.table import Table
 from tests.generated.drawing import Draw
 from tests.generated.evolutions import evolved as calls_and_tables
 from tests.interop.conftest import jars
 from tests.interop.java_metadata import why_unreadable
 from tests.spec.test_partition_names import CASES, SCHEMA, metadata_of
+from tests.spec.test_partition_sources import NESTED, OF_NO_PARTITION, formerly_by
 
 
 def unreadable(worlds: dict[str, TableMetadata], folder: Path) -> dict[str, str]:
@@ -74,6 +76,19 @@ def test_a_default_of_null_leaves_a_table_that_is_loaded(tmp_path: Path) -> None
         worlds |= {f"v{version} {what}": metadata for what, metadata in asked.items()}
         assert asked["add and set"].schema.fields[-1].write_default == 5
     assert unreadable(worlds, tmp_path) == {}
+
+
+def test_java_refuses_a_former_partition_field_of_these_types(tmp_path: Path) -> None:
+    """Java loads the nested ones today; what such a partition value would be is defined nowhere."""
+    worlds, refused = {}, set()
+    for type_ in (INT, UNKNOWN, *OF_NO_PARTITION):
+        metadata = formerly_by(2)
+        schema = replace(metadata.schema, struct=StructType((metadata.schema.fields[0], NestedField(2, "u", type_))))
+        worlds[str(type_)] = replace(metadata, schemas=(schema,))
+        refused |= {str(type_)} if type_ in OF_NO_PARTITION and type_ not in NESTED else set()
+    found = unreadable(worlds, tmp_path)
+    assert found.keys() == refused
+    assert all("Unsupported type for identity" in why for why in found.values())
 
 
 def test_random_evolutions_leave_tables_that_are_loaded(tmp_path: Path) -> None:
