@@ -67,7 +67,8 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
     if source.table == run.job.table:
         raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
     if source.paths:
-        check_paths(run.session, source.paths, folders_of(run.table), require_success_file=require_success_file)
+        own = folders_of(run.table)
+        check_paths(run.session, source.paths, own, require_success_file=require_success_file, options=source.options)
 
 
 def check_files(run: JobRun, rows: DataFrame) -> None:
