@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.text_encoding import REPLACEMENT
-from spark_jobs.runners.bad_rows import BAD_COLUMN
+from spark_jobs.runners.bad_rows import BAD_COLUMN, describe
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, quoted
 
 FILE_FORMATS = ("parquet", "csv", "json")
@@ -31,6 +32,19 @@ def checked_rows(rows: DataFrame, schema: Schema, source_format: str) -> DataFra
     reasons = [column.wrong for column in assigned if column.wrong is not None]
     bad = bad_column(rows, rows.columns, reasons, source_format)
     return rows.select(*[c.value.alias(c.field.name) for c in assigned], *([] if bad is None else [bad]))
+
+
+def without_bad_records(rows: DataFrame, source_format: str) -> DataFrame:
+    """``rows`` without the mark of text that does not parse. Raises DataError for a row that has one; it is looked for beforehand,
+    because a join reads only the rows and columns that it needs."""
+    if CORRUPT_RECORD_COLUMN not in rows.columns:
+        return rows
+    bad = bad_column(rows, rows.columns, (), source_format)
+    assert bad is not None
+    found = rows.select(bad).where(F.col(BAD_COLUMN).isNotNull()).limit(1).collect()
+    if found:
+        raise DataError(describe(found[0][0].asDict()))
+    return rows.drop(CORRUPT_RECORD_COLUMN)
 
 
 def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column], source_format: str) -> Column | None:

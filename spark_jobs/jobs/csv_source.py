@@ -21,7 +21,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.errors import DataError, OptionError, SchemaError
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.jobs.source_files import past_cache
+from spark_jobs.jobs.source_files import LINE, text_lines
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.text_encoding import is_utf8, replaced_in
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
@@ -29,6 +29,8 @@ from spark_jobs.runners.spark_schema import spark_schema
 
 _NO_COLUMN = f"{OWN}no_column"
 _SHOWN = 200
+_NOT_OF_VALUES = frozenset({"columnnameofcorruptrecord", "columnpruning", "mode"})
+"""Options that are set here; what becomes of a record that can not be read is the job's to decide."""
 
 
 def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame:
@@ -54,7 +56,8 @@ def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame
     # Spark refuses to read what is wrong with a record and nothing else of it.
     read = read or [spark.StructField(_NO_COLUMN, spark.StringType())]
     shape = spark.StructType([*read, spark.StructField(CORRUPT_RECORD_COLUMN, spark.StringType())])
-    options = {"mode": "PERMISSIVE", **given}
+    # Of columns that nobody asks for Spark would not see that there are too many, or too few.
+    options = {**given, "mode": "PERMISSIVE", "columnPruning": "false"}
     if header:
         # Files of one source may order their columns differently; a name at another place must not be read as the first file's.
         options.setdefault("enforceSchema", "false")
@@ -77,7 +80,7 @@ def _without_replaced(rows: DataFrame) -> DataFrame:
 
 def _options(source: Source) -> dict[str, str]:
     # A name that the caller chose for what does not parse would hide it from the job.
-    given = {k: v for k, v in source.options.items() if k.lower() != "columnnameofcorruptrecord"}
+    given = {k: v for k, v in source.options.items() if k.lower() not in _NOT_OF_VALUES}
     given["columnNameOfCorruptRecord"] = CORRUPT_RECORD_COLUMN
     lower = {k.lower() for k in given}
     if "escape" not in lower:
@@ -155,7 +158,7 @@ def _check_lines(session: SparkSession, source: Source, options: Mapping[str, st
     pair up. With ``multiLine`` a record is no line, and Spark's reader finds such quotes."""
     quote, escape, separator = _value(options, "quote", '"'), _value(options, "escape", '"'), _separator(session, options)
     told = {k: v for k, v in source.options.items() if k.lower() not in ("multiline", "wholetext", "encoding", "charset")}
-    lines, value = session.read.format("text").options(**told, **past_cache()).load(source.paths), F.col("value")
+    lines, value = text_lines(session.read, source.paths, told), F.col(LINE)
     wrong = value.contains(quote) & ~value.rlike(_well_quoted(quote, escape, separator)) if quote else F.lit(False)
     if comment := _value(options, "comment", ""):
         wrong = wrong & ~value.startswith(comment)

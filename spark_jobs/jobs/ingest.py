@@ -85,7 +85,7 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     write_context(run.table, options).check_format()
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
-        rows = source_rows(run, schema=run.table.schema)
+        rows = source_rows(run)
         state = SourceState(run, rows)
         schema = merged_schema(run.table.metadata, rows) if options.merge_schema else run.table.schema
         form = run.job.source.format if run.job.source else ""

@@ -20,7 +20,7 @@ from iceberg_ops.config.job_spec import Source
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.repeated_names import any_name_twice
 from spark_jobs.jobs.source_columns import types_of_text_folders
-from spark_jobs.jobs.source_files import past_cache
+from spark_jobs.jobs.source_files import LINE, text_lines
 from spark_jobs.jobs.text_encoding import is_altered, is_utf8
 from spark_jobs.jobs.text_shapes import (
     BLANKS,
@@ -37,14 +37,14 @@ from spark_jobs.jobs.text_shapes import (
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 from spark_jobs.runners.spark_schema import spark_schema
 
-_LINE, _ONE, _MANY, _RECORDS, _BAD, _TYPED, _UNREADABLE, _DOUBTFUL, _RECORD = (
-    f"{OWN}{name}" for name in ("line", "one", "many", "records", "bad", "typed", "unreadable", "doubtful", "record")
+_ONE, _MANY, _RECORDS, _BAD, _TYPED, _UNREADABLE, _DOUBTFUL, _RECORD = (
+    f"{OWN}{name}" for name in ("one", "many", "records", "bad", "typed", "unreadable", "doubtful", "record")
 )
 _NAMELESS = f"{OWN}nameless"
 _ITEMS = "items"
 _MARK = "\ufeff"
 """What some programs put before text, to say that it is UTF-8."""
-_NOT_OF_VALUES = frozenset({"encoding", "charset", "samplingratio", "linesep", "multiline", "columnnameofcorruptrecord"})
+_NOT_OF_VALUES = frozenset({"encoding", "charset", "samplingratio", "linesep", "mode", "multiline", "columnnameofcorruptrecord"})
 """Options of the files, or without effect here: a sample of the records would leave out fields that the others have."""
 
 
@@ -52,14 +52,14 @@ def json_rows(session: SparkSession, source: Source, schema: Schema) -> DataFram
     """The records of a JSON source in the columns they have, typed as the table's; what can not be read is marked."""
     lines = _lines(session.read, source, schema)
     options = {k: v for k, v in source.options.items() if k.lower() not in _NOT_OF_VALUES}
-    folders = [name for name in lines.columns if name != _LINE]
+    folders = [name for name in lines.columns if name != LINE]
     shape = _shape(session, source, options, schema, folders)
     read = _judged(lines, shape, options)
     # A bad line is one row; a good one is as many as it has records.
     records = F.when(F.col(_BAD), F.array(F.lit(None).cast(shape))).otherwise(F.col(_RECORDS))
-    rows = read.select(*[quoted(name) for name in folders], _LINE, _BAD, F.explode(records).alias(_RECORD))
+    rows = read.select(*[quoted(name) for name in folders], LINE, _BAD, F.explode(records).alias(_RECORD))
     columns, twice = united_fields(F.col(_RECORD), shape)
-    corrupt = F.when(F.col(_BAD) | twice, F.col(_LINE)).alias(CORRUPT_RECORD_COLUMN)
+    corrupt = F.when(F.col(_BAD) | twice, F.col(LINE)).alias(CORRUPT_RECORD_COLUMN)
     return rows.select(*[c.alias(name) for name, c in columns], *[quoted(name) for name in folders], corrupt)
 
 
@@ -68,16 +68,16 @@ def _lines(reader: DataFrameReader, source: Source, schema: Schema) -> DataFrame
     the column of ``schema`` is."""
     given = {k.lower(): v for k, v in source.options.items()}
     whole = given.get("multiline", "false").lower()
-    found = reader.format("text").options(**{**source.options, "wholetext": whole, **past_cache()}).load(source.paths)
+    found = text_lines(reader, source.paths, {**source.options, "wholetext": whole})
     if (typed := types_of_text_folders(found, schema)) is not None:
         found = reader.schema(typed).load(source.paths)
-    value = F.col("value")
+    value = F.col(LINE)
     text = value if is_utf8(given) else F.decode(value.cast("binary"), given.get("encoding", given.get("charset", "")))
-    others = [quoted(name) for name in found.columns if name != "value"]
+    others = [quoted(name) for name in found.columns if name != LINE]
     # By bytes: a regular expression would put other characters in place of what is no UTF-8.
     unmarked = F.when(text.startswith(_MARK), F.substring(text, 2, 2**31 - 1)).otherwise(text)
-    lines = found.select(unmarked.alias(_LINE), *others)
-    return lines.where(F.length(F.btrim(_LINE, F.lit(BLANKS))) > 0)
+    lines = found.select(unmarked.alias(LINE), *others)
+    return lines.where(F.length(F.btrim(LINE, F.lit(BLANKS))) > 0)
 
 
 def _shape(
@@ -86,12 +86,12 @@ def _shape(
     """What to read: every field that occurs, in the table's type where the table has it."""
     lower = {name.lower() for name in folders}
     wanted = spark.StructType([f for f in spark_schema(schema).fields if f.name.lower() not in lower])
-    lines = _lines(_case_sensitive(session), source, schema).where(~is_altered(F.col(_LINE)))
+    lines = _lines(_case_sensitive(session), source, schema).where(~is_altered(F.col(LINE)))
     seen = _seen(lines, options)
     shape = struct_shape([seen], wanted)
     if not hides_fields(seen, wanted):
         return shape
-    good = _parsed(lines, _LINE, shape, options).where(~F.col(_BAD))
+    good = _parsed(lines, LINE, shape, options).where(~F.col(_BAD))
     return struct_shape([_seen(good, options), seen], wanted)
 
 
@@ -111,7 +111,7 @@ def _seen(lines: DataFrame, options: Mapping[str, str]) -> spark.StructType:
     """The fields that Spark finds in lines of JSON, and their types."""
     java: Any = lines.sparkSession._jvm
     # Spark leaves out fields without a name, with what a map has under an empty key, and fields that are empty objects.
-    named = F.regexp_replace(_LINE, r'""(\s*:)', f'"{_NAMELESS}"$1')
+    named = F.regexp_replace(LINE, r'""(\s*:)', f'"{_NAMELESS}"$1')
     frame: Any = lines.select(F.regexp_replace(named, r"\{\s*\}", f"{{'{EMPTY}':0}}"))._jdf
     reader = frame.sparkSession().read()
     for name, value in {**options, "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN, "allowSingleQuotes": "true"}.items():
@@ -124,17 +124,17 @@ def _seen(lines: DataFrame, options: Mapping[str, str]) -> spark.StructType:
 def _judged(lines: DataFrame, shape: spark.StructType, options: Mapping[str, str]) -> DataFrame:
     """Each line with its records, and whether it is bad: no object or array of objects, something behind it, a value that does not
     have its type, a number that its type does not hold, text that would be stored with other characters, or a name twice."""
-    read = _parsed(lines, _LINE, shape, options)
+    read = _parsed(lines, LINE, shape, options)
     doubtful = F.exists(_RECORDS, lambda record: any_infinite(record, shape))
     if holds(shape, spark.TimestampType):
-        doubtful = doubtful | F.col(_LINE).rlike(LONG_NUMBER)
+        doubtful = doubtful | F.col(LINE).rlike(LONG_NUMBER)
     # Numbers are looked at as text only where one came out infinite, or could have wrapped around.
-    asked = read.withColumn(_DOUBTFUL, F.when(~F.col(_BAD) & doubtful, F.col(_LINE)))
+    asked = read.withColumn(_DOUBTFUL, F.when(~F.col(_BAD) & doubtful, F.col(LINE)))
     asked = asked.withColumnsRenamed({_RECORDS: _TYPED, _BAD: _UNREADABLE})
     again = _parsed(asked, _DOUBTFUL, as_text(shape), options)
     outside = F.coalesce(F.exists(_RECORDS, lambda record: any_outside(record, shape)), F.lit(False))
     kept = [quoted(name) for name in lines.columns]
-    bad = F.col(_UNREADABLE) | outside | is_altered(F.col(_LINE)) | any_name_twice(F.col(_LINE), shape, options)
+    bad = F.col(_UNREADABLE) | outside | is_altered(F.col(LINE)) | any_name_twice(F.col(LINE), shape, options)
     return again.select(*kept, F.col(_TYPED).alias(_RECORDS), bad.alias(_BAD))
 
 

@@ -6,6 +6,7 @@ from iceberg_ops.actions.merge_checks import check_clauses, needs_cardinality_ch
 from iceberg_ops.config import properties as p
 from iceberg_ops.config.job_spec import RowChange
 from iceberg_ops.config.report import ActionReport
+from spark_jobs.jobs.bad_records import without_bad_records
 from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import merged_rows
@@ -32,9 +33,10 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     target = work.rows_to_write()
     tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
     check_source(run, require_success_file=work.options.require_success_file)
-    given = source_rows(run, tables)
-    state = SourceState(run, given)
-    check_files(run, given)
+    read = source_rows(run, tables)
+    state = SourceState(run, read)
+    check_files(run, read)
+    given = without_bad_records(read, run.job.source.format if run.job.source else "")
     in_source = tables.relations
     with evaluated_once(run, given, state) as source:
         merged = merged_rows(target, source, change, work.schema, tables)

@@ -8,14 +8,15 @@ them for every read of the same paths with the same options, so a job reads the 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-from spark_jobs.runners.column_names import OWN
+from spark_jobs.runners.column_names import OWN, quoted
 
+LINE = f"{OWN}line"
 _LISTS_ONCE = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
 _FILE_TABLE = "org.apache.spark.sql.execution.datasources.v2.FileTable"
 _FILE_SCAN = "org.apache.spark.sql.execution.datasources.v2.FileScan"
@@ -33,6 +34,12 @@ class ListedFile:
 def past_cache() -> dict[str, str]:
     """The reader option that makes Spark read files where the program has cached rows of the same paths."""
     return {f"{OWN}read": uuid.uuid4().hex}
+
+
+def text_lines(reader: DataFrameReader, paths: Sequence[str], options: Mapping[str, str]) -> DataFrame:
+    """The lines of text files as ``LINE``, with the values of folder names. (A folder may have the name that Spark gives a line,
+    ``value``, and would take its place.)"""
+    return reader.schema(f"{quoted(LINE)} string").format("text").options(**options, **past_cache()).load(list(paths))
 
 
 def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[ListedFile]:

@@ -1,8 +1,8 @@
 """Where the rows of append, overwrite, merge and upsert come from: files, a Spark SQL query over named views, another table.
 
-Text formats are read with the table's own types where ``schema`` is given (``csv_source``, ``json_source``): what does not parse as
-these is marked in ``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``). An error of reading a source becomes
-one line that names the path, before anything is written.
+Text formats are read with the table's own types (``csv_source``, ``json_source``): what does not parse as these is marked in
+``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``), unless the reader option ``mode`` says what becomes of it.
+An error of reading a source becomes one line that names the path, before anything is written.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
@@ -32,17 +33,18 @@ from spark_jobs.jobs.text_encoding import refuse_altered_text
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
+_MODES = ("failfast", "dropmalformed", "permissive")
 _OF_LISTING = frozenset({"basepath", "recursivefilelookup"})
 """Options by which more files, or files in other folders, are a source's."""
 
 
-def source_rows(run: JobRun, tables: SqlTables | None = None, *, schema: Schema | None = None) -> DataFrame:
-    """The rows to write. A SQL source may name ``tables``; ``schema`` (the table's) types text.
+def source_rows(run: JobRun, tables: SqlTables | None = None) -> DataFrame:
+    """The rows to write. A SQL source may name ``tables`` (of a merge); the table's schema types text.
 
     Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read, UnsupportedError for
     a column of a name that jobs use; OptionError for a query, and DataError for files, with a column twice.
     """
-    rows = _rows(run, tables, schema)
+    rows = _rows(run, tables)
     refuse_own_names(rows.columns)
     _refuse_column_twice(rows.columns, run.job.source)
     return rows
@@ -70,7 +72,7 @@ def _refuse_view_twice(names: Iterable[str]) -> None:
             raise OptionError(f"source views {first!r} and {name!r} are one name in Spark SQL: rename one of them")
 
 
-def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataFrame:
+def _rows(run: JobRun, tables: SqlTables | None) -> DataFrame:
     session, source = run.session, run.job.source
     if source is None:
         raise OptionError("the job spec names no source: append, overwrite, merge and upsert need one")
@@ -80,13 +82,10 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
         return _table(run, source)
     paths = paths_of(source)
     try:
-        if schema is not None and source.format in TEXT_FORMATS and not _is_untyped(source.options):
-            first = _listed(session, source)
-            rows = (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
-            check_listed_alike(first, rows)  # some of what was found out of the text is of files as they were before
-            return rows
-        if source.format in TEXT_FORMATS:
+        if source.format in TEXT_FORMATS and (tables is not None or _says_what_is_bad(source.options)):
             refuse_altered_text(session, source)
+        if source.format in TEXT_FORMATS and not _is_untyped(source.options):
+            return _typed_text(session, source, run.table.schema)
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**(told if source.format in TEXT_FORMATS else {}), **source.options, **past_cache()}
         rows = session.read.format(source.format).options(**options).load(paths)
@@ -98,9 +97,25 @@ def _rows(run: JobRun, tables: SqlTables | None, schema: Schema | None) -> DataF
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
 
 
+def _typed_text(session: SparkSession, source: Source, schema: Schema) -> DataFrame:
+    mode = {key.lower(): value.lower() for key, value in source.options.items()}.get("mode")
+    if mode is not None and mode not in _MODES:
+        raise OptionError(f"source option mode = {mode!r}: must be one of {', '.join(_MODES)}")
+    first = _listed(session, source)
+    rows = (csv_rows if source.format == "csv" else json_rows)(session, source, schema)
+    check_listed_alike(first, rows)  # some of what was found out of the text is of files as they were before
+    if mode == "dropmalformed":
+        rows = rows.where(F.col(CORRUPT_RECORD_COLUMN).isNull())
+    return rows if mode in (None, "failfast") else rows.drop(CORRUPT_RECORD_COLUMN)
+
+
 def _is_untyped(options: Mapping[str, str]) -> bool:
-    """The reader was told how to treat types or bad rows; it is left to that."""
-    return any(key.lower() in ("mode", "primitivesasstring") for key in options)
+    """The reader was told how to treat types; it is left to that."""
+    return any(key.lower() == "primitivesasstring" for key in options)
+
+
+def _says_what_is_bad(options: Mapping[str, str]) -> bool:
+    return any(key.lower() == "mode" for key in options) or _is_untyped(options)
 
 
 def _listed(session: SparkSession, source: Source) -> DataFrame:

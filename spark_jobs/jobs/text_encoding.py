@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.errors import DataError
-from spark_jobs.jobs.source_files import past_cache
+from spark_jobs.jobs.source_files import LINE, text_lines
 
 REPLACEMENT = "\ufffd"
 """What a decoder puts in place of bytes that it does not understand."""
@@ -43,8 +43,7 @@ def altered_line(session: SparkSession, source: Source) -> str | None:
         return None
     left_out = ("multiline", "wholetext", "encoding", "charset", "mode")
     options = {k: v for k, v in source.options.items() if k.lower() not in left_out}
-    lines: DataFrame = session.read.format("text").options(**options, **past_cache()).load(source.paths)
-    value = F.col("value")
+    lines, value = text_lines(session.read, source.paths, options), F.col(LINE)
     wrong = lines.where(is_altered(value) if source.format == "json" else ~F.is_valid_utf8(value))
     file = wrong.metadataColumn("_metadata").getField("file_path").alias("file")
     shown = wrong.select(file, F.make_valid_utf8(value).alias("value")).limit(1).collect()

@@ -64,7 +64,7 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     with run.step("plan"):
         plan = key_plan(run.table, base, keys)
         check_source(run, require_success_file=options.require_success_file)
-        source = source_rows(run, schema=run.table.schema)
+        source = source_rows(run)
         state = SourceState(run, source)
         check_files(run, source)
         deletes = _deletes(source, options.delete_when)
