@@ -56,7 +56,7 @@ def check_all_are_read(path: str, data: Sequence[RelativeName]) -> None:
     if (name := next(left_out, None)) is not None:
         raise DataError(
             f"source {path}: Spark would leave out {'/'.join(name)}: below a path it reads only folders that are values (k=1), and "
-            "then no file beside them. Name each folder as a path of the source, or set the reader option recursiveFileLookup = true"
+            "then no file beside them. Name each folder as a path of the source, or use reader option recursiveFileLookup = true"
         )
 
 

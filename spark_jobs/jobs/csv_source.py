@@ -21,7 +21,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.errors import DataError, OptionError, SchemaError
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.jobs.source_files import LINE, text_lines
+from spark_jobs.jobs.source_files import LINE, folder_columns, text_lines
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.text_encoding import is_utf8, replaced_in
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
@@ -29,6 +29,8 @@ from spark_jobs.runners.spark_schema import spark_schema
 
 _NO_COLUMN = f"{OWN}no_column"
 _SHOWN = 200
+_Seen = tuple[spark.StructType, frozenset[str]]
+"""The columns of a source, and the names, in lower case, of those whose values Spark takes from names of folders."""
 _NOT_OF_VALUES = frozenset({"columnnameofcorruptrecord", "columnpruning", "mode"})
 """Options that are set here; what becomes of a record that can not be read is the job's to decide."""
 
@@ -42,7 +44,8 @@ def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame
     given = _options(source)
     altered = _check_lines(session, source, given)
     header = _value(given, "header", "false").lower() == "true"
-    found = _seen(session, source, given, schema).fields
+    seen, folders = _seen(session, source, given, schema)
+    found = seen.fields
     if not header:
         if len(found) != len(schema.fields):
             raise SchemaError(
@@ -52,7 +55,9 @@ def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame
         found = [spark.StructField(f.name, spark.StringType()) for f in schema.fields]
     wanted = {f.name.lower(): f.dataType for f in spark_schema(schema).fields}
     types = {f.name: _readable(wanted.get(f.name.lower(), f.dataType), f) for f in found}
-    read = [spark.StructField(name, spark.StringType() if _is_floating(t) else t) for name, t in types.items()]
+    # Spark makes NULL of a decimal in a folder's name that its type does not hold.
+    numbers = {n: t for n, t in types.items() if _is_floating(t) or (isinstance(t, spark.DecimalType) and n.lower() in folders)}
+    read = [spark.StructField(name, spark.StringType() if name in numbers else t) for name, t in types.items()]
     # Spark refuses to read what is wrong with a record and nothing else of it.
     read = read or [spark.StructField(_NO_COLUMN, spark.StringType())]
     shape = spark.StructType([*read, spark.StructField(CORRUPT_RECORD_COLUMN, spark.StringType())])
@@ -66,7 +71,7 @@ def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame
         return rows.select(F.coalesce(CORRUPT_RECORD_COLUMN, _NO_COLUMN).alias(CORRUPT_RECORD_COLUMN))
     if altered or not is_utf8(given):
         rows = _without_replaced(rows)
-    return _with_numbers(rows, {name: t for name, t in types.items() if _is_floating(t)}, given)
+    return _with_numbers(rows, numbers, given)
 
 
 def _without_replaced(rows: DataFrame) -> DataFrame:
@@ -106,20 +111,21 @@ def _separator(session: SparkSession, options: Mapping[str, str]) -> str:
         raise OptionError(f"source option sep = {given!r}: {first_line(str(e).partition('Exception: ')[2] or e)}") from e
 
 
-def _seen(session: SparkSession, source: Source, options: Mapping[str, str], schema: Schema) -> spark.StructType:
+def _seen(session: SparkSession, source: Source, options: Mapping[str, str], schema: Schema) -> _Seen:
     """What Spark finds in the source by itself: the columns of the first line. ``inferSchema`` reads the whole source, and only
     where there is a column that the table does not type."""
 
-    def found(options: Mapping[str, str]) -> spark.StructType:
-        seen = session.read.format("csv").options(**options).load(source.paths).schema
-        return spark.StructType([f for f in seen.fields if f.name != CORRUPT_RECORD_COLUMN])
+    def found(options: Mapping[str, str]) -> _Seen:
+        seen = session.read.format("csv").options(**options).load(source.paths)
+        columns = [f for f in seen.schema.fields if f.name != CORRUPT_RECORD_COLUMN]
+        return spark.StructType(columns), folder_columns(seen)
 
     without = {key: value for key, value in options.items() if key.lower() != "inferschema"}
     if len(without) == len(options):
         return found(options)
     named, known = found(without), {f.name.lower() for f in schema.fields}
     by_position = _value(options, "header", "false").lower() != "true"
-    return named if by_position or all(name.lower() in known for name in named.names) else found(options)
+    return named if by_position or all(name.lower() in known for name in named[0].names) else found(options)
 
 
 def _readable(wanted: spark.DataType, seen: spark.StructField) -> spark.DataType:
@@ -131,17 +137,21 @@ def _is_floating(type_: spark.DataType) -> bool:
     return isinstance(type_, spark.FloatType | spark.DoubleType)
 
 
-def _with_numbers(rows: DataFrame, floating: Mapping[str, spark.DataType], options: Mapping[str, str]) -> DataFrame:
-    """Floating-point columns, read as text, as numbers. Spark reads a number beyond its type as infinite: here the row is bad."""
-    if not floating:
+def _with_numbers(rows: DataFrame, numbers: Mapping[str, spark.DataType], options: Mapping[str, str]) -> DataFrame:
+    """Columns of numbers, read as text, as these. Spark reads one beyond its type as infinite or NULL: here the row is bad."""
+    if not numbers:
         return rows
     said = [
         _value(options, name, default) for name, default in (("nanValue", "NaN"), ("positiveInf", "Inf"), ("negativeInf", "-Inf"))
     ]
     values, wrong = {}, []
-    for name, type_ in floating.items():
+    for name, type_ in numbers.items():
         text = F.col(quoted(name))
         number = text.try_cast(type_)
+        if not _is_floating(type_):
+            wrong.append(text.isNotNull() & number.isNull())
+            values[name] = number
+            continue
         for written, meant in zip(said, ("NaN", "Infinity", "-Infinity"), strict=True):
             number = F.when(text == written, F.lit(meant).cast(type_)).otherwise(number)
         infinite = (F.abs(number) == float("inf")) & ~text.isin(*said[1:]) & ~text.rlike("(?i)inf")

@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.repeated_names import any_name_twice
-from spark_jobs.jobs.source_columns import types_of_text_folders
+from spark_jobs.jobs.source_columns import schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import LINE, text_lines
 from spark_jobs.jobs.text_encoding import is_altered, is_utf8
 from spark_jobs.jobs.text_shapes import (
@@ -69,8 +69,8 @@ def _lines(reader: DataFrameReader, source: Source, schema: Schema) -> DataFrame
     given = {k.lower(): v for k, v in source.options.items()}
     whole = given.get("multiline", "false").lower()
     found = text_lines(reader, source.paths, {**source.options, "wholetext": whole})
-    if (typed := types_of_text_folders(found, schema)) is not None:
-        found = reader.schema(typed).load(source.paths)
+    if (typed := schema_to_read(found, schema)) is not None:
+        found = with_folder_decimals(reader.schema(typed).load(source.paths), schema)
     value = F.col(LINE)
     text = value if is_utf8(given) else F.decode(value.cast("binary"), given.get("encoding", given.get("charset", "")))
     others = [quoted(name) for name in found.columns if name != LINE]

@@ -1,7 +1,7 @@
 """Where the rows of append, overwrite, merge and upsert come from: files, a Spark SQL query over named views, another table.
 
 Text formats are read with the table's own types (``csv_source``, ``json_source``): what does not parse as these is marked in
-``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``), unless the reader option ``mode`` says what becomes of it.
+``CORRUPT_RECORD_COLUMN`` for the job to refuse or divert (``bad_records``), unless reader option ``mode`` says what becomes of it.
 An error of reading a source becomes one line that names the path, before anything is written.
 """
 
@@ -22,7 +22,7 @@ from iceberg_ops.table.own_folders import folders_of
 from spark_jobs.jobs.csv_source import csv_rows
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.json_source import json_rows
-from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
+from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_state import check_listed_alike
@@ -89,10 +89,10 @@ def _rows(run: JobRun, tables: SqlTables | None) -> DataFrame:
         told = {"mode": "FAILFAST", "columnNameOfCorruptRecord": CORRUPT_RECORD_COLUMN}
         options = {**(told if source.format in TEXT_FORMATS else {}), **source.options, **past_cache()}
         rows = session.read.format(source.format).options(**options).load(paths)
-        if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+        if (typed := schema_to_read(rows, run.table.schema)) is not None:
             first, rows = rows, session.read.format(source.format).schema(typed).options(**options).load(paths)
             check_listed_alike(first, rows)
-        return rows
+        return with_folder_decimals(rows, run.table.schema)
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
 
@@ -143,11 +143,11 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
         try:
             reader = run.session.read.options(**past_cache())
             rows = reader.parquet(path)
-            if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+            if (typed := schema_to_read(rows, run.table.schema)) is not None:
                 first, rows = rows, reader.schema(typed).parquet(path)
                 check_listed_alike(first, rows)
             check_columns_of_files(rows)
-            rows.createOrReplaceTempView(name)
+            with_folder_decimals(rows, run.table.schema).createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
     try:

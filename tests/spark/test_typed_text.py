@@ -1,4 +1,4 @@
-"""CSV and JSON are read with the table's types and by one rule of quoting, whatever job reads them and whatever folders are called."""
+"""CSV and JSON are read with the table's types and by one rule of quoting, in every job and below folders of any name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_text_has_the_types_of_the_table_in_every_job(place: Place, job: str, fo
 def test_a_bad_record_fails_every_job_by_its_record(place: Place, job: str, form: str, bad: str) -> None:
     place.create("t", SCHEMA)
     place.append("t", pa.table({"id": [7], "v": ["old"]}))
-    with pytest.raises(DataError, match="source.*: does not parse as the table's columns"):
+    with pytest.raises(DataError, match=r"source.*: does not parse as the table's columns"):
         place.run(job, "t", source=text(place, form, *GOOD[form], BAD[form][bad]), **INTO[job])
     assert [row["id"] for row in place.rows("t")] == [7]
 
@@ -113,7 +113,7 @@ def folder_called_value(place: Place, form: str, content: bytes) -> Source:
 def test_a_folder_may_have_the_name_that_spark_gives_a_line(place: Place) -> None:
     place.create("t", Schema.of(*SCHEMA.fields, NestedField(4, "value", STRING)))
     for content in (b"id,v\n1,a\xff\n", b'id,v\n1,"a"b\n'):
-        with pytest.raises(DataError, match="is not text in the source's encoding|quotes do not pair up"):
+        with pytest.raises(DataError, match=r"is not text in the source's encoding|quotes do not pair up"):
             place.run("append", "t", source=folder_called_value(place, "csv", content))
     with pytest.raises(DataError, match="is not text in the source's encoding"):
         place.run("append", "t", source=folder_called_value(place, "json", b'{"id": 1, "v": "a\xff"}\n'))
