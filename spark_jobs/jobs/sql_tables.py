@@ -120,7 +120,9 @@ class SqlTables:
     def _target_rows(self) -> DataFrame:
         self.reads_target = True
         if self._target is None:
-            self._target = table_rows(self._run.session, self._run.table, Scan(ref=self._run.job.branch))
+            table, branch = self._run.table, self._run.job.branch
+            ref = None if table.metadata.ref(branch) is None else branch  # a branch that is yet to be made begins at main's head
+            self._target = table_rows(self._run.session, table, Scan(ref=ref))
         return self._target
 
     def _catalog(self, name: str) -> Catalog | None:
