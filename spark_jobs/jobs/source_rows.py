@@ -27,7 +27,7 @@ from spark_jobs.jobs.source_files import past_cache
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_state import check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
-from spark_jobs.jobs.sql_tables import TARGET, SqlTables
+from spark_jobs.jobs.sql_tables import TARGET, SqlTables, refuse_hidden_view
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.jobs.text_encoding import refuse_altered_text
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, refuse_own_names
@@ -139,6 +139,7 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
+        refuse_hidden_view(run.session, name)
         check_paths(run.session, [path], folders_of(run.table), require_success_file=False)
         try:
             reader = run.session.read.options(**past_cache())

@@ -108,6 +108,7 @@ class SqlTables:
         if name not in self._views:
             view = name if name == TARGET else f"_{uuid.uuid4().hex}"
             pinned = rows()
+            refuse_hidden_view(self._run.session, view)
             pinned.createOrReplaceTempView(view)
             self._run.pinned_rows.append(pinned)
             self._views[name] = view
@@ -131,6 +132,24 @@ class SqlTables:
             return self._run.catalog
         other = job.source.catalog if job.source else None
         return load_catalog(other) if other is not None and other.name == name else None
+
+
+def refuse_hidden_view(session: SparkSession, name: str) -> None:
+    """Raise OptionError where a view of the program reads its view ``name``: it would read the job's view of that name instead, by
+    the text that it was made of."""
+    views: Any = session._jsparkSession.sessionState().catalog()
+    for found in _items(views.listLocalTempViews("*")):
+        made = views.getRawTempView(found.table())
+        names = _items(made.get().tableMeta().viewReferredTempViewNames()) if made.isDefined() else ()
+        if any(str(parts.last()).lower() == name.lower() for parts in names):
+            raise OptionError(
+                f"view {name!r} of the job would take the place of the program's view of that name, which its view "
+                f"{found.table()!r} reads: rename the program's view"
+            )
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:

@@ -143,6 +143,27 @@ def test_a_refused_evaluation_leaves_no_quarantine(place: Place, monkeypatch: py
     assert left == [f.file_path for f in report.failures]
 
 
+@pytest.mark.parametrize("name", ["target", "S"])
+def test_a_view_of_the_job_never_takes_the_place_of_one_that_a_view_of_the_program_reads(place: Place, name: str) -> None:
+    place.create("t", PAIRS)
+    place.append("t", pa.table({"id": [1], "v": ["a"]}))
+    pq.write_table(pa.table({"id": [1]}), place.folder / "s.parquet")
+    source = Source(format="sql", query=f"SELECT * FROM w WHERE id NOT IN (SELECT id FROM {name})")
+    if name == "S":
+        source = Source(format="sql", query=source.query, views={"s": str(place.folder / "s.parquet")})
+    session = place.session
+    session.sql(f"CREATE TEMPORARY VIEW {name} AS SELECT 7L AS id, 'program' AS v")
+    place.run("append", "t", source=Source(format="sql", query=f"SELECT 8L AS id, 'b' AS v FROM {name}", views=source.views))
+    session.sql(f"CREATE TEMPORARY VIEW w AS SELECT * FROM {name}")
+    try:
+        with pytest.raises(OptionError, match="would take the place of the program's view of that name, which its view 'w' reads"):
+            place.run("append", "t", source=source)
+    finally:
+        session.catalog.dropTempView("w")
+        session.catalog.dropTempView(name)
+    assert [row["id"] for row in place.rows("t")] == [1, 8]
+
+
 def test_a_merge_takes_text_without_a_header_by_position(place: Place) -> None:
     place.create("t", PAIRS)
     (place.folder / "a.csv").write_text("1,a\n2,b\n")
