@@ -32,7 +32,7 @@ _SHOWN = 200
 _Seen = tuple[spark.StructType, frozenset[str]]
 """The columns of a source, and the names, in lower case, of those whose values Spark takes from names of folders."""
 _NOT_OF_VALUES = frozenset({"columnnameofcorruptrecord", "columnpruning", "mode"})
-"""Options that are set here; what becomes of a record that can not be read is the job's to decide."""
+"""Options that are set here; what becomes of a record that cannot be read is the job's to decide."""
 
 
 def csv_rows(session: SparkSession, source: Source, schema: Schema) -> DataFrame:

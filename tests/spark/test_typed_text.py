@@ -86,7 +86,7 @@ def test_the_mode_says_what_becomes_of_a_bad_record(place: Place, job: str, form
         place.run(job, "t", source=text(place, form, *lines, mode="whatever"), **INTO[job])
 
 
-def test_permissive_stores_null_for_what_can_not_be_read(place: Place) -> None:
+def test_permissive_stores_null_for_what_cannot_be_read(place: Place) -> None:
     place.create("t", SCHEMA)
     place.run("append", "t", source=text(place, "csv", "id,v,d", "x,y,1", mode="PERMISSIVE"))
     assert place.rows("t") == [{"id": None, "v": "y", "d": Decimal("1.00000")}]
