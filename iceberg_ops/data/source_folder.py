@@ -4,12 +4,13 @@ Whoever lists the folder (this process, Spark through Hadoop) hands in names; th
 file is an error (Spark writes at least one for an empty result, too); a ``_temporary`` folder means that a writer is at work or
 died; a missing ``_SUCCESS`` is an error only where it is asked for, because many writers make none. Files and folders whose names
 begin with ``_`` or ``.`` are not data, as in Spark, unless they are values (``_k=1``). A table's own files are no source of it, by
-whatever links a path leads to them.
+whatever links a path leads to them. Spark leaves out data files in plain folders below a path, without a word; such a source is an
+error there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
@@ -68,6 +69,22 @@ def data_files_among(path: str, found: Iterable[RelativeName], *, require_succes
     if require_success_file and not succeeded:
         raise DataError(f"source {path} is half written: it has no {SUCCESS} (require-success-file = true)")
     return data
+
+
+def check_all_are_read(path: str, data: Sequence[RelativeName]) -> None:
+    """Raise DataError for a data file below ``path`` that Spark would leave out: one in a plain folder, or, where other folders are
+    values (``k=1``), one that is in no such folder."""
+    has_values = any(_is_in_values(name) for name in data)
+    left_out = (n for n in data if (not _is_in_values(n) if has_values else len(n) > 1) or any(part.startswith(".") for part in n))
+    if (name := next(left_out, None)) is not None:
+        raise DataError(
+            f"source {path}: Spark would leave out {'/'.join(name)}: below a path it reads only folders that are values (k=1), and "
+            "then no file beside them. Name each folder as a path of the source, or use reader option recursiveFileLookup = true"
+        )
+
+
+def _is_in_values(name: RelativeName) -> bool:
+    return any("=" in part for part in name[:-1])
 
 
 def check_holds_data(path: str, data_files: int) -> None:

@@ -26,7 +26,7 @@ from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import OptionError
+from iceberg_ops.errors import OptionError, ValidationError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.table.same_table import same_table
@@ -39,6 +39,7 @@ from spark_jobs.jobs.source_columns import check_columns_of_files
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
+from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
 from spark_jobs.runners.source_parts import write_parts
@@ -48,10 +49,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """A source, written and not yet committed. ``schema`` differs from the table's where the source added to it."""
+    """A source, written and not yet committed; ``schema`` differs from the table's where the source added to it."""
 
     schema: Schema
     changes: Changes
+    reads_target: bool = False
+    """The source's query read the table that is changed."""
 
     @property
     def files(self) -> list[DataFile]:
@@ -66,7 +69,7 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
     if source.table == run.job.table:
         raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
     if source.paths:
-        check_paths(run.session, source.paths, run.table, require_success_file=require_success_file)
+        check_paths(run.session, source.paths, run.table, require_success_file=require_success_file, options=source.options)
 
 
 def check_files(run: JobRun, rows: DataFrame) -> None:
@@ -83,7 +86,9 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     write_context(run.table, options).check_format()
     with run.step("plan"):
         check_source(run, require_success_file=options.require_success_file)
-        rows = source_rows(run)
+        source = run.job.source
+        tables = SqlTables(run) if source is not None and source.format == "sql" else None
+        rows = source_rows(run, tables)
         state = SourceState(run, rows)
         schema = merged_schema(run.table.metadata, rows) if options.merge_schema else run.table.schema
         form = run.job.source.format if run.job.source else ""
@@ -110,7 +115,7 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
     run.metrics.update({"added-records": changes.rows_written, "added-data-files": len(changes.files)})
     if options.quarantine is not None:
         run.metrics.update({"quarantined-records": changes.rows_quarantined, "quarantine-files": len(changes.quarantined)})
-    return Ingested(schema, changes)
+    return Ingested(schema, changes, reads_target=tables is not None and tables.reads_target)
 
 
 def evolved(context: WriteContext, schema: Schema) -> WriteContext:
@@ -156,7 +161,7 @@ def _quarantine_of(run: JobRun, ingested: Ingested) -> Iterator[None]:
         staged = [f.file_path for f in ingested.files]
         # An interrupt may come between a commit and its record: then the table refers to the rows' files, and they are kept.
         kept = run.outcome.changed or discard(run.catalog, run.table, staged, mark=run.operation_id, after=e).left
-        if not kept and (staged or _is_not_remembered(run)):
+        if not kept and (staged or isinstance(e, ValidationError) or _is_not_remembered(run)):
             discard(run.catalog, run.table, places, mark=run.operation_id, after=e)
         raise
     if run.outcome.status == "already-committed":

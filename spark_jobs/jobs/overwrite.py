@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from iceberg_ops.actions.write_options import WriteOptions
-from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.operation import Isolation, Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import Expression
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from spark_jobs.jobs.conditions import pruning_filter
-from spark_jobs.jobs.ingest import commit_source, write_source
+from spark_jobs.jobs.ingest import Ingested, commit_source, write_source
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.statement import run_statement
 
@@ -25,7 +24,7 @@ def _evaluate(run: JobRun) -> ActionReport:
     options = WriteOptions.parse("overwrite", run.job.options, run.table)
     replaced = _replaced(run)
     ingested = write_source(run, options)
-    return commit_source(run, _operation(run, ingested.files, options.isolation, replaced), ingested)
+    return commit_source(run, _operation(run, ingested, options.isolation, replaced), ingested)
 
 
 def _replaced(run: JobRun) -> Expression | None:
@@ -37,7 +36,8 @@ def _replaced(run: JobRun) -> Expression | None:
     return found
 
 
-def _operation(run: JobRun, files: list[DataFile], isolation: str | None, replaced: Expression | None) -> Operation:
+def _operation(run: JobRun, ingested: Ingested, isolation: Isolation | None, replaced: Expression | None) -> Operation:
+    files = ingested.files
     start = run.base.snapshot_id if run.base else None
     if replaced is None:
         return ReplacePartitions(
@@ -51,6 +51,8 @@ def _operation(run: JobRun, files: list[DataFile], isolation: str | None, replac
     return OverwriteFiles(
         added=tuple(files),
         overwrite_filter=replaced,
+        # Where the rows were made of the table's own, all of these decided what is written.
+        conflict_filter=ALWAYS_TRUE if ingested.reads_target else None,
         isolation=isolation,
         branch=run.job.branch,
         run_key=run.job.run_key,

@@ -33,6 +33,7 @@ _TEXT = """
     Upper StringLPad StringRPad Overlay Quote Sentences SoundEx SplitPart StringInstr StringLocate StringRepeat StringReplace
     StringSpace StringSplit StringToMap StringTranslate StringTrim StringTrimBoth StringTrimLeft StringTrimRight Substring
     SubstringIndex ToBinary TryToBinary ToCharacter ParseUrl TryParseUrl Md5 Sha1 Sha2 Crc32 Murmur3Hash XxHash64
+    IsValidUTF8 MakeValidUTF8
 """
 _TIMES = """
     AddMonths ConvertTimezone DateAdd DateAddInterval DateAddYMInterval DateDiff DateFormatClass DateFromUnixDate DateSub
@@ -52,7 +53,7 @@ _NESTED = """
     ArrayPrepend ArrayRemove ArrayRepeat ArraySort ArrayTransform ArrayUnion ArraysOverlap ArraysZip Flatten Reverse Sequence
     Slice SortArray ZipWith MapConcat MapContainsKey MapEntries MapFilter MapFromArrays MapFromEntries MapKeys MapValues
     MapZipWith TransformKeys TransformValues CsvToStructs StructsToCsv JsonToStructs StructsToJson GetJsonObject JsonObjectKeys
-    LengthOfJsonArray JsonTuple Explode PosExplode Inline Stack GeneratorOuter
+    LengthOfJsonArray JsonTuple variant.ParseJson Explode PosExplode Inline Stack GeneratorOuter
 """
 KNOWN = frozenset(" ".join((_STRUCTURE, _LOGIC, _NUMBERS, _TEXT, _TIMES, _NESTED)).split())
 """Expressions that are evaluated on one row."""

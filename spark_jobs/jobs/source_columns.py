@@ -1,8 +1,9 @@
-"""Columns of a Parquet source that Spark would lose without a word.
+"""Columns of a source that Spark would lose or change without a word.
 
-Spark takes the columns of one file for those of all: a column that only other files have is not read. And it guesses the types of
-values in folder names, so that ``code=007`` is the number 7. Here the first is an error, and text stays the text that it is where
-the table's column is text.
+Spark takes the columns of one Parquet file for those of all: a column that only other files have is not read. It guesses the types
+of values in folder names, so that ``code=007`` is the number 7, and a decimal a double. And where the schema that it wrote into a
+file has field ids (``parquet.field.id``), it finds the columns of every file by these in a job's session, and not by name. Here the
+first is an error, text and decimals stay what they are where the table's column is one, and columns are found by name.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import STRING
-from spark_jobs.jobs.source_files import folder_columns
+from iceberg_ops.spec.types import STRING, DecimalType
+from spark_jobs.jobs.source_files import FIELD_ID, folder_columns
+from spark_jobs.runners.column_names import quoted
 
 _FOOTER_THREADS = 8
 
@@ -42,15 +45,44 @@ def check_columns_of_files(rows: DataFrame) -> None:
                 )
 
 
-def types_of_text_folders(rows: DataFrame, schema: Schema) -> spark.StructType | None:
-    """The schema to read ``rows`` with instead, because a value in folder names is no text by it while the table's column is; None:
-    it is well as it is."""
-    text = {f.name.lower() for f in schema.fields if f.type == STRING}
-    wanted = text & folder_columns(rows)
-    wrong = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType != spark.StringType()]
-    if not wrong:
-        return None
-    return spark.StructType([spark.StructField(f.name, spark.StringType()) if f.name in wrong else f for f in rows.schema.fields])
+def schema_to_read(rows: DataFrame, schema: Schema) -> spark.StructType | None:
+    """The schema to read ``rows`` with instead: text for a value of folder names where the table's column is text, or a decimal and
+    the value is no whole number (then ``with_folder_decimals``); and no field ids. None: it is well as it is."""
+    folders = folder_columns(rows)
+    text = folders & {f.name.lower() for f in schema.fields if f.type == STRING}
+    decimals = folders & {f.name.lower() for f in schema.fields if isinstance(f.type, DecimalType)}
+
+    def is_text(f: spark.StructField) -> bool:
+        return f.name.lower() in text or (f.name.lower() in decimals and f.dataType == spark.DoubleType())
+
+    fields = [spark.StructField(f.name, spark.StringType() if is_text(f) else _without_ids(f.dataType)) for f in rows.schema.fields]
+    changed = any(f.dataType != given.dataType or has_ids(given) for f, given in zip(fields, rows.schema.fields, strict=True))
+    return spark.StructType(fields) if changed else None
+
+
+def with_folder_decimals(rows: DataFrame, schema: Schema) -> DataFrame:
+    """``rows`` with the text of folder names as the decimals that the table's columns are; a number that one does not hold fails
+    the job when it is read."""
+    decimals = {f.name.lower(): f.type for f in schema.fields if isinstance(f.type, DecimalType)}
+    wanted = decimals.keys() & folder_columns(rows)
+    texts = [f.name for f in rows.schema.fields if f.name.lower() in wanted and f.dataType == spark.StringType()]
+    types = {name: decimals[name.lower()] for name in texts}
+    return rows.withColumns({n: F.col(quoted(n)).cast(spark.DecimalType(t.precision, t.scale)) for n, t in types.items()})
+
+
+def has_ids(field: spark.StructField) -> bool:
+    """Whether Spark would find a column, or a field inside it, by its field id."""
+    return FIELD_ID in spark.StructType([field]).json()
+
+
+def _without_ids(type_: spark.DataType) -> spark.DataType:
+    if isinstance(type_, spark.StructType):
+        return spark.StructType([spark.StructField(f.name, _without_ids(f.dataType), f.nullable) for f in type_.fields])
+    if isinstance(type_, spark.ArrayType):
+        return spark.ArrayType(_without_ids(type_.elementType), type_.containsNull)
+    if isinstance(type_, spark.MapType):
+        return spark.MapType(_without_ids(type_.keyType), _without_ids(type_.valueType), type_.valueContainsNull)
+    return type_
 
 
 def _local_files(rows: DataFrame) -> Iterator[str]:

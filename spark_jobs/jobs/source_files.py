@@ -14,9 +14,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from iceberg_ops.errors import UnsupportedError
 from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.scala_sequences import items
 
+FIELD_ID = "parquet.field.id"
 _LISTS_ONCE = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
 _FILE_TABLE = "org.apache.spark.sql.execution.datasources.v2.FileTable"
 _FILE_SCAN = "org.apache.spark.sql.execution.datasources.v2.FileScan"
@@ -42,6 +44,21 @@ def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[Li
     plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
     walk = _Walk(rows.sparkSession, plans)
     return list(dict.fromkeys(f for index in walk.indexes(rows._jdf.queryExecution().withCachedData()) for f in walk.listed(index)))
+
+
+def refuse_field_ids(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> None:
+    """Raise UnsupportedError for files that SQL text or a view of the program reads, and whose columns Spark would find by field
+    ids in a job's session: each file may have others. Rows of ``pinned`` snapshots, and of the table itself, are read so."""
+    plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
+    for relation in _Walk(rows.sparkSession, plans).relations(rows._jdf.queryExecution().analyzed()):
+        names = [str(name) for name in relation.schema().fieldNames()]
+        is_own = all(name.startswith(OWN) for name in names)
+        if not is_own and FIELD_ID in str(relation.schema().json()):
+            files = [str(url) for url in relation.location().inputFiles()][:1]
+            raise UnsupportedError(
+                f"not supported: {', '.join(files)} in SQL text or a view of the program, because Spark wrote field ids "
+                f"({FIELD_ID}) into it and would find its columns by these: name its folder among the paths or views of the source"
+            )
 
 
 def folder_columns(rows: DataFrame) -> frozenset[str]:
@@ -79,6 +96,16 @@ class _Walk:
         for children in (plan.children(), plan.innerChildren()):
             for child in items(children):
                 yield from self.indexes(child)
+
+    def relations(self, plan: Any) -> Iterator[Any]:
+        """A logical plan's relations of files."""
+        if _kind(plan) == "View" and any(plan.child().sameResult(own) for own in self._pinned):
+            return
+        if _kind(plan) == "LogicalRelation" and _kind(plan.relation()) == "HadoopFsRelation":
+            yield plan.relation()
+        for children in (plan.children(), plan.innerChildren()):
+            for child in items(children):
+                yield from self.relations(child)
 
     def listed(self, index: Any) -> list[ListedFile]:
         urls = [str(url) for url in index.inputFiles()]

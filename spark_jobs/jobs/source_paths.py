@@ -1,47 +1,92 @@
-"""Whether the files of a source are there, whole, and not the table's own (``data.source_folder``).
+"""Whether the files of a source are there, whole, not the table's own, and all read by Spark (``data.source_folder``).
 
 Looked at through Hadoop's file systems, because Spark reads the source by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among
+from iceberg_ops.data.source_folder import (
+    TEMPORARY,
+    OwnPlaces,
+    RelativeName,
+    check_all_are_read,
+    check_holds_data,
+    data_files_among,
+)
 from iceberg_ops.errors import DataError
+from iceberg_ops.io.locations import location_identity
 from iceberg_ops.table.table import Table
 
 
-def check_paths(session: SparkSession, paths: Sequence[str], table: Table, *, require_success_file: bool) -> None:
-    """Raise DataError for a path that is missing, empty, half written, or the table's own: also one that a pattern finds."""
+def check_paths(
+    session: SparkSession,
+    paths: Sequence[str],
+    table: Table,
+    *,
+    require_success_file: bool,
+    options: Mapping[str, str] | None = None,
+) -> None:
+    """Raise DataError for a path that is missing, empty, half written, or the table's own (also one that a pattern finds), or of
+    which Spark would leave out files.
+
+    ``options`` are those of the reader."""
     own = OwnPlaces(table)
+    below_base: list[RelativeName] = []
+    given = {name.lower(): value for name, value in (options or {}).items()}
+    reads_all = given.get("recursivefilelookup", "false").lower() == "true"
     for path in paths:
         own.check_path(path)
-        _check(session, path, own, require_success_file)
+        for root, names in _roots(session, path, own, require_success_file):
+            asked = _asked_for(session, names, given.get("pathglobfilter"))
+            if (base := given.get("basepath")) is not None:
+                below_base += [(*_between(base, root), *name) for name in asked]
+            elif not reads_all:
+                check_all_are_read(path, asked)
+    if not reads_all:
+        check_all_are_read(given.get("basepath", ""), below_base)
 
 
-def _check(session: SparkSession, path: str, own: OwnPlaces, require_success_file: bool) -> None:
+def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_file: bool) -> list[tuple[str, list[RelativeName]]]:
+    """What a path stands for (several where it is a pattern): the folder, and the names of its data files."""
     jvm: Any = session._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
     store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())  # type: ignore[attr-defined]
     found = list(store.globStatus(place) or [])
     if not found:
         raise DataError(f"source {path}: there is no such path")
-    data_files = 0
+    roots: list[tuple[str, list[RelativeName]]] = []
     for root in found:
-        at = str(root.getPath())
-        own.check_path(at)
+        where = root.getPath()
+        own.check_path(str(where))
         if root.isFile():
-            data_files += 1
+            roots.append((str(where.getParent()), [(str(where.getName()),)]))
             continue
-        below = data_files_among(path, _below(store, root.getPath()), require_success_file=require_success_file)
-        for name in below:
-            own.check_file(path, "/".join((at.rstrip("/"), *name)))
-        data_files += len(below)
-    check_holds_data(path, data_files)
+        names = data_files_among(path, _below(store, where), require_success_file=require_success_file)
+        for name in names:
+            own.check_file(path, "/".join((str(where).rstrip("/"), *name)))
+        roots.append((str(where), names))
+    check_holds_data(path, sum(len(names) for _, names in roots))
+    return roots
+
+
+def _asked_for(session: SparkSession, names: list[RelativeName], pattern: str | None) -> list[RelativeName]:
+    """Those whose names the reader option ``pathGlobFilter`` lets through."""
+    if pattern is None:
+        return names
+    jvm: Any = session._jvm
+    accepted = jvm.org.apache.hadoop.fs.GlobFilter(pattern)
+    return [name for name in names if accepted.accept(jvm.org.apache.hadoop.fs.Path(None, None, f"/{name[-1]}"))]
+
+
+def _between(base: str, root: str) -> RelativeName:
+    """The folders from ``base`` down to ``root``."""
+    above, below = location_identity(base).rstrip("/") + "/", location_identity(root).rstrip("/") + "/"
+    return tuple(part for part in below.removeprefix(above).split("/") if part) if below.startswith(above) else ()
 
 
 def _below(store: Any, folder: Any) -> Iterator[RelativeName]:

@@ -17,12 +17,12 @@ from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.jobs.source_columns import check_columns_of_files, types_of_text_folders
+from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_state import check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
-from spark_jobs.jobs.sql_tables import TARGET, SqlTables
+from spark_jobs.jobs.sql_tables import TARGET, SqlTables, refuse_hidden_view
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.jobs.text_source import text_rows
 from spark_jobs.runners.column_names import refuse_own_names
@@ -78,10 +78,10 @@ def _rows(run: JobRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
             return text_rows(session, source, run.table.schema, strict=strict)
         options = {**source.options, **past_cache()}
         rows = session.read.format(source.format).options(**options).load(paths)
-        if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+        if (typed := schema_to_read(rows, run.table.schema)) is not None:
             first, rows = rows, session.read.format(source.format).schema(typed).options(**options).load(paths)
             check_listed_alike(first, rows)
-        return rows
+        return with_folder_decimals(rows, run.table.schema)
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
 
@@ -101,15 +101,16 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
     for name, path in source.views.items():
         if name.lower() == TARGET:
             raise OptionError(f"source view {name!r} has the name of the table that is changed: give it another one")
+        refuse_hidden_view(run.session, name)
         check_paths(run.session, [path], run.table, require_success_file=False)
         try:
             reader = run.session.read.options(**past_cache())
             rows = reader.parquet(path)
-            if (typed := types_of_text_folders(rows, run.table.schema)) is not None:
+            if (typed := schema_to_read(rows, run.table.schema)) is not None:
                 first, rows = rows, reader.schema(typed).parquet(path)
                 check_listed_alike(first, rows)
             check_columns_of_files(rows)
-            rows.createOrReplaceTempView(name)
+            with_folder_decimals(rows, run.table.schema).createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
     try:

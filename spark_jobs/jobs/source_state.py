@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from iceberg_ops.errors import RetryableError
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.repeatable import is_repeatable
-from spark_jobs.jobs.source_files import ListedFile, listed_files
+from spark_jobs.jobs.source_files import ListedFile, listed_files, refuse_field_ids
 
 Stamp = tuple[int, ...] | None
 """What tells a file from one that took its place: size, time of the last change in milliseconds, and for a file of this machine the
@@ -34,6 +34,8 @@ class SourceState:
         self._run, self._rows = run, rows
         source = run.job.source
         self._is_pinned = source is not None and source.format == "table"
+        if not self._is_pinned:
+            refuse_field_ids(rows, run.pinned_rows)
         own = {_local_path(path) for path in besides}
         found = () if self._is_pinned else listed_files(rows, run.pinned_rows)
         files = [f for f in found if _local_path(f.path) not in own]

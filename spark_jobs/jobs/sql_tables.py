@@ -107,6 +107,7 @@ class SqlTables:
         if name not in self._views:
             view = name if name == TARGET else f"_{uuid.uuid4().hex}"
             pinned = rows()
+            refuse_hidden_view(self._run.session, view)
             pinned.createOrReplaceTempView(view)
             self._run.pinned_rows.append(pinned)
             self._views[name] = view
@@ -119,7 +120,9 @@ class SqlTables:
     def _target_rows(self) -> DataFrame:
         self.reads_target = True
         if self._target is None:
-            self._target = table_rows(self._run.session, self._run.table, Scan(ref=self._run.job.branch))
+            table, branch = self._run.table, self._run.job.branch
+            ref = None if table.metadata.ref(branch) is None else branch  # a branch that is yet to be made begins at main's head
+            self._target = table_rows(self._run.session, table, Scan(ref=ref))
         return self._target
 
     def _catalog(self, name: str) -> Catalog | None:
@@ -128,6 +131,24 @@ class SqlTables:
             return self._run.catalog
         other = job.source.catalog if job.source else None
         return load_catalog(other) if other is not None and other.name == name else None
+
+
+def refuse_hidden_view(session: SparkSession, name: str) -> None:
+    """Raise OptionError where a view of the program reads its view ``name``: it would read the job's view of that name instead, by
+    the text that it was made of."""
+    views: Any = session._jsparkSession.sessionState().catalog()
+    for found in _items(views.listLocalTempViews("*")):
+        made = views.getRawTempView(found.table())
+        names = _items(made.get().tableMeta().viewReferredTempViewNames()) if made.isDefined() else ()
+        if any(str(parts.last()).lower() == name.lower() for parts in names):
+            raise OptionError(
+                f"view {name!r} of the job would take the place of the program's view of that name, which its view "
+                f"{found.table()!r} reads: rename the program's view"
+            )
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:

@@ -7,7 +7,7 @@ import pytest
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.config.properties import FORMER_LOCATION_PREFIX
-from iceberg_ops.data.source_folder import OwnPlaces, check_holds_data, data_files_among
+from iceberg_ops.data.source_folder import OwnPlaces, check_all_are_read, check_holds_data, data_files_among
 from iceberg_ops.errors import DataError
 from tests.builders import SCHEMA, make_catalog
 
@@ -37,6 +37,28 @@ def test_success_is_asked_for_at_the_top_only() -> None:
     assert data_files_among("/in", [("_SUCCESS",), ("a",)], require_success_file=True) == [("a",)]
     with pytest.raises(DataError, match="it has no _SUCCESS"):
         data_files_among("/in", [("k=1", "_SUCCESS"), ("a",)], require_success_file=True)
+
+
+@pytest.mark.parametrize(
+    ("names", "left_out"),
+    [
+        (["a", "b"], None),
+        (["k=1/a", "k=2/b", "k=1/sub/c"], None),
+        (["sub/k=1/a"], None),
+        (["a", "sub/b"], "sub/b"),
+        (["2026/07/01/a"], "2026/07/01/a"),
+        (["a", "k=1/b"], "a"),
+        (["k=1/a", "sub/b"], "sub/b"),
+        (["k=1/a", ".k=2/b"], ".k=2/b"),
+    ],
+)
+def test_data_that_spark_would_leave_out_is_an_error(names: list[str], left_out: str | None) -> None:
+    data = [tuple(name.split("/")) for name in names]
+    if left_out is None:
+        check_all_are_read("/in", data)
+        return
+    with pytest.raises(DataError, match=f"source /in: Spark would leave out {left_out}: .* recursiveFileLookup = true"):
+        check_all_are_read("/in", data)
 
 
 def test_nothing_is_no_source() -> None:

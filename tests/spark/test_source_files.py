@@ -151,14 +151,14 @@ def test_parquet_that_is_replaced_after_it_was_listed_is_not_committed(
     place: Place, files: Files, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     place.create("t", SCHEMA, **({"order": BY_ID} if source == "sorted" else {}))  # type: ignore[arg-type]
-    real = source_rows.types_of_text_folders
+    real = source_rows.schema_to_read
 
     def then_replaced(*given: Any) -> Any:
         found = real(*given)
         files.grow("parquet")
         return found
 
-    monkeypatch.setattr(source_rows, "types_of_text_folders", then_replaced)
+    monkeypatch.setattr(source_rows, "schema_to_read", then_replaced)
     views = {"s": str(files.parquet.parent)}
     spec = Source(format="sql", query="SELECT * FROM s", views=views) if source == "view" else None
     fails_unchanged(place, "append", source=spec or Source(format="parquet", paths=[str(files.parquet)]))
@@ -174,14 +174,14 @@ def test_parquet_that_is_replaced_while_its_folders_are_judged_is_not_committed(
     path = folder / "f.parquet"
     pq.write_table(pa.table({"id": [1]}), path)
     files.parquet.unlink()
-    real = source_rows.types_of_text_folders
+    real = source_rows.schema_to_read
 
     def then_replaced(*given: Any) -> Any:
         found = real(*given)
         pq.write_table(pa.table({"id": [1, 2, 3], "new": [1, 2, 3]}), path)
         return found
 
-    monkeypatch.setattr(source_rows, "types_of_text_folders", then_replaced)
+    monkeypatch.setattr(source_rows, "schema_to_read", then_replaced)
     fails_unchanged(place, "append", source=Source(format="parquet", paths=[str(folder.parent)]))
     views = {"s": str(folder.parent)}
     pq.write_table(pa.table({"id": [1]}), path)

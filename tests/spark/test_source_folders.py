@@ -1,0 +1,100 @@
+"""Files in folders below a source's path: Spark reads them or the job fails; none is left out without a word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.errors import DataError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, STRING, NestedField
+from tests.spark.conftest import Place
+
+pytestmark = pytest.mark.spark
+SCHEMA = Schema.of(NestedField(1, "id", LONG), NestedField(2, "k", STRING))
+FORMS = ["parquet", "csv", "json"]
+INTO: dict[str, dict[str, Any]] = {
+    "append": {},
+    "overwrite": {"where": "true"},
+    "upsert": {"options": {"upsert-keys": "id"}},
+    "merge": {
+        "change": RowChange(
+            mode="copy-on-write", on="target.id = source.id", clauses=[MergeClause(when="matched", action="delete")]
+        )
+    },
+}
+
+
+def laid(folder: Path, form: str, *ids: int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in ids:
+        if form == "parquet":
+            pq.write_table(pa.table({"id": pa.array([i], pa.int64())}), folder / f"{i}.parquet")
+        else:
+            (folder / f"{i}.{form}").write_text(f"id\n{i}\n" if form == "csv" else f'{{"id": {i}}}\n')
+    return folder
+
+
+def source(form: str, *paths: Path, **options: str) -> Source:
+    header = {"header": "true"} if form == "csv" else {}
+    return Source(format=form, paths=[str(p) for p in paths], options=header | options)  # type: ignore[arg-type]
+
+
+def ids(place: Place) -> list[tuple[int, str | None]]:
+    return [(row["id"], row["k"]) for row in place.rows("t")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("job", INTO)
+@pytest.mark.parametrize("beside", [(), (2,)], ids=["nothing-beside", "a-file-beside"])
+def test_a_file_in_a_plain_folder_is_never_left_out(place: Place, job: str, form: str, beside: tuple[int, ...]) -> None:
+    place.create("t", SCHEMA)
+    place.append("t", pa.table({"id": [1], "k": ["old"]}))
+    folder = laid(place.folder / "in", form, *beside)
+    laid(folder / "2026" / "07", form, 3)
+    with pytest.raises(DataError, match=rf"Spark would leave out 2026/07/3\.{form}"):
+        place.run(job, "t", source=source(form, folder), **INTO[job])
+    assert ids(place) == [(1, "old")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_files_of_all_folders_are_read_where_the_reader_is_told_so(place: Place, form: str) -> None:
+    place.create("t", SCHEMA)
+    folder = laid(place.folder / "in", form, 1)
+    laid(folder / "sub", form, 2)
+    place.run("append", "t", source=source(form, folder, recursiveFileLookup="true"))
+    place.run("append", "t", source=source(form, folder, pathGlobFilter="1.*"))
+    assert ids(place) == [(1, None), (1, None), (2, None)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_beside_folders_that_are_values_is_never_left_out(place: Place, form: str) -> None:
+    place.create("t", SCHEMA)
+    folder = laid(place.folder / "in", form, 1)
+    laid(folder / "k=a" / "plain", form, 2)
+    with pytest.raises(DataError, match=rf"Spark would leave out 1\.{form}"):
+        place.run("append", "t", source=source(form, folder))
+    with pytest.raises(DataError, match=rf"Spark would leave out 1\.{form}"):
+        place.run("append", "t", source=source(form, folder / "k=a", folder / f"1.{form}", basePath=str(folder)))
+    place.run("append", "t", source=source(form, folder / "k=a", basePath=f"file:{folder}"))
+    (folder / f"1.{form}").unlink()
+    place.run("append", "t", source=source(form, folder))
+    assert ids(place) == [(2, "a"), (2, "a")]
+
+
+@pytest.mark.parametrize("query", ["SELECT *, 'x' AS k FROM s", "SELECT *, 'x' AS k FROM parquet.`{path}`"])
+def test_a_query_reads_all_files_of_a_folder_or_fails(place: Place, query: str) -> None:
+    place.create("t", SCHEMA)
+    folder = laid(place.folder / "in", "parquet", 1)
+    views = {"s": str(folder)}
+    given = Source(format="sql", query=query.format(path=folder), views=views)
+    place.run("append", "t", source=given)
+    laid(folder / "sub", "parquet", 2)
+    with pytest.raises(DataError, match=r"Spark would leave out sub/2\.parquet"):
+        place.run("append", "t", source=given)
+    assert ids(place) == [(1, "x")]
