@@ -2,6 +2,7 @@
 
 A file is looked at before its footer is read, and again when all rows are read. One that took its place in between would be read in
 part, by the offsets of the other's row groups. What cannot be listed or read is an error, and never a source without these rows.
+Paths of a source are this machine's. Where the table's own files are found (``location-mapping``) says nothing about them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.machine_limits import PASSING, limit_error
 from iceberg_ops.table.stored_files import reason_of
@@ -30,6 +32,8 @@ class LocalSource:
         self._own = OwnPlaces(table)
         self._require_success_file = require_success_file
         self._stamps: dict[str, Stamp] = {}
+        self.io = load_file_io()
+        """What the files are read by."""
 
     def files(self, path: str) -> list[str]:
         """The files of rows at a source path. Raises what ``size`` raises, and UnsupportedError for values in folder names."""

@@ -67,8 +67,8 @@ def _rows_of_files(run: Run, source: Source, options: WriteOptions, writer: Tabl
     files = LocalSource(run.table, require_success_file=options.require_success_file)
     with files.unchanged():
         parts = _planned(run, source, files)
-        writer.hints = source_hints(run.table.io, parts, run.table.schema)
-        with closing(read_parts(run.table.io, parts, run.table.schema)) as rows:
+        writer.hints = source_hints(files.io, parts, run.table.schema)
+        with closing(read_parts(files.io, parts, run.table.schema)) as rows:
             yield from rows
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions import source_files, source_in_memory
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.data.reader import scan_table
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, MachineLimitError, RetryableError
+from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.rows_place import RowsPlace
+from tests.builders import IDENTIFIER, make_catalog
 
 JOBS: dict[str, dict[str, Any]] = {
     "append": {},
@@ -192,3 +199,32 @@ def test_a_file_whose_name_is_no_utf_8_is_refused_by_name(place: RowsPlace, job:
     os.rename(place.folder / "source" / "a" / "part.parquet", odd)
     with pytest.raises(DataError, match=r"'a/x\\udcff.parquet' in it is no UTF-8"):
         run(place, job, place.folder / "source", dry_run=dry_run)
+
+
+@EVERY_JOB
+def test_paths_of_a_source_are_this_machines_wherever_the_tables_files_are_found(place: RowsPlace, job: str) -> None:
+    """``location-mapping`` is about the table's own locations: the rows were those of a file below the other prefix."""
+    old, new = place.folder, place.folder.with_name(place.folder.name + "-copy")
+    shutil.copytree(old, new)
+    write(new / "source" / "a" / "part.parquet", 100, 101)
+    mapping = {"location-mapping": json.dumps([[str(old), str(new)]])}
+    config = CatalogConfig(name="test", type="filesystem", properties={**place.config.properties, **mapping})
+    copy = RowsPlace(new, config, load_catalog(config))
+    run(copy, job, old / "source" / "a")
+    assert {"id": 10} in copy.rows()
+    assert {"id": 100} not in copy.rows()
+    run(copy, job, new / "source" / "a" / "part.parquet")
+    assert {"id": 100} in copy.rows()
+    with pytest.raises(DataError, match="own folder"):
+        run(copy, job, new / "warehouse" / "db" / "t" / "data")
+
+
+@pytest.mark.parametrize("job", ["append", "merge"])
+def test_a_table_in_another_store_takes_files_of_this_machine(place: RowsPlace, job: str) -> None:
+    catalog = make_catalog()
+    catalog.create_table(IDENTIFIER, Schema.of(NestedField(1, "id", LONG)))
+    config = CatalogConfig(name=catalog.name, type="memory")
+    source = Source(format="parquet", paths=[str(place.folder / "source")])
+    name = ".".join((catalog.name, *IDENTIFIER))
+    run_job(JobSpec(job=job, table=name, catalog=config, lane="local", source=source, **JOBS[job]), catalog=catalog)  # type: ignore[arg-type]
+    assert sorted(scan_table(catalog.load_table(IDENTIFIER), Scan()).column(0).to_pylist()) == [10, 20]
