@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among
+from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among, is_hidden
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.locations import location_identity
@@ -95,7 +95,7 @@ class LocalSource:
 
 
 def _below(path: str, place: Path) -> Iterator[RelativeName]:
-    """Files, and ``_temporary`` folders, by their names below ``place``."""
+    """Files, and ``_temporary`` folders, by their names below ``place``. Links that are hidden are no data, whatever they lead to."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -103,12 +103,14 @@ def _below(path: str, place: Path) -> Iterator[RelativeName]:
     for folder, folders, files in os.walk(place, onerror=refuse):
         below = Path(folder).relative_to(place).parts
         for name in sorted(folders):
-            if (link := Path(folder, name)).is_symlink():
+            if (link := Path(folder, name)).is_symlink() and not is_hidden((*below, name)):
                 raise _link(path, link, "to a folder")
             if name == TEMPORARY:
                 yield (*below, name)
         for name in sorted(files):
             if (link := Path(folder, name)).is_symlink() and not link.is_file():
+                if is_hidden((*below, name)):
+                    continue
                 raise _link(path, link, "that leads nowhere")
             if stat.S_ISREG(os.stat(link).st_mode):
                 yield (*below, name)

@@ -21,7 +21,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.data.reader import scan_table
-from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, MachineLimitError, RetryableError
+from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, MachineLimitError, RetryableError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
@@ -202,7 +202,7 @@ def test_a_file_whose_name_is_no_utf_8_is_refused_by_name(place: RowsPlace, job:
 
 
 @EVERY_JOB
-def test_paths_of_a_source_are_this_machines_wherever_the_tables_files_are_found(place: RowsPlace, job: str) -> None:
+def test_paths_of_a_source_are_this_machines_whatever_mapping_the_table_has(place: RowsPlace, job: str) -> None:
     """``location-mapping`` is about the table's own locations: the rows were those of a file below the other prefix."""
     old, new = place.folder, place.folder.with_name(place.folder.name + "-copy")
     shutil.copytree(old, new)
@@ -228,3 +228,22 @@ def test_a_table_in_another_store_takes_files_of_this_machine(place: RowsPlace, 
     name = ".".join((catalog.name, *IDENTIFIER))
     run_job(JobSpec(job=job, table=name, catalog=config, lane="local", source=source, **JOBS[job]), catalog=catalog)  # type: ignore[arg-type]
     assert sorted(scan_table(catalog.load_table(IDENTIFIER), Scan()).column(0).to_pylist()) == [10, 20]
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_hidden_links_are_no_data_as_hidden_files_are_none(place: RowsPlace, job: str, dry_run: bool) -> None:
+    """A volume of Kubernetes is made of them; editors leave them."""
+    folder = place.folder / "source" / "a"
+    (folder / "part.parquet").rename(place.folder / "kept")
+    (folder / "..2026_11_23").mkdir()
+    (place.folder / "kept").rename(folder / "..2026_11_23" / "part.parquet")
+    (folder / "..data").symlink_to("..2026_11_23")
+    (folder / "part.parquet").symlink_to("..data/part.parquet")
+    (folder / "_latest").symlink_to(place.folder / "source" / "b")
+    (folder / ".#part").symlink_to("somebody@host.1234")
+    run(place, job, place.folder / "source", dry_run=dry_run)
+    assert ({"id": 10} in place.rows()) is not dry_run
+    (folder / "latest").symlink_to("_latest")
+    with pytest.raises(UnsupportedError, match="a/latest to a folder"):
+        run(place, job, place.folder / "source", dry_run=dry_run)
