@@ -44,8 +44,9 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
     context = write_context(run.table, options, in_table_order=True)
     context.check_format()
     writer = table_writer(context, run.table.io, operation_id=run.operation_id)
+    files = LocalSource(run.table, require_success_file=options.require_success_file)
     try:
-        with closing(_rows(run, options, writer)) as rows:
+        with files.unchanged(), closing(_rows(run, files, writer)) as rows:
             for batch in rows:
                 writer.write(batch)
         return list(writer.close())
@@ -54,22 +55,20 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
         raise
 
 
-def _rows(run: Run, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
+def _rows(run: Run, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
     source = run.job.source
     if source is None:
         raise OptionError(f"{run.job.job} needs a source")
     if source.format == "table":
         return _rows_of_table(run, source)
-    return _rows_of_files(run, source, options, writer)
+    return _rows_of_files(run, source, files, writer)
 
 
-def _rows_of_files(run: Run, source: Source, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
-    files = LocalSource(run.table, require_success_file=options.require_success_file)
-    with files.unchanged():
-        parts = _planned(run, source, files)
-        writer.hints = source_hints(files.io, parts, run.table.schema)
-        with closing(read_parts(files.io, parts, run.table.schema)) as rows:
-            yield from rows
+def _rows_of_files(run: Run, source: Source, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
+    parts = _planned(run, source, files)
+    writer.hints = source_hints(files.io, parts, run.table.schema)
+    with closing(read_parts(files.io, parts, run.table.schema)) as rows:
+        yield from rows
 
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
