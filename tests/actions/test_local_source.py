@@ -21,7 +21,14 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.data.reader import scan_table
-from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, MachineLimitError, RetryableError, UnsupportedError
+from iceberg_ops.errors import (
+    CatalogUnavailableError,
+    DataError,
+    IcebergOpsError,
+    MachineLimitError,
+    RetryableError,
+    UnsupportedError,
+)
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
@@ -54,7 +61,7 @@ def write(path: Path, *ids: int, rows_of_a_group: int = 100) -> None:
     pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path, row_group_size=rows_of_a_group)
 
 
-def run(place: RowsPlace, job: str, path: Path, **parts: Any) -> None:
+def run(place: RowsPlace, job: str, path: Path | str, **parts: Any) -> None:
     place.run(job, source=Source(format="parquet", paths=[str(path)]), **JOBS[job], **parts)
 
 
@@ -251,3 +258,19 @@ def test_hidden_links_are_no_data_as_hidden_files_are_none(place: RowsPlace, job
     (folder / "latest").symlink_to("_latest")
     with pytest.raises(UnsupportedError, match="a/latest to a folder"):
         run(place, job, place.folder / "source", dry_run=dry_run)
+
+
+@EVERY_JOB
+@pytest.mark.parametrize(
+    "uri", ["hdfs:{}", "hdfs://node:8020{}", "viewfs:{}", "webhdfs://node{}", "file://elsewhere{}", "s3://bucket{}"]
+)
+def test_a_source_elsewhere_is_not_the_folder_of_that_path_on_this_machine(place: RowsPlace, job: str, uri: str) -> None:
+    with pytest.raises(UnsupportedError, match="is not on this machine: run it with --lane spark"):
+        run(place, job, uri.format(place.folder / "source"))
+    assert place.rows() == [{"id": 2}]
+
+
+@pytest.mark.parametrize("uri", ["{}", "file:{}", "file://{}", "file://localhost{}", "FILE:{}", "{}/../source", "{}//a/"])
+def test_a_source_on_this_machine_is_found_however_it_is_written(place: RowsPlace, uri: str) -> None:
+    run(place, "append", uri.format(place.folder / "source"))
+    assert {"id": 10} in place.rows()

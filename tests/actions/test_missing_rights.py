@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,12 @@ def append(place: RowsPlace, value: int, **parts: Any) -> ActionReport:
 
 
 @RIGHTS
-@pytest.mark.parametrize("job", ["append", "rewrite_data_files", "rewrite_manifests"])
-def test_what_may_not_be_written_is_named(place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, number: int) -> None:
+@pytest.mark.parametrize(
+    ("job", "options"), [("append", {}), ("rewrite_data_files", {"rewrite-all": "true"}), ("rewrite_manifests", {})]
+)
+def test_what_may_not_be_written_is_named(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, options: dict[str, str], number: int
+) -> None:
     create = local._create
 
     def refuse(path: str) -> Any:
@@ -47,20 +52,16 @@ def test_what_may_not_be_written_is_named(place: RowsPlace, monkeypatch: pytest.
 
     monkeypatch.setattr(local, "_create", refuse)
     report = place.folder / "report.json"
+    run = partial(append, place, 3) if job == "append" else partial(place.run, job, options=options)
     with pytest.raises(TerminalError, match=rf"warehouse/db/t/.*: {os.strerror(number)}: the user of this process may not"):
-        if job == "append":
-            append(place, 3, report=str(report))
-        else:
-            place.run(job, options={"rewrite-all": "true"} if job == "rewrite_data_files" else {}, report=str(report))
+        run(report=str(report))
     assert json.loads(report.read_bytes())["error"]["code"] == "TERMINAL"
     assert place.rows() == [{"id": 1}, {"id": 2}]
 
 
 @RIGHTS
 @pytest.mark.parametrize("job", ["add_files", "remove_orphan_files"])
-def test_a_folder_that_may_not_be_listed_is_named(
-    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, number: int
-) -> None:
+def test_a_folder_that_may_not_be_listed_is_named(place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, number: int) -> None:
     folder, scandir = place.folder / "source", os.scandir
     folder.mkdir()
     refused = folder if job == "add_files" else place.folder / "warehouse" / "db" / "t" / "data"

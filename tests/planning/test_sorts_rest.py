@@ -37,9 +37,7 @@ def file_of(name: str, keys: Sequence[Key]) -> FileScanTask:
     return replace(found, data_file=replace(file, null_value_counts={**(file.null_value_counts or {}), 2: 0}))
 
 
-def runs_until_rest(
-    files: list[list[Key]], files_of_a_group: int, *, most: int, order: str = "id"
-) -> list[list[Key]] | None:
+def runs_until_rest(files: list[list[Key]], files_of_a_group: int, *, most: int, order: str = "id") -> list[list[Key]] | None:
     """The keys of each file once nothing is planned any more; None where work is left after ``most`` runs."""
     options = {"strategy": "sort", "sort-order": order, "max-overlap-depth": "1"}
     options["max-file-group-size-bytes"] = str(files_of_a_group * 64 * MIB)
