@@ -237,7 +237,7 @@ def test_a_table_in_another_store_takes_files_of_this_machine(place: RowsPlace, 
     config = CatalogConfig(name=catalog.name, type="memory")
     source = Source(format="parquet", paths=[str(place.folder / "source")])
     name = ".".join((catalog.name, *IDENTIFIER))
-    run_job(JobSpec(job=job, table=name, catalog=config, lane="local", source=source, **JOBS[job]), catalog=catalog)  # type: ignore[arg-type]
+    run_job(JobSpec(job=job, table=name, catalog=config, lane="local", source=source, **JOBS[job]), catalog=catalog)
     assert sorted(scan_table(catalog.load_table(IDENTIFIER), Scan()).column(0).to_pylist()) == [10, 20]
 
 

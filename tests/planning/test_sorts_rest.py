@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +20,7 @@ ROWS = 4
 Key = tuple[int, int]
 """Values of the columns id and data; of data as text."""
 
-ORDERS: dict[str, Callable[[Key], object]] = {
+ORDERS: dict[str, Callable[[Key], Any]] = {
     "id": lambda key: key[0],
     "id, data": lambda key: key,
     "data, id": lambda key: (key[1], key[0]),
