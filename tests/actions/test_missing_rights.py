@@ -1,4 +1,4 @@
-"""A job whose user may not list, read or write something: the error names it, and is no internal one."""
+"""A job that may not list, read or write something, or cannot: the error names it, and is no internal one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import TerminalError
 from iceberg_ops.io import local
@@ -74,6 +76,16 @@ def test_a_folder_that_may_not_be_listed_is_named(place: RowsPlace, monkeypatch:
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(TerminalError, match=rf"{refused}: {os.strerror(number)}: the user of this process may not"):
         place.run(job, options={"source-path": str(folder)} if job == "add_files" else {})
+
+
+@pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path"])
+@pytest.mark.parametrize(("path", "says"), [("file/below", "Not a directory"), ("x" * 300, "File name too long")])
+def test_a_folder_that_cannot_be_is_named(place: RowsPlace, key: str, path: str, says: str) -> None:
+    (place.folder / "file").write_text("x")
+    commit(place.catalog, place.table(), UpdateProperties(updates={key: str(place.folder / path)}))
+    with pytest.raises(TerminalError, match=rf"{place.folder}/{path}.*: {says}: nothing can be listed, read or written there"):
+        append(place, 3)
+    assert place.rows() == [{"id": 1}, {"id": 2}]
 
 
 def test_other_errors_of_the_system_stay_what_they_are() -> None:
