@@ -1,4 +1,4 @@
-"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files; what its user has
+"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files; also what its user has
 no right to, and paths that cannot be.
 
 The store of a table is not meant by limits: where that is full, the FileIO says so.
@@ -43,7 +43,7 @@ def typed_limits() -> Iterator[None]:
 
 @contextmanager
 def typed_os_errors() -> Iterator[None]:
-    """Within, a job or a part of one is done: ``typed_limits``; an OSError about a missing right, or a path that cannot be, is raised
+    """Within, a job or a part of one is done: ``typed_limits``; an OSError about a missing right or impossible path is raised
     as TerminalError."""
     with typed_limits():
         try:
