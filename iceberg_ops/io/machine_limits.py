@@ -1,5 +1,5 @@
-"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files; also what its user has
-no right to, and paths that cannot be.
+"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files; and rights that its
+user lacks, and paths that cannot be.
 
 The store of a table is not meant by limits: where that is full, the FileIO says so.
 """
