@@ -18,6 +18,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import PurePath
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
@@ -30,6 +31,7 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
 from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
+from iceberg_ops.data.source_folder import is_hidden
 from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_purge
 from iceberg_ops.errors import (
@@ -214,8 +216,10 @@ def _selected(folders: Folders, options: AddFilesOptions) -> bool:
 
 
 def _check_no_folder_links(table: Table, source: str) -> None:
-    """Prevents an import that leaves out, silently, what lies behind a link to a folder."""
-    if link := next(folder_links(table.io, source), None):
+    """Prevents an import that leaves out, silently, what lies behind a link to a folder. What is hidden is no data."""
+    top = table.io.local_path(source) or ""
+    links = (link for link in folder_links(table.io, source) if not is_hidden(PurePath(link).relative_to(top).parts))
+    if link := next(links, None):
         raise UnsupportedError(
             f"not supported: importing {source} with {link} in it, because links to folders are not followed. Import the folder "
             f"that it leads to by itself, or remove the link"

@@ -22,7 +22,7 @@ from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import GroupReport, SkippedFile
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import CommitFailedError
-from iceberg_ops.io.machine_limits import typed_limits
+from iceberg_ops.io.machine_limits import typed_os_errors
 from iceberg_ops.planning.file_groups import in_job_order
 from iceberg_ops.scan.tasks import DeleteFile
 
@@ -148,7 +148,7 @@ class _Works(Generic[G]):
 
     def _attempt(self, group: G) -> tuple[G, RewrittenDeletes | Exception]:
         try:
-            with typed_limits():
+            with typed_os_errors():
                 return group, self._work(group)
         except Exception as e:  # noqa: BLE001 - a group that fails costs only itself, whatever it met
             return group, e

@@ -35,7 +35,7 @@ from iceberg_ops.config.options import check_option_names
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError, UnsupportedError
 from iceberg_ops.io.locations import look_at_folders_again
-from iceberg_ops.io.machine_limits import typed_limits
+from iceberg_ops.io.machine_limits import typed_os_errors
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.state import state_if_readable, table_state
@@ -113,7 +113,7 @@ def run_job(
     record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if runner is None else runner.name)
     with until_reported(outcome):
         try:
-            with typed_limits():
+            with typed_os_errors():
                 _run(record, catalog, runner, now, progress)
         except BaseException as e:
             error = ending_error(record.outcome, e)

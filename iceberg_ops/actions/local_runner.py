@@ -20,7 +20,7 @@ from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesse
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError, RetryableError
-from iceberg_ops.io.machine_limits import typed_limits
+from iceberg_ops.io.machine_limits import typed_os_errors
 
 INLINE_BYTES = 24 * 2**20
 
@@ -110,7 +110,7 @@ class LocalRunner:
 def attempt(work: GroupWork) -> GroupResult | GroupFailure:
     """Do one work; whatever goes wrong becomes a GroupFailure."""
     try:
-        with typed_limits():
+        with typed_os_errors():
             return rewrite_group(work)
     except IcebergOpsError as e:
         return GroupFailure(work.group_id, e.code, str(e))

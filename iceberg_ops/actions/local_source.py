@@ -2,6 +2,7 @@
 
 A file is looked at before its footer is read, and again when all rows are read. One that took its place in between would be read in
 part, by the offsets of the other's row groups. What cannot be listed or read is an error, and never a source without these rows.
+Paths of a source are this machine's. Where the table's own files are found (``location-mapping``) says nothing about them.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among
+from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among, is_hidden
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.local import path_of
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.machine_limits import PASSING, limit_error
 from iceberg_ops.table.stored_files import reason_of
@@ -30,6 +33,8 @@ class LocalSource:
         self._own = OwnPlaces(table)
         self._require_success_file = require_success_file
         self._stamps: dict[str, Stamp] = {}
+        self.io = load_file_io()
+        """What the files are read by."""
 
     def files(self, path: str) -> list[str]:
         """The files of rows at a source path. Raises what ``size`` raises, and UnsupportedError for values in folder names."""
@@ -47,8 +52,8 @@ class LocalSource:
         """How many files of rows there are at a source path, and their bytes.
 
         Raises DataError as ``data.source_folder`` says and for what cannot be read, RetryableError for a file that goes away
-        meanwhile, and UnsupportedError for a link to a folder below it, which Hadoop follows and this process does not, because it
-        may lead back."""
+        meanwhile, and UnsupportedError for a path elsewhere, and for a link to a folder below it, which Hadoop follows and this
+        process does not, because it may lead back."""
         place, names = self._named(path)
         with _typed(path):
             return len(names), sum(_stamp(str(place.joinpath(*name)))[0] for name in names)
@@ -76,8 +81,8 @@ class LocalSource:
     def _named(self, path: str) -> tuple[Path, list[RelativeName]]:
         """The folder, and the names of files below it."""
         with _typed(path):
+            place = _place_of(path)
             self._own.check_path(path)
-            place = Path(location_identity(path))
             if place.is_file():
                 return place.parent, [(place.name,)]
             if not place.is_dir():
@@ -90,8 +95,20 @@ class LocalSource:
             return place, data
 
 
+def _place_of(path: str) -> Path:
+    """The path on this machine that a source path names. One on another machine or in another store is another place, whatever
+    lies here under the same path."""
+    of_files = path[:5].lower() == "file:"
+    try:
+        return Path(location_identity(path_of("file:" + path[5:] if of_files else path)))
+    except UnsupportedError:
+        raise UnsupportedError(
+            f"not supported without Spark: source {path} is not on this machine: run it with --lane spark"
+        ) from None
+
+
 def _below(path: str, place: Path) -> Iterator[RelativeName]:
-    """Files, and ``_temporary`` folders, by their names below ``place``."""
+    """Files, and ``_temporary`` folders, by their names below ``place``. Hidden links are no data, whatever they lead to."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -99,12 +116,14 @@ def _below(path: str, place: Path) -> Iterator[RelativeName]:
     for folder, folders, files in os.walk(place, onerror=refuse):
         below = Path(folder).relative_to(place).parts
         for name in sorted(folders):
-            if (link := Path(folder, name)).is_symlink():
+            if (link := Path(folder, name)).is_symlink() and not is_hidden((*below, name)):
                 raise _link(path, link, "to a folder")
             if name == TEMPORARY:
                 yield (*below, name)
         for name in sorted(files):
             if (link := Path(folder, name)).is_symlink() and not link.is_file():
+                if is_hidden((*below, name)):
+                    continue
                 raise _link(path, link, "that leads nowhere")
             if stat.S_ISREG(os.stat(link).st_mode):
                 yield (*below, name)

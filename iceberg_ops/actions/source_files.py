@@ -27,7 +27,9 @@ from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.spec.types import NestedField
+from iceberg_ops.table.same_table import logged
 from iceberg_ops.table.table import Table
 
 _LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
@@ -44,8 +46,9 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
     context = write_context(run.table, options, in_table_order=True)
     context.check_format()
     writer = table_writer(context, run.table.io, operation_id=run.operation_id)
+    files = LocalSource(run.table, require_success_file=options.require_success_file)
     try:
-        with closing(_rows(run, options, writer)) as rows:
+        with files.unchanged(), closing(_rows(run, files, writer)) as rows:
             for batch in rows:
                 writer.write(batch)
         return list(writer.close())
@@ -54,22 +57,20 @@ def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
         raise
 
 
-def _rows(run: Run, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
+def _rows(run: Run, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
     source = run.job.source
     if source is None:
         raise OptionError(f"{run.job.job} needs a source")
     if source.format == "table":
         return _rows_of_table(run, source)
-    return _rows_of_files(run, source, options, writer)
+    return _rows_of_files(run, source, files, writer)
 
 
-def _rows_of_files(run: Run, source: Source, options: WriteOptions, writer: TableWriter) -> Generator[pa.RecordBatch]:
-    files = LocalSource(run.table, require_success_file=options.require_success_file)
-    with files.unchanged():
-        parts = _planned(run, source, files)
-        writer.hints = source_hints(run.table.io, parts, run.table.schema)
-        with closing(read_parts(run.table.io, parts, run.table.schema)) as rows:
-            yield from rows
+def _rows_of_files(run: Run, source: Source, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
+    parts = _planned(run, source, files)
+    writer.hints = source_hints(files.io, parts, run.table.schema)
+    with closing(read_parts(files.io, parts, run.table.schema)) as rows:
+        yield from rows
 
 
 def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
@@ -89,10 +90,21 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
 def source_table(run: Run, source: Source) -> Table:
     """The other Iceberg table that is the source. Raises OptionError where it is the target, and what loading raises."""
     name = source.table or ""
-    if name == run.job.table:
+    if name == run.job.table and source.catalog in (None, run.job.catalog):
         raise OptionError(f"source {name} is the target itself: its rows are there already")
     catalog = load_catalog(source.catalog or run.job.catalog)
-    return run.outcome.reads.load(lambda: catalog.load_table(tuple(name.split(".")[1:])))
+    other = run.outcome.reads.load(lambda: catalog.load_table(tuple(name.split(".")[1:])))
+    check_is_another(run.table, run.job.branch, other, source)
+    return other
+
+
+def check_is_another(table: Table, branch: str, other: Table, source: Source) -> None:
+    """Raise OptionError for a source ``other``, loaded after ``table``, that is by another name or catalog the very ``branch`` that
+    is written to. Other branches, snapshots, and an earlier state that is registered elsewhere are sources as any."""
+    if source.snapshot_id is not None or (source.ref or MAIN_BRANCH) != branch:
+        return
+    if logged(other, table.metadata_location, table.metadata.last_updated_ms):
+        raise OptionError(f"source {other.name} is the target itself, {table.name}, by another name: its rows are there already")
 
 
 def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:

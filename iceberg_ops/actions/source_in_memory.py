@@ -106,7 +106,7 @@ def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRow
         raise OptionError(f"{run.job.job} needs a source with a path")
     name, types = ", ".join(paths), first[1]
     schema, unusable = _schema_of(types)
-    rows = read_parts(run.table.io, parts, schema)
+    rows = read_parts(files.io, parts, schema)
     return SourceRows(name, schema, _held(name, schema, rows), unusable)
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from iceberg_ops.actions.group_failures import error_class
 from iceberg_ops.data.staged_sort import write_range
 from iceberg_ops.errors import IcebergOpsError
-from iceberg_ops.io.machine_limits import typed_limits
+from iceberg_ops.io.machine_limits import typed_os_errors
 
 
 def attempt_stage(stage: Callable[[str], str], text: str) -> str:
     """The stage's answer to ``text``, or its typed failure, as one text."""
     try:
-        with typed_limits():
+        with typed_os_errors():
             return json.dumps({"answer": stage(text)})
     except IcebergOpsError as e:
         return json.dumps({"code": e.code, "message": str(e)})

@@ -64,11 +64,16 @@ def data_files_among(path: str, found: Iterable[RelativeName], *, require_succes
         if TEMPORARY in name:
             raise DataError(f"source {path} is half written: it holds {'/'.join(name)}; its writer is at work, or died")
         succeeded = succeeded or name == (SUCCESS,)
-        if all(not part.startswith(("_", ".")) or "=" in part for part in name):
+        if not is_hidden(name):
             data.append(name)
     if require_success_file and not succeeded:
         raise DataError(f"source {path} is half written: it has no {SUCCESS} (require-success-file = true)")
     return data
+
+
+def is_hidden(name: RelativeName) -> bool:
+    """Whether a file or folder of that name is no data, and nothing below it."""
+    return any(part.startswith(("_", ".")) and "=" not in part for part in name)
 
 
 def check_all_are_read(path: str, data: Sequence[RelativeName]) -> None:

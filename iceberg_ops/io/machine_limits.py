@@ -1,6 +1,7 @@
-"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files.
+"""What this process has run out of on its machine, as a typed error: open files, or space for temporary files; and rights that its
+user lacks, and paths that cannot be.
 
-The store of a table is not meant: where that is full, the FileIO says so.
+The store of a table is not meant by limits: where that is full, the FileIO says so.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from iceberg_ops.errors import MachineLimitError
+from iceberg_ops.errors import MachineLimitError, TerminalError
 
 PASSING = frozenset(
     {errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EBUSY, errno.ENFILE, errno.ENOSPC, errno.EDQUOT}
 )
 """Errors of a system that may pass by themselves, whatever file they are about."""
+NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+"""Errors of a system that refuses the user of the process, whatever is tried again."""
+NO_PLACE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP})
+"""Errors of a system about a path that is no place for what is looked for there, or written."""
 MOST_THREADS = 256
 """Threads of one pool, whatever number a person asks for: more make no store faster, and a system starts only so many."""
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -34,6 +39,24 @@ def typed_limits() -> Iterator[None]:
         if (found := limit_error(e)) is not None:
             raise found from e
         raise
+
+
+@contextmanager
+def typed_os_errors() -> Iterator[None]:
+    """Within, a job or a part of one is done: ``typed_limits``; an OSError about a missing right or impossible path is raised
+    as TerminalError."""
+    with typed_limits():
+        try:
+            yield
+        except OSError as e:
+            if e.errno in NOT_PERMITTED:
+                why = "the user of this process may not list, read or write what the job needs there: permit it"
+            elif e.errno in NO_PLACE:
+                why = "nothing can be listed, read or written there: correct the path (a property such as write.data.path, say)"
+            else:
+                raise
+            where = f"{os.fsdecode(e.filename)}: " if isinstance(e.filename, str | bytes) else ""
+            raise TerminalError(f"{where}{os.strerror(e.errno)}: {why}, then run the job again") from e
 
 
 def limit_error(error: OSError, what: str = "") -> MachineLimitError | None:

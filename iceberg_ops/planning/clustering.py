@@ -5,9 +5,10 @@ value fills several files. So a sort rewrite picks the overlapping files of a pa
 nothing once the partition is clustered; picking by size alone, as the reference implementation does, never touches a partition of
 well-sized, unsorted files and rewrites a sorted one for ever.
 
-Ranges compare value by value in the order's columns; a column beyond the first that varies inside a file says nothing exact, so
-ranges are widened there. A file without bounds on the first column can not be judged and is left to the size rules. Bounds of
-long strings are truncated: files of one commit that only then overlap are taken as clustered. Bytes that are no value are no bound.
+Ranges compare value by value in the order's columns, up to the first that varies inside a file: of those behind it the bounds say
+nothing exact. Two files compare in the columns that both tell, so a sorted file that begins with the value at which the one before
+ends does not overlap it. A file without bounds on the first column can not be judged and is left to the size rules. Bounds of long
+strings are truncated: files of one commit that only then overlap are taken as clustered. Bytes that are no value are no bound.
 """
 
 from __future__ import annotations
@@ -37,10 +38,12 @@ Key = tuple[tuple[int, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The sort keys a file may hold. ``exact`` is False where a bound may be truncated."""
+    """The sort keys a file may hold. ``told``: of how many columns its bounds tell the values; those behind them are widened.
+    ``exact`` is False where a bound may be truncated."""
 
     low: Key
     high: Key
+    told: int
     exact: bool
 
 
@@ -81,14 +84,14 @@ def key_range(task: FileScanTask, order: SortOrder, fields: Mapping[int, NestedF
         if found is None:
             if not low:
                 return None
-            found = (_FIRST, 0), (_LAST, 0), True
+            break
         low.append(found[0])
         high.append(found[1])
         exact = exact and found[2]
         if found[0] != found[1]:
             break
     missing = len(order.fields) - len(low)
-    return KeyRange((*low, *((_FIRST, 0),) * missing), (*high, *((_LAST, 0),) * missing), exact)
+    return KeyRange((*low, *((_FIRST, 0),) * missing), (*high, *((_LAST, 0),) * missing), len(low), exact)
 
 
 def _column_range(
@@ -125,10 +128,13 @@ def _column_range(
 
 
 def _overlap(a: KeyRange, b: KeyRange) -> bool:
-    if a.low == a.high or b.low == b.high:
-        point, other = (a, b) if a.low == a.high else (b, a)
-        return other.low < point.low < other.high
-    return max(a.low, b.low) < min(a.high, b.high)
+    told = min(a.told, b.told)
+    (a_low, a_high), (b_low, b_high) = ((found.low[:told], found.high[:told]) for found in (a, b))
+    if a_low == a_high:
+        return b_low < a_low < b_high
+    if b_low == b_high:
+        return a_low < b_low < a_high
+    return max(a_low, b_low) < min(a_high, b_high)
 
 
 def _one_sorted_commit(a: FileScanTask, b: FileScanTask, a_range: KeyRange, b_range: KeyRange) -> bool:

@@ -19,7 +19,7 @@ from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import OptionError
-from iceberg_ops.io.machine_limits import typed_limits
+from iceberg_ops.io.machine_limits import typed_os_errors
 from spark_jobs.jobs import append, delete, maintenance, merge, overwrite, update, upsert
 from spark_jobs.jobs.interrupts import came_of_interrupt, interruptible
 from spark_jobs.jobs.job_run import JobRun
@@ -125,7 +125,7 @@ def _row_operation(session: SparkSession, job: JobSpec, outcome: Outcome) -> Act
             refuse_own_columns(run.table.schema)
             refuse_nested_uuid(run.table.schema)
             if (report := run.already_committed()) is None:
-                with typed_limits(), run.lease():
+                with typed_os_errors(), run.lease():
                     report = _ROW_OPERATIONS[job.job](run)
     except Exception as e:
         if report is None:

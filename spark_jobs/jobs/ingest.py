@@ -66,7 +66,7 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
     source = run.job.source
     if source is None:
         return
-    if source.table == run.job.table:
+    if source.table is not None and source.table == run.job.table and source.catalog in (None, run.job.catalog):
         raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
     if source.paths:
         check_paths(run.session, source.paths, run.table, require_success_file=require_success_file, options=source.options)

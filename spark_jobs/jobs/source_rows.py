@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
+from iceberg_ops.actions.source_files import check_is_another
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
@@ -91,6 +92,7 @@ def _table(run: JobRun, source: Source) -> DataFrame:
         raise OptionError("source of format table names no table, or no catalog to find it in")
     catalog, name = load_catalog(source.catalog), tuple(source.table.split(".")[1:])
     table = run.outcome.reads.load(lambda: catalog.load_table(name))
+    check_is_another(run.table, run.job.branch, table, source)
     return table_rows(run.session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
 
 

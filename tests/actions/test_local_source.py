@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +15,25 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions import source_files, source_in_memory
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, MachineLimitError, RetryableError
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.data.reader import scan_table
+from iceberg_ops.errors import (
+    CatalogUnavailableError,
+    DataError,
+    IcebergOpsError,
+    MachineLimitError,
+    RetryableError,
+    UnsupportedError,
+)
+from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.rows_place import RowsPlace
+from tests.builders import IDENTIFIER, make_catalog
 
 JOBS: dict[str, dict[str, Any]] = {
     "append": {},
@@ -47,7 +61,7 @@ def write(path: Path, *ids: int, rows_of_a_group: int = 100) -> None:
     pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), path, row_group_size=rows_of_a_group)
 
 
-def run(place: RowsPlace, job: str, path: Path, **parts: Any) -> None:
+def run(place: RowsPlace, job: str, path: Path | str, **parts: Any) -> None:
     place.run(job, source=Source(format="parquet", paths=[str(path)]), **JOBS[job], **parts)
 
 
@@ -98,12 +112,16 @@ def overwritten(path: Path) -> None:
     write(path, *range(100, 106), rows_of_a_group=2)
 
 
+def of_other_columns(path: Path) -> None:
+    pq.write_table(pa.table({"other": [1.5]}), path)
+
+
 def cut_short(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-20])
 
 
 @EVERY_JOB
-@pytest.mark.parametrize("change", [replaced, overwritten, cut_short, Path.unlink])
+@pytest.mark.parametrize("change", [replaced, overwritten, of_other_columns, cut_short, Path.unlink])
 @pytest.mark.parametrize("late", [False, True])
 def test_a_file_that_changes_while_it_is_read_is_not_read_in_part(
     place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str, change: Callable[[Path], None], late: bool
@@ -124,7 +142,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_read_in_part(
         run(place, job, place.folder / "source")
     assert place.rows() == [{"id": 2}]
     assert len(place.data_on_disk()) == 2  # what was written of it is gone
-    if path.exists() and change is not cut_short:
+    if change in (replaced, overwritten):
         monkeypatch.undo()
         run(place, job, place.folder / "source")
         assert {"id": 105} in place.rows()
@@ -192,3 +210,67 @@ def test_a_file_whose_name_is_no_utf_8_is_refused_by_name(place: RowsPlace, job:
     os.rename(place.folder / "source" / "a" / "part.parquet", odd)
     with pytest.raises(DataError, match=r"'a/x\\udcff.parquet' in it is no UTF-8"):
         run(place, job, place.folder / "source", dry_run=dry_run)
+
+
+@EVERY_JOB
+def test_paths_of_a_source_are_this_machines_whatever_mapping_the_table_has(place: RowsPlace, job: str) -> None:
+    """``location-mapping`` is about the table's own locations: the rows were those of a file below the other prefix."""
+    old, new = place.folder, place.folder.with_name(place.folder.name + "-copy")
+    shutil.copytree(old, new)
+    write(new / "source" / "a" / "part.parquet", 100, 101)
+    mapping = {"location-mapping": json.dumps([[str(old), str(new)]])}
+    config = CatalogConfig(name="test", type="filesystem", properties={**place.config.properties, **mapping})
+    copy = RowsPlace(new, config, load_catalog(config))
+    run(copy, job, old / "source" / "a")
+    assert {"id": 10} in copy.rows()
+    assert {"id": 100} not in copy.rows()
+    run(copy, job, new / "source" / "a" / "part.parquet")
+    assert {"id": 100} in copy.rows()
+    with pytest.raises(DataError, match="own folder"):
+        run(copy, job, new / "warehouse" / "db" / "t" / "data")
+
+
+@pytest.mark.parametrize("job", ["append", "merge"])
+def test_a_table_in_another_store_takes_files_of_this_machine(place: RowsPlace, job: str) -> None:
+    catalog = make_catalog()
+    catalog.create_table(IDENTIFIER, Schema.of(NestedField(1, "id", LONG)))
+    config = CatalogConfig(name=catalog.name, type="memory")
+    source = Source(format="parquet", paths=[str(place.folder / "source")])
+    name = ".".join((catalog.name, *IDENTIFIER))
+    run_job(JobSpec(job=job, table=name, catalog=config, lane="local", source=source, **JOBS[job]), catalog=catalog)
+    assert sorted(scan_table(catalog.load_table(IDENTIFIER), Scan()).column(0).to_pylist()) == [10, 20]
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_hidden_links_are_no_data_as_hidden_files_are_none(place: RowsPlace, job: str, dry_run: bool) -> None:
+    """A volume of Kubernetes is made of them; editors leave them."""
+    folder = place.folder / "source" / "a"
+    (folder / "part.parquet").rename(place.folder / "kept")
+    (folder / "..2026_11_23").mkdir()
+    (place.folder / "kept").rename(folder / "..2026_11_23" / "part.parquet")
+    (folder / "..data").symlink_to("..2026_11_23")
+    (folder / "part.parquet").symlink_to("..data/part.parquet")
+    (folder / "_latest").symlink_to(place.folder / "source" / "b")
+    (folder / ".#part").symlink_to("somebody@host.1234")
+    run(place, job, place.folder / "source", dry_run=dry_run)
+    assert ({"id": 10} in place.rows()) is not dry_run
+    (folder / "latest").symlink_to("_latest")
+    with pytest.raises(UnsupportedError, match="a/latest to a folder"):
+        run(place, job, place.folder / "source", dry_run=dry_run)
+
+
+@EVERY_JOB
+@pytest.mark.parametrize(
+    "uri", ["hdfs:{}", "hdfs://node:8020{}", "viewfs:{}", "webhdfs://node{}", "file://elsewhere{}", "s3://bucket{}"]
+)
+def test_a_source_elsewhere_is_not_the_folder_of_that_path_on_this_machine(place: RowsPlace, job: str, uri: str) -> None:
+    with pytest.raises(UnsupportedError, match="is not on this machine: run it with --lane spark"):
+        run(place, job, uri.format(place.folder / "source"))
+    assert place.rows() == [{"id": 2}]
+
+
+@pytest.mark.parametrize("uri", ["{}", "file:{}", "file://{}", "file://localhost{}", "FILE:{}", "{}/../source", "{}//a/"])
+def test_a_source_on_this_machine_is_found_however_it_is_written(place: RowsPlace, uri: str) -> None:
+    run(place, "append", uri.format(place.folder / "source"))
+    assert {"id": 10} in place.rows()

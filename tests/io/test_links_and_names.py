@@ -109,6 +109,7 @@ def test_an_import_leaves_nothing_out_silently_behind_a_link_to_a_folder(lake: L
     with pytest.raises(UnsupportedError, match="because links to folders are not followed"):
         lake.run("add_files", source_path=f"{tmp_path}/source")
     (tmp_path / "source" / "more").unlink()
+    (tmp_path / "source" / "_latest").symlink_to(tmp_path / "elsewhere")  # hidden, as a folder of that name
     (tmp_path / "door").symlink_to(tmp_path / "source")
     assert lake.run("add_files", source_path=f"{tmp_path}/door").status == "committed"
     assert len(lake.rows()) == 4
