@@ -3,7 +3,7 @@
 Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
 commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
 were it rolled back between the look and the swap, the branch would get what was just taken back. A ref that was removed since the
-caller saw it is not brought back.
+caller saw it is not brought back. RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
 """
 
 from __future__ import annotations
