@@ -13,8 +13,10 @@ from iceberg_ops.cli.target import json_option, open_in_catalog, parse_instant
 from iceberg_ops.errors import NoSuchSnapshotError, OptionError
 
 if TYPE_CHECKING:
+    from iceberg_ops.catalog.catalog import Catalog
     from iceberg_ops.commit.operation import Operation
     from iceberg_ops.spec.table_metadata import TableMetadata
+    from iceberg_ops.table.table import Table
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MOST_SNAPSHOTS, _MOST_MS = 2**31 - 1, 2**63 - 1
@@ -66,6 +68,7 @@ def branch(
             },
         )
     operation: Operation
+    opened = open_in_catalog(target)
     if drop:
         operation = refs.RemoveRef(ref=name, type="branch")
     elif rename is not None:
@@ -75,13 +78,13 @@ def branch(
     else:
         operation = refs.SetRef(
             ref=name,
-            snapshot_id=_snapshot(target, snapshot_id, ref),
+            snapshot_id=_place(opened[1], name, snapshot_id, ref),
             replace_existing=replace,
             min_snapshots_to_keep=min_snapshots,
             max_snapshot_age_ms=parse_age(max_snapshot_age),
             max_ref_age_ms=parse_age(retain),
         )
-    _commit(target, operation, as_json)
+    _commit(target, operation, as_json, opened)
 
 
 @click.command()
@@ -102,11 +105,12 @@ def tag(
     _only_one({"--drop": drop, "--replace": replace})
     if drop:
         _reads_none_of("--drop", {"--snapshot-id": snapshot_id, "--ref": ref, "--retain": retain})
+    opened = open_in_catalog(target)
     operation: Operation = refs.RemoveRef(ref=name, type="tag")
     if not drop:
-        at = _snapshot(target, snapshot_id, ref)
+        at = _place(opened[1], name, snapshot_id, ref)
         operation = refs.SetRef(ref=name, snapshot_id=at, type="tag", replace_existing=replace, max_ref_age_ms=parse_age(retain))
-    _commit(target, operation, as_json)
+    _commit(target, operation, as_json, opened)
 
 
 @click.command()
@@ -179,22 +183,27 @@ def _reads_none_of(act: str, options: dict[str, object]) -> None:
         raise OptionError(f"{surplus}: {act} does not read it; nothing was changed: leave it out")
 
 
-def _snapshot(target: str, snapshot_id: int | None, ref: str | None) -> int:
+def _place(table: Table, name: str, snapshot_id: int | None, ref: str | None) -> int | None:
+    """The snapshot that is asked for. None: the branch or tag ``name`` stays where it is, and only its retention is set, whoever
+    commits to it at the same time."""
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
+    from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
     if snapshot_id is not None and ref is None:
         return snapshot_id
-    _, table = open_in_catalog(target)
+    if snapshot_id is None and name == (ref or MAIN_BRANCH) and table.metadata.ref(name) is not None:
+        return None
     found, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref)
     if found is None:
-        raise NoSuchSnapshotError(f"table {target} has no snapshot yet")
+        raise NoSuchSnapshotError(f"table {table.name} has no snapshot yet")
     return found.snapshot_id
 
 
-def _commit(target: str, operation: Operation, as_json: bool) -> None:
+def _commit(target: str, operation: Operation, as_json: bool, opened: tuple[Catalog, Table] | None = None) -> None:
+    """``opened``: the table as the operation was made by it."""
     from iceberg_ops.commit.committer import commit
 
-    catalog, table = open_in_catalog(target)
+    catalog, table = opened or open_in_catalog(target)
     metadata = commit(catalog, table, operation).table.metadata
     with output_of_done_work():
         if as_json:

@@ -25,6 +25,8 @@ from iceberg_ops.commit.run_keys import (
     WAP_ID,
     Publication,
     entries_of_made,
+    first_source,
+    oldest_origin,
     origins_of,
     publisher,
     wap_ids_of,
@@ -71,7 +73,7 @@ class CherryPick(SnapshotOperationFields):
                 operation=picked.operation,
             )
         properties = {SOURCE: str(picked.snapshot_id)}
-        if (first := picked.summary.get(FIRST_SOURCE, picked.summary.get(SOURCE))) is not None:
+        if (first := first_source(table.metadata, picked)) is not None:
             properties[FIRST_SOURCE] = first
         if (wap_id := picked.summary.get(WAP_ID, picked.summary.get(PUBLISHED_WAP_ID))) is not None:
             properties[PUBLISHED_WAP_ID] = wap_id
@@ -124,7 +126,8 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
     another branch counts as what it is a copy of (Java takes it for a change of its own)."""
     metadata, head = table.metadata, base_of(table.metadata, branch)
     published = Publication(origins_of(metadata, picked), wap_ids_of(picked))
-    name, first = str(picked.snapshot_id), head
+    name, first, oldest = str(picked.snapshot_id), head, oldest_origin(metadata, picked)
+    is_sure = oldest is not None
     for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
         first = snapshot
         if same := published.sources & origins_of(metadata, snapshot):
@@ -140,14 +143,17 @@ def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
                 f"Duplicate request to cherry pick wap id that was published already: {min(twice)}",
                 snapshot_id=snapshot.snapshot_id,
             )
+        is_sure = is_sure and (snapshot.sequence_number < (oldest or 0) or oldest_origin(metadata, snapshot) is not None)
     if first is not None and first.parent_snapshot_id is not None:
         _no_double_publish_before(first, table, branch, picked, published)
+        is_sure = False
+    if not is_sure:
         _no_live_file_again(table, branch, picked, published)
 
 
 def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: Publication) -> None:
-    """The same where neither the history nor the ledger shows it: another engine expired a snapshot in the middle of it. Files of
-    other snapshots of the WAP id count as well."""
+    """The same where neither the history nor the ledger shows it: another engine expired a snapshot in the middle of it, or made a
+    copy of a copy that has expired. Files of other snapshots of the WAP id count as well."""
     same = (s for s in table.metadata.snapshots if s is picked or published.wap_ids & wap_ids_of(s))
     added = {f: s.snapshot_id for s in same for f in _data_of(table, s, EntryStatus.ADDED)}
     pruning, identity = PartitionPruning(table.metadata, added), identity_under(table.io)
@@ -160,7 +166,7 @@ def _no_live_file_again(table: Table, branch: str, picked: Snapshot, published: 
             if (source := wanted.get(identity(path))) is not None:
                 whose = "its file" if source == picked.snapshot_id else f"of its wap id is snapshot {source}, whose file"
                 raise ValidationError(
-                    f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and the history "
+                    f"Cannot cherrypick snapshot {picked.snapshot_id}: {whose} {path} is live on {branch} already, and a snapshot "
                     f"that would show since when has expired",
                     snapshot_id=picked.snapshot_id,
                     file_path=path,

@@ -2,7 +2,8 @@
 
 Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
 commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
-were it rolled back between the look and the swap, the branch would get what was just taken back.
+were it rolled back between the look and the swap, the branch would get what was just taken back. A ref that was removed since the
+caller saw it is not brought back. RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ class _OfRef(MetadataOperation):
 
 @dataclass(frozen=True, kw_only=True)
 class SetRef(_OfRef):
-    """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there.
+    """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there. None: an existing one stays
+    where it is by then (only its retention is set), a new one begins at main's head.
 
-    Retention fields that are None keep what an existing ref has. An existing ref that is the same already is left alone."""
+    Retention fields that are None keep what an existing ref has. An existing ref that is the same already is left alone. One that
+    somebody else has moved since the caller saw it is not moved: a commit that the caller does not know of would be taken off it.
+    Raises ValidationError then."""
 
     ref: str
-    snapshot_id: int
+    snapshot_id: int | None = None
     type: str = "branch"
     replace_existing: bool = False
     min_snapshots_to_keep: int | None = None
@@ -47,11 +51,12 @@ class SetRef(_OfRef):
 
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         metadata = table.metadata
-        metadata.snapshot(self.snapshot_id)
         found = metadata.ref(self.ref)
+        _forbid_removed(prepared, table, self.ref)
+        place = self._place(table, found)
         wanted = replace(
-            SnapshotRef(snapshot_id=self.snapshot_id, type=self.type) if found is None else found,
-            snapshot_id=self.snapshot_id,
+            SnapshotRef(snapshot_id=place, type=self.type) if found is None else found,
+            snapshot_id=place,
             **{
                 k: v
                 for k in ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
@@ -62,7 +67,18 @@ class SetRef(_OfRef):
             _check_kind(table, self.ref, found, self.type)
             if found != wanted and not self.replace_existing:
                 raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
+            if place != found.snapshot_id:
+                _forbid_moved(prepared, table, found, self.ref)
         return _set(metadata, self.ref, found, wanted, self.run)
+
+    def _place(self, table: Table, found: SnapshotRef | None) -> int:
+        if self.snapshot_id is not None:
+            return table.metadata.snapshot(self.snapshot_id).snapshot_id
+        if found is not None:
+            return found.snapshot_id
+        if (head := table.metadata.current_snapshot) is None:
+            raise NoSuchSnapshotError(f"table {table.name} has no snapshot yet")
+        return head.snapshot_id
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +144,7 @@ class FastForward(MetadataOperation):
         if target is None:
             raise NoSuchSnapshotError(f"table {table.name} has no ref {self.to}")
         found = metadata.ref(self.branch)
+        _forbid_removed(prepared, table, self.branch)
         if found is None:
             return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run, follows=self.to)
         if not found.is_branch:
@@ -159,6 +176,7 @@ class SetCurrentSnapshot(MetadataOperation):
             if pointed is None:
                 raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
             target = pointed.snapshot_id
+        _forbid_removed(prepared, table, self.branch)
         return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run, follows=self.ref)
 
 
@@ -222,6 +240,26 @@ def _set(
         entries = entries_of_moving(metadata, name, None if found is None else found.snapshot_id, wanted.snapshot_id)
         updates += [SetProperties(entries)] if entries else []
     return staged_updates(metadata, *updates, requirements=tuple(requirements), run=run)
+
+
+def _forbid_removed(prepared: CallersView, table: Table, name: str) -> None:
+    """Prevents bringing back a ref that someone removed, or renamed, after the caller had seen it."""
+    if prepared.metadata.ref(name) is not None and table.metadata.ref(name) is None:
+        raise ValidationError(
+            f"ref {name} of table {table.name} was removed, or renamed, since it was looked at: nothing was changed"
+        )
+
+
+def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name: str) -> None:
+    """Prevents taking a commit off a branch that came after the caller had looked where it stands."""
+    seen = prepared.metadata.ref(name)
+    if seen is None or seen.snapshot_id != found.snapshot_id:
+        was = "was not there" if seen is None else f"was at snapshot {seen.snapshot_id}"
+        raise ValidationError(
+            f"ref {name} of table {table.name} {was} when it was looked at, and is at snapshot {found.snapshot_id} now: nothing "
+            f"was changed; look again, and move it if that is still right",
+            snapshot_id=found.snapshot_id,
+        )
 
 
 def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:

@@ -318,6 +318,26 @@ def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
     return frozenset(found)
 
 
+def first_source(metadata: TableMetadata, picked: Snapshot) -> str | None:
+    """Id of the snapshot that was copied first, as far as the table still knows, where ``picked`` is a copy; else None."""
+    found, passed, snapshot = None, {str(picked.snapshot_id)}, picked
+    while (name := snapshot.summary.get(FIRST_SOURCE, snapshot.summary.get(SOURCE))) is not None and name not in passed:
+        found = name
+        passed.add(name)
+        if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is None:
+            break
+        snapshot = known
+    return found
+
+
+def oldest_origin(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
+    """The lowest sequence number of ``origins_of``; None where one of them has expired: what that was a copy of is not known where
+    another engine copied it, which records no more than its direct source."""
+    known = [metadata.snapshots_by_id.get(count_of(name) or -1) for name in origins_of(metadata, snapshot)]
+    found = [origin.sequence_number for origin in known if origin is not None]
+    return min(found) if len(found) == len(known) else None
+
+
 def copied_by(metadata: TableMetadata, snapshot: Snapshot) -> Publication:
     """What a picked copy publishes; nothing for another snapshot."""
     wap_id = snapshot.summary.get(PUBLISHED_WAP_ID)

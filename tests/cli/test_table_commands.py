@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.commit import committer
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.operation import Committed
 from tests.builders import data_file
+from tests.catalog.wrappers import Meddles
 from tests.cli.conftest import Cli, lake
 
 T = "lake.ns.t"
@@ -235,6 +239,25 @@ def test_branches_and_tags_are_created_moved_and_dropped(cli: Cli) -> None:
     assert "test" in cli("branch", T, "dev", "--rename", "test", "--json").json["refs"]
     assert set(cli("branch", T, "test", "--drop", "--json").json["refs"]) == {"main", "v1"}
     assert set(cli("tag", T, "v1", "--drop", "--json").json["refs"]) == {"main"}
+
+
+@pytest.mark.parametrize("place", [(), ("--ref", "main")], ids=["no place", "its own"])
+def test_retention_is_set_beside_commits_to_the_branch(cli: Cli, monkeypatch: pytest.MonkeyPatch, place: tuple[str, ...]) -> None:
+    """An append comes between the look at the table and the first attempt, another between the stage and the swap."""
+    make(cli)
+    snapshots(1)
+
+    def late_commit(catalog: Any, *args: Any) -> Committed:
+        monkeypatch.setattr(committer, "commit", commit)
+        snapshots(1)
+        return commit(Meddles(catalog, lambda: snapshots(1)), *args)
+
+    monkeypatch.setattr(committer, "commit", late_commit)
+    done = cli("branch", T, "main", "--replace", "--min-snapshots", "7", *place)
+    assert done.code == 0, done.err
+    metadata = lake().load_table(("ns", "t")).metadata
+    assert metadata.refs["main"].min_snapshots_to_keep == 7
+    assert len(list(metadata.ancestors(metadata.current_snapshot_id))) == 3
 
 
 @pytest.mark.parametrize(

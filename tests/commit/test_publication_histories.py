@@ -36,6 +36,7 @@ KINDS = (
     "pick",
     "pick",
     "pick",
+    "pick by another",
     "branch",
     "tag",
     "move",
@@ -75,6 +76,9 @@ class Story:
             self._append(branch, staged=kind == "stage" and bool(snapshots), wap_id=f"w{two % 2}" if two < 6 else None)
             return
         snapshot_id = snapshots[-1 - two % len(snapshots)].snapshot_id
+        if kind == "pick by another":
+            self._pick_by_another(branch, self.table.metadata.snapshots_by_id[snapshot_id])
+            return
         before = self._wap_ids(branch)
         operations: dict[str, Any] = {
             "pick": CherryPick(snapshot_id=snapshot_id, branch=branch, run_key=f"pick-{one}-{two}" if two % 2 else None),
@@ -106,6 +110,27 @@ class Story:
             self.wap_ids[path] = summary[WAP_ID]
         if not staged:
             self.done.append(RunIdentity(key=key, action="append", branch=branch))
+
+    def _pick_by_another(self, branch: str, picked: Snapshot) -> None:
+        """Another engine records the direct source only. It is left out where it would publish something twice by itself, or make a
+        copy of a publication, which would not say its WAP id."""
+        head = self.table.metadata.branch_head(branch)
+        files = [
+            e.data_file.file_path
+            for m in manifests_of(self.table, picked)
+            for e in entries_of(self.table, m, live_only=True)
+            if e.snapshot_id == picked.snapshot_id
+        ]
+        wap_ids = {self.wap_ids[path] for path in files if path in self.wap_ids}
+        if head is None or not files or {*files} & {*paths_of(self.table, head)} or wap_ids & self._wap_ids(branch).keys():
+            return
+        if "published-wap-id" in picked.summary:
+            return
+        summary = {"source-snapshot-id": str(picked.snapshot_id)}
+        if WAP_ID in picked.summary:
+            summary["published-wap-id"] = picked.summary[WAP_ID]
+        append = AppendFiles(added=tuple(map(data_file, files)), merge=False, branch=branch, summary=summary)
+        self.table = commit(self.catalog, self.table, append).table
 
     def _expire(self, keep: int, snapshot_id: int, *, by_another: bool) -> None:
         """Another engine enters nothing in the ledger: it takes plain appends in the middle of a history, and their keys."""

@@ -379,3 +379,43 @@ def test_a_wap_id_whose_publication_lies_behind_a_hole_that_another_engine_made_
     keyed.table = keyed.catalog.commit_table(keyed.table, [uuid], [RemoveSnapshots((hole,))])
     with pytest.raises(ValidationError, match=f"of its wap id is snapshot {first}, whose file b is live on main already"):
         keyed.commit(CherryPick(snapshot_id=second))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("engine", ["this package", "another engine"])
+@pytest.mark.parametrize("again", ["the last copy", "the first source"])
+def test_a_copy_that_another_engine_made_of_a_copy_that_has_expired_is_known_by_its_files(
+    again: str, engine: str, version: int
+) -> None:
+    """It records its direct source only."""
+    keyed = Keyed(version=version)
+    keyed.append("a")
+    for branch in ("y", "z"):
+        keyed.commit(SetRef(ref=branch, snapshot_id=_head(keyed)))
+        keyed.append(f"on {branch}", branch=branch)
+    source = appended(keyed, "b")
+    copy = picked(keyed, source, "z")
+    last = keyed.append("b", branch="y", summary={"source-snapshot-id": str(copy)}).snapshot
+    assert last is not None
+    keyed.commit(RemoveRef(ref="z"))
+    if engine == "this package":
+        keyed.expire(ExpireSnapshots(snapshot_ids=(copy,), older_than_ms=0))
+    else:
+        uuid = AssertTableUUID(keyed.table.metadata.table_uuid)
+        keyed.table = keyed.catalog.commit_table(keyed.table, [uuid], [RemoveSnapshots((copy,))])
+    snapshot_id, branch = (last.snapshot_id, "main") if again == "the last copy" else (source, "y")
+    with pytest.raises(ValidationError, match=f"Cannot cherrypick snapshot {snapshot_id}: its file b is live on {branch} already"):
+        keyed.commit(CherryPick(snapshot_id=snapshot_id, branch=branch))
+
+
+def test_a_copy_of_what_another_engine_copied_records_the_first_source(two_branches: Keyed) -> None:
+    keyed = two_branches
+    source = appended(keyed, "b")
+    copy = picked(keyed, source, "z")
+    for branch in ("x", "y"):
+        keyed.commit(SetRef(ref=branch, snapshot_id=keyed.table.metadata.snapshots[0].snapshot_id))
+        keyed.append(f"on {branch}", branch=branch)
+    theirs = keyed.append("b", branch="y", summary={"source-snapshot-id": str(copy)}).snapshot
+    assert theirs is not None
+    last = picked(keyed, theirs.snapshot_id, "x")
+    assert keyed.table.metadata.snapshots_by_id[last].summary["iceberg-ops.first-source-snapshot-id"] == str(source)

@@ -14,9 +14,9 @@ from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.errors import BadInputError
+from iceberg_ops.errors import BadInputError, IcebergOpsError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, data_file, make_catalog, make_table
+from tests.builders import IDENTIFIER, data_file, live_files, make_catalog, make_table
 from tests.catalog.wrappers import Meddles
 
 LATE: dict[str, Callable[[str, dict[str, int]], Operation]] = {
@@ -84,3 +84,69 @@ def test_a_transaction_appends_to_the_branch_whose_retention_it_sets() -> None:
     done = commit(catalog, table, Transaction(operations=(keeping, LATE["append"]("audit", at))), sleep=lambda _: None)
     ref = done.table.metadata.refs["audit"]
     assert (done.attempts, ref.min_snapshots_to_keep, ref.snapshot_id) == (1, 100, done.table.metadata.snapshots[-1].snapshot_id)
+
+
+SETTINGS: dict[str, Callable[[str, int], Operation]] = {
+    "where it is": lambda branch, _: SetRef(ref=branch, min_snapshots_to_keep=100, replace_existing=True),
+    "at its head": lambda branch, head: SetRef(ref=branch, snapshot_id=head, min_snapshots_to_keep=100, replace_existing=True),
+    "in a transaction": lambda branch, _: Transaction(
+        operations=(SetRef(ref=branch, min_snapshots_to_keep=100, replace_existing=True), RewriteManifests(branch="ahead"))
+    ),
+}
+
+
+@pytest.mark.parametrize("when", ["before its first attempt", "between its stage and its swap"])
+@pytest.mark.parametrize("branch", ["main", "audit"])
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_commit_that_comes_while_retention_is_set_stays_on_the_branch(setting: str, branch: str, when: str) -> None:
+    catalog = make_catalog()
+    table, at = begun(catalog, 2, branch)
+    operation, refused = SETTINGS[setting](branch, at["head"]), ""
+
+    def append() -> None:
+        commit(catalog, catalog.load_table(IDENTIFIER), LATE["append"](branch, at))
+
+    others = [append] if when == "between its stage and its swap" else []
+    if not others:
+        append()
+    try:
+        commit(Meddles(catalog, *others), table, operation, sleep=lambda _: None)
+    except ValidationError as e:
+        refused = str(e)
+    after = catalog.load_table(IDENTIFIER)
+    assert "late" in live_files(after, branch)
+    assert (f"was at snapshot {at['head']} when it was looked at" in refused) is (setting == "at its head"), refused
+    assert after.metadata.refs[branch].min_snapshots_to_keep == (None if refused else 100)
+
+
+@pytest.mark.parametrize("gone", [RemoveRef(ref="audit"), RenameBranch(old="audit", new="other")], ids=["removed", "renamed"])
+@pytest.mark.parametrize(
+    "late",
+    [
+        lambda at: SetRef(ref="audit", min_snapshots_to_keep=100, replace_existing=True),
+        lambda at: SetRef(ref="audit", snapshot_id=at["first"], replace_existing=True),
+        lambda at: SetCurrentSnapshot(snapshot_id=at["first"], branch="audit"),
+        lambda at: RollBack(snapshot_id=at["first"], branch="audit"),
+        lambda at: FastForward(branch="audit", to="ahead"),
+    ],
+    ids=["retention", "replacement", "set current", "rollback", "fast-forward"],
+)
+def test_a_branch_that_goes_while_it_is_set_or_moved_does_not_come_back(
+    late: Callable[[dict[str, int]], Operation], gone: Operation
+) -> None:
+    catalog = make_catalog()
+    table, at = begun(catalog, 2, "audit")
+    with pytest.raises(IcebergOpsError, match=r"was removed, or renamed, since it was looked at|a branch with snapshots"):
+        commit(Meddles(catalog, lambda: commit(catalog, table, gone)), table, late(at), sleep=lambda _: None)
+    assert "audit" not in catalog.load_table(IDENTIFIER).metadata.refs
+
+
+def test_a_new_branch_or_tag_without_a_place_begins_at_mains_head() -> None:
+    catalog = make_catalog()
+    table, at = begun(catalog, 2, "main")
+    for ref, type_ in (("new", "branch"), ("noon", "tag")):
+        commit(catalog, table, SetRef(ref=ref, type=type_))
+        assert catalog.load_table(IDENTIFIER).metadata.refs[ref].snapshot_id == at["head"]
+    empty = make_catalog()
+    with pytest.raises(NoSuchSnapshotError, match="has no snapshot yet"):
+        commit(empty, make_table(empty), SetRef(ref="new"))

@@ -39,9 +39,9 @@ MADE_UP_KEY = {MADE_UP: "true"}
 
 
 class Keyed:
-    def __init__(self) -> None:
+    def __init__(self, version: int = 2) -> None:
         self.catalog = make_catalog()
-        self.table = make_table(self.catalog)
+        self.table = make_table(self.catalog, version=version)
 
     def commit(self, operation: Any) -> Committed:
         done = commit(self.catalog, self.table, operation)

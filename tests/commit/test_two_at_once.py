@@ -112,9 +112,13 @@ OPERATIONS: dict[str, Callable[[str, Begun], Operation]] = {
     "set current": lambda name, at: SetCurrentSnapshot(ref="ahead"),
     "fast-forward": lambda name, at: FastForward(branch="main", to="ahead"),
     "tag": lambda name, at: SetRef(ref="tag", snapshot_id=at.head, type="tag"),
-    "retention of main": lambda name, at: SetRef(ref="main", snapshot_id=at.head, min_snapshots_to_keep=7, replace_existing=True),
-    "ages of main": lambda name, at: SetRef(ref="main", snapshot_id=at.head, max_snapshot_age_ms=10**12, replace_existing=True),
-    "retention ahead": lambda name, at: SetRef(ref="ahead", snapshot_id=at.ahead, min_snapshots_to_keep=7, replace_existing=True),
+    "move of a branch": lambda name, at: SetRef(ref="ahead", snapshot_id=at.first, replace_existing=True),
+    "retention of main": lambda name, at: SetRef(ref="main", min_snapshots_to_keep=7, replace_existing=True),
+    "retention of main's head": lambda name, at: SetRef(
+        ref="main", snapshot_id=at.head, min_snapshots_to_keep=9, replace_existing=True
+    ),
+    "ages of main": lambda name, at: SetRef(ref="main", max_snapshot_age_ms=10**12, replace_existing=True),
+    "retention ahead": lambda name, at: SetRef(ref="ahead", min_snapshots_to_keep=7, replace_existing=True),
     "rename": lambda name, at: RenameBranch(old="ahead", new="renamed"),
     "removal of a branch": lambda name, at: RemoveRef(ref="ahead"),
     "removal of a tag": lambda name, at: RemoveRef(ref="old"),

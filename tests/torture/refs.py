@@ -32,7 +32,7 @@ def to_rows_of(world: World, target: int) -> Callable[[Model], Model]:
 
 
 def branch_or_tag(world: World, w: Writer) -> None:
-    """A branch or tag comes, moves or goes."""
+    """A branch or tag comes, moves or goes, or is told how many snapshots to keep."""
     table, w.branch = world.load(w), "audit"
     snapshots = [s.snapshot_id for s in table.metadata.snapshots]
     if not snapshots:
@@ -43,6 +43,10 @@ def branch_or_tag(world: World, w: Writer) -> None:
     if dice < 0.4:
         w.effect = to_rows_of(world, target)
         operation = SetRef(ref="audit", snapshot_id=target, replace_existing=True, run_key=key)
+    elif dice < 0.5:
+        kept = world.random.choice([MAIN, "audit"])
+        kept = kept if kept in table.metadata.refs else MAIN
+        operation = SetRef(ref=kept, min_snapshots_to_keep=world.random.randint(1, 3), replace_existing=True, run_key=key)
     elif dice < 0.7:
         ref = world.random.choice(["noon", "night"])
         operation = SetRef(ref=ref, snapshot_id=target, type="tag", replace_existing=True, run_key=key)
