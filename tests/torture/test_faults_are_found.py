@@ -164,7 +164,7 @@ FAULTS: dict[str, Fault] = {
             "deletion.leases:Lease.covers": was.no_folders,
             "deletion.notes:forbid_running_deletion": was.nothing,
             "deletion.notes:forbid_running_purge": was.nothing,
-            "actions.add_files:_gone": was.nothing,
+            "actions.add_files:_differing": was.no_difference,
         },
         "an_import_keeps_its_files_from_an_orphan_job",
         lambda s: s.imports,
