@@ -57,6 +57,8 @@ HELD = {
     "metadata_updates:no_partition_fields_named_like_columns:0": "commit/test_partition_names_at_the_swap.py",
     "refs:FastForward.stage:0": f"{JAVA_REFS}::test_it_is_refused",
     "refs:RollBack.stage:0": f"{OPERATIONS}::test_branches_and_tags_are_made_moved_and_removed",
+    "refs:_forbid_moved:0": "commit/test_retention_at_once.py",
+    "refs:_forbid_removed:0": "commit/test_retention_at_once.py",
     "removals:RowFilter.forbid_partial:0": SCENARIOS,
     "rewrite_manifests:no_lost_files:0": "commit/test_checks.py::test_a_manifest_rewrite_that_loses_a_file_is_refused",
     "snapshot_draft:SnapshotDraft._forbid_second_vectors:0": SCENARIOS,
