@@ -26,6 +26,8 @@ from iceberg_ops.spec.types import (
 )
 
 _MOST_DIGITS = 38
+_MOST_LEVELS = 60
+"""Of a type that is found out: neither Arrow nor a table takes many more. Values that lie deeper are text."""
 _SCALARS: dict[str, IcebergType] = {
     "boolean": BOOLEAN,
     "long": LONG,
@@ -66,6 +68,11 @@ class Occurring:
         if other.element is not None:
             self.element = Occurring() if self.element is None else self.element
             self.element.merge(other.element)
+
+    def levels(self) -> int:
+        """How deep values lie in it."""
+        inside = [*(self.fields or {}).values(), *([] if self.element is None else [self.element])]
+        return 1 + max(map(Occurring.levels, inside), default=0)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -128,7 +135,9 @@ def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, a
             values.merge(value)
         inner = _type(values, wanted.value.type, ids, as_text=as_text)
         return MapType(wanted.key, NestedField(wanted.value.field_id, "value", inner or wanted.value.type))
-    return wanted if wanted is not None else _unknown_type(found, ids, as_text=as_text)
+    if wanted is not None:
+        return wanted
+    return STRING if found.levels() > _MOST_LEVELS else _unknown_type(found, ids, as_text=as_text)
 
 
 def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
