@@ -18,7 +18,7 @@ from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.text import csv_rows, json_rows
 from iceberg_ops.data.text.csv_records import QuotesDoNotPairError
 from iceberg_ops.data.text.csv_rows import CsvShape
-from iceberg_ops.data.text.decoding import lines_of
+from iceberg_ops.data.text.decoding import lines_of, without_mark
 from iceberg_ops.data.text.json_shape import Occurring
 from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed
 from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions
@@ -141,6 +141,8 @@ def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
             if not is_cut and not options.multi_line:
                 texts = _cut(files[first], texts[0], options)
                 folders = [pa.array(values.to_pylist() * len(texts), values.type) for values in folders]
+            if begins and is_cut:
+                texts[0] = without_mark(texts[0])
             yield Chunk(files[first], texts, begins, folders)
             last, first = files[first], i
 
