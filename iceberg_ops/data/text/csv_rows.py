@@ -51,7 +51,8 @@ def first_record(raw: bytes, options: CsvOptions) -> CsvRecord | BadRecord | Non
 
 
 def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip: frozenset[int] = frozenset()) -> Parsed:
-    """The rows of ``texts``: lines (a file's first one ``without_mark``), or with ``multi_line`` whole files. ``skip``: indexes of texts whose first record is a header.
+    """The rows of ``texts``: lines (a file's first one ``without_mark``), or with ``multi_line`` whole files. ``skip``: indexes of
+    texts whose first record is a header.
 
     Raises QuotesDoNotPairError for text that cannot be cut into records."""
     records, bad, lines = list[Fields](), dict[int, BadRecord](), list[int]()
@@ -73,7 +74,7 @@ def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip:
         columns.append(values)
         for row, why in wrong.items():
             bad.setdefault(row, BadRecord(f"column {name!r}: {why}", originals[row]))
-    return Parsed(nulls_where_bad(columns, bad, len(records)), bad, lines)
+    return Parsed(nulls_where_bad(columns, bad, len(records)), bad, lines, originals.__getitem__)
 
 
 def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) -> list[pa.Array]:

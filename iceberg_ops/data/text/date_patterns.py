@@ -1,9 +1,9 @@
 """Patterns of dates and timestamps, as ``dateFormat`` and ``timestampFormat`` give them: Java's DateTimeFormatter, numbers only.
 
 Letters: ``y`` or ``u`` year, ``M`` month, ``d`` day, ``H`` hour (0 to 23), ``m`` minute, ``s`` second, ``S`` fraction, ``X``, ``x``
-or ``Z`` offset, ``V`` zone. As many digits are read as letters are given, and a year of more has a sign; one letter reads all digits
-that are there. Text in single quotes, and every other character that is no letter, stands for itself; brackets enclose what may be
-left out. Nothing is cut: a date's pattern may have a time, which must be midnight.
+or ``Z`` offset, ``V`` zone. As many digits are read as letters are given, and a year of more has a sign; one letter reads all
+digits that are there. Text in single quotes, and every other character that is no letter, stands for itself; brackets enclose what
+may be left out. Nothing is cut: a date's pattern may have a time, which must be midnight.
 """
 
 from __future__ import annotations

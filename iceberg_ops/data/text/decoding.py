@@ -14,8 +14,8 @@ _LINE_END = re.compile("\r\n|\r|\n")
 
 
 def decoded(raw: bytes, encoding: str, *, begins: bool = True) -> str | BadRecord:
-    """The text of a line, or of a whole file; a bad record for bytes that the encoding does not have. Where a file ``begins``, a byte
-    order mark is no part of the text."""
+    """The text of a line, or of a whole file; a bad record for bytes that the encoding does not have. Where a file ``begins``, a
+    byte order mark is no part of the text."""
     mark = _MARK if begins else ""
     try:
         return raw.decode(encoding).removeprefix(mark)

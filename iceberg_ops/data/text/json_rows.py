@@ -65,7 +65,7 @@ def parse(texts: Iterable[bytes], columns: StructType, options: JsonOptions) -> 
         arrays.append(array)
         for row, why in wrong.items():
             bad.setdefault(row, BadRecord(f"column {f.name!r}: {why}", _as_text(originals[row])))
-    return Parsed(nulls_where_bad(arrays, bad, len(rows)), bad, lines)
+    return Parsed(nulls_where_bad(arrays, bad, len(rows)), bad, lines, lambda row: _as_text(originals[row]))
 
 
 def _column(type_: IcebergType, values: Sequence[Any], forms: TextForms) -> tuple[pa.Array, dict[int, str]]:

@@ -16,6 +16,7 @@ from iceberg_ops.spec.types import (
     BOOLEAN,
     DOUBLE,
     LONG,
+    MISSING,
     STRING,
     DecimalType,
     IcebergType,
@@ -100,7 +101,8 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
 
 def source_fields(found: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
     """The columns of a source: what occurs in its records under the first of its spellings, of the table's type where the table has
-    it. What the table does not have and is always empty is left out. Field ids are the table's, and new ones for the rest."""
+    it. What the table does not have and is always empty is left out, and so is a field of a struct that does not occur and
+    has a write default. Field ids are the table's, and new ones for the rest."""
     ids = itertools.count(-1, -1)
     return _fields(found.fields or {}, table, ids, as_text=as_text)
 
@@ -125,7 +127,7 @@ def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, a
     if isinstance(wanted, StructType):
         fields = _fields(found.fields or {}, wanted, ids, as_text=as_text)
         there = {f.name.lower() for f in fields}
-        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there)))
+        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there and f.write_default is MISSING)))
     if isinstance(wanted, ListType):
         inner = _type(found.element or Occurring(), wanted.element.type, ids, as_text=as_text)
         return ListType(NestedField(wanted.element.field_id, "element", inner or wanted.element.type))

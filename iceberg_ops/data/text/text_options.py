@@ -124,8 +124,8 @@ def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[s
     for name, value in options.items():
         if (known := _ONLY_VALUE.get(name.lower())) is not None and not known.fullmatch(value.strip()):
             raise OptionError(
-                f"source option {name} = {value!r} is not supported: a timestamp without a zone is UTC, and numbers are written as in "
-                "English; timestamps of another zone need its offset or name in their text"
+                f"source option {name} = {value!r} is not supported: a timestamp without a zone is UTC, and numbers are written as "
+                "in English; timestamps of another zone need its offset or name in their text"
             )
         if name.lower() not in allowed:
             raise OptionError(

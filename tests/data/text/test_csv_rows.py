@@ -11,8 +11,20 @@ from iceberg_ops.data.text.text_options import csv_options
 from iceberg_ops.spec.types import STRING
 
 OPTIONS = csv_options({})
-GUESSED = {"true": "boolean", "5": "int", "5000000000": "long", "0.5": "double", "2026-07-01": "date", "2026-07-01 08:30": "timestamptz"}
-TOGETHER = {("int", "long"): "long", ("int", "double"): "double", ("long", "double"): "double", ("date", "timestamptz"): "timestamptz"}
+GUESSED = {
+    "true": "boolean",
+    "5": "int",
+    "5000000000": "long",
+    "0.5": "double",
+    "2026-07-01": "date",
+    "2026-07-01 08:30": "timestamptz",
+}
+TOGETHER = {
+    ("int", "long"): "long",
+    ("int", "double"): "double",
+    ("long", "double"): "double",
+    ("date", "timestamptz"): "timestamptz",
+}
 
 
 def guess(*texts: str) -> str:
