@@ -19,7 +19,7 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.data.text.csv_rows import CsvShape, header_names, wider_guess
 from iceberg_ops.data.text.json_shape import Occurring, source_fields
-from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, csv_options, json_options, listing_options
+from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
@@ -61,7 +61,7 @@ def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: 
     Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
     than the table's, DataError for a header that names a column twice and for a file that two paths lead to, UnsupportedError for a
     column of a type that Spark or the format does not have."""
-    options: CsvOptions | JsonOptions = csv_options(source.options) if source.format == "csv" else json_options(source.options)
+    options = text_options(source.format, source.options)
     lines = _lines(session, source, options)
     return (
         _csv(lines, source, options, schema, strict=strict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,10 +44,11 @@ def header_names(fields: Fields, source: str) -> tuple[str, ...]:
 
 
 def first_record(raw: bytes, options: CsvOptions) -> CsvRecord | BadRecord | None:
-    """The first record of the text that ``raw``, a line or a file, holds; None where it holds none. Raises
-    QuotesDoNotPairError."""
+    """The first record of the text that ``raw``, a line or a file, holds; None where it holds none. No name of a header stands for
+    NULL. Raises QuotesDoNotPairError."""
     text = decoded(raw, options.encoding)
-    return text if isinstance(text, BadRecord) else next(CsvCutter(options.form).records(text), None)
+    form = replace(options.form, null="") if options.header else options.form
+    return text if isinstance(text, BadRecord) else next(CsvCutter(form).records(text), None)
 
 
 def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip: frozenset[int] = frozenset()) -> Parsed:

@@ -119,6 +119,11 @@ def json_options(options: Mapping[str, str]) -> JsonOptions:
     )
 
 
+def text_options(source_format: str, options: Mapping[str, str]) -> CsvOptions | JsonOptions:
+    """Of format csv or json. Raises OptionError."""
+    return csv_options(options) if source_format == "csv" else json_options(options)
+
+
 def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[str, str]:
     allowed = own | _BOTH | _OF_LISTING | _WITHOUT_EFFECT | _ONLY_VALUE.keys()
     for name, value in options.items():

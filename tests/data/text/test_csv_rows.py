@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from iceberg_ops.data.text.csv_rows import CsvShape, guessed_types, parse, wider_guess
+from iceberg_ops.data.text.csv_records import CsvRecord
+from iceberg_ops.data.text.csv_rows import CsvShape, first_record, guessed_types, parse, wider_guess
 from iceberg_ops.data.text.text_options import csv_options
 from iceberg_ops.spec.types import STRING
 
@@ -46,3 +47,9 @@ def test_only_where_a_file_begins_a_byte_order_mark_is_no_text() -> None:
     assert parse([b"x", "\ufeffy".encode()], shape, OPTIONS).columns[0].to_pylist() == ["x", "\ufeffy"]
     whole = parse(["\ufeffx\n\ufeffy".encode()], shape, csv_options({"multiLine": "true"}))
     assert whole.columns[0].to_pylist() == ["x", "\ufeffy"]
+
+
+def test_no_name_of_a_header_stands_for_null() -> None:
+    options = {"nullValue": "id", "header": "true"}
+    assert first_record(b"id,v", csv_options(options)) == CsvRecord(["id", "v"], "id,v")
+    assert first_record(b"id,v", csv_options({"nullValue": "id"})) == CsvRecord([None, "v"], "id,v")
