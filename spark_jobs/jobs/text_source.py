@@ -113,6 +113,8 @@ def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, 
         own: Mapping[str, list[str]] = dict.fromkeys(heads, names)
     else:
         own = {file: list(header_names(fields, file)) for file, fields in heads.items()}
+        if not heads:  # there are no records
+            own = {"": [f.name for f in schema.fields if not f.type.is_nested]}
         united = dict[str, str]()
         for name in (name for have in own.values() for name in have):
             united.setdefault(name.lower(), name)
@@ -168,25 +170,27 @@ def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) 
     folders = {name.lower() for name in lines.folders}
     table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
     fields = source_fields(found, table, as_text=options.as_text)
+    if found.fields is None:  # no record says which columns there are
+        fields = tuple(f for f in table.fields if _nested_key(f.type) is None)
     fields = tuple(f if f.name.lower() not in folders else NestedField(f.field_id, f.name, STRING) for f in fields)
     kept = [i for i, f in enumerate(fields) if f.name.lower() not in folders]
     columns = [*((fields[i].name, fields[i].type) for i in kept), *_typed_folders(lines, schema)]
     for i in kept:
-        _check_keys(fields[i].name, fields[i].type)
+        if (key := _nested_key(fields[i].type)) is not None:
+            raise UnsupportedError(
+                f"not supported: column {fields[i].name!r} with a map of {key} keys in a JSON source, because names of fields are "
+                "text: give the rows by Parquet or a query"
+            )
     found_columns = _spark_columns(columns, strict=strict)
     output = _output(columns, kept, len(lines.folders), strict=strict)
     return lines.read(json_reader(options, StructType(fields), output), found_columns)
 
 
-def _check_keys(column: str, type_: IcebergType) -> None:
-    """Raise UnsupportedError for a map whose keys are no scalars."""
+def _nested_key(type_: IcebergType) -> IcebergType | None:
+    """The type of the keys of a map in it that are no scalars; None: there is no such map."""
     if isinstance(type_, MapType) and type_.key.type.is_nested:
-        raise UnsupportedError(
-            f"not supported: column {column!r} with a map of {type_.key.type} keys in a JSON source, because names of fields are "
-            "text: give the rows by Parquet or a query"
-        )
-    for f in child_fields(type_):
-        _check_keys(column, f.type)
+        return type_.key.type
+    return next((key for f in child_fields(type_) if (key := _nested_key(f.type)) is not None), None)
 
 
 def _typed_folders(lines: _Lines, schema: Schema) -> Iterator[tuple[str, IcebergType]]:

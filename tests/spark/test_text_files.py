@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from iceberg_ops.config.job_spec import Source
+from iceberg_ops.config.job_spec import MergeClause, Source
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
@@ -142,7 +142,7 @@ def test_a_map_whose_keys_have_no_text_is_refused_where_json_has_it(place: Place
     key = NestedField(4, "key", StructType((NestedField(5, "a", INT),)), required=True)
     place.create("t", Schema.of(*FLAT.fields, NestedField(3, "m", MapType(key, NestedField(6, "value", INT)))))
     assert append(place, files(place, {"a.json": b'{"id": 1}'}), "json") == [{"id": 1, "v": None, "m": None}]
-    with pytest.raises(UnsupportedError, match="column 'm' with a map of struct<5: a: int> keys"):
+    with pytest.raises(UnsupportedError, match="column 'm' with a map of struct<.*: a: int> keys"):
         append(place, files(place, {"a.json": b'{"id": 1, "m": {"a": 1}}'}), "json")
 
 
@@ -159,6 +159,20 @@ def test_a_field_that_json_does_not_have_gets_its_write_default_at_every_level(p
     found = append(place, files(place, {"a.json": line}), "json")
     given = {"s": {"a": 1, "b": "b"}, "l": [{"a": 2, "b": "b"}, None], "m": [("k", {"a": None, "b": "b"})], "o": {"c": 7}}
     assert found == [{"id": 1, **given}, {"id": 2, "s": None, "l": None, "m": None, "o": None}]
+
+
+@pytest.mark.parametrize("job", ["append", "overwrite", "upsert", "merge"])
+@pytest.mark.parametrize(("form", "content"), [("csv", b""), ("csv", b"\n\n"), ("json", b""), ("json", b"\n[]\n")])
+def test_a_source_without_records_is_no_error_and_commits_no_row(place: Place, job: str, form: Form, content: bytes) -> None:
+    nested = NestedField(3, "s", StructType((NestedField(4, "a", INT),)))
+    place.create("t", Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "v", STRING), nested))
+    source = Source(format=form, paths=[str(files(place, {f"a.{form}": content}))], options=HEADER if form == "csv" else {})
+    if job == "merge":
+        insert = [MergeClause(when="not-matched", action="insert")]
+        place.merge("t", source, "target.id = source.id", insert, "merge-on-read")
+    else:
+        place.run(job, "t", source=source, options={"upsert-keys": "id"} if job == "upsert" else {})
+    assert place.rows("t") == []
 
 
 @pytest.mark.parametrize("job", ["append", "upsert"])
