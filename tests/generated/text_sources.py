@@ -262,7 +262,7 @@ def json_source(draw: Draw, *, nested: bool = True) -> Drawn:
         kept += [row] if fits else []
         values.append(text)
     good = len(kept) == len(rows)
-    is_read = '"unknown"' not in "".join(values)
+    stored = None if '"unknown"' in "".join(values) else kept
     if multi:
         draw.note("multiLine")
         text = "[\n" + ",\n".join(values) + "\n]" if len(values) > 1 or draw.often(0.5) else values[0]
@@ -278,12 +278,13 @@ def json_source(draw: Draw, *, nested: bool = True) -> Drawn:
     if draw.often(0.2):
         wrong, text = spoiled_json(draw, text, multi)
         good = good and not wrong
-        is_read = is_read and not (multi and wrong)
+        if multi and wrong:
+            stored = []  # the file is one bad record
     if draw.often(0.15):
         text = "\ufeff" + text
         draw.note("byte order mark")
     draw.note("good" if good else "bad")
-    return Drawn(text.encode(), rows if good else None, {"multiLine": "true"} if multi else {}, kept if is_read else None)
+    return Drawn(text.encode(), rows if good else None, {"multiLine": "true"} if multi else {}, stored)
 
 
 def json_record(draw: Draw, schema: Schema) -> tuple[Row, str, bool]:
