@@ -19,6 +19,7 @@ from iceberg_ops.actions.write_options import WriteOptions, write_context
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.config.job_spec import RowChange, paths_of
 from iceberg_ops.data.delete_files import delete_format
+from iceberg_ops.data.text.text_options import text_options
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.expressions.renaming import unqualified
@@ -121,6 +122,8 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
         }
     if source.format == "sql":
         return {}
+    if source.format != "parquet":
+        text_options(source.format, source.options)
     counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
     local = LocalSource(run.table, require_success_file=options.require_success_file)
     for path in paths_of(source):

@@ -8,6 +8,7 @@ them for every read of the same paths with the same options, so a job reads the 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,13 @@ def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[Li
     plans = tuple(frame._jdf.queryExecution().analyzed() for frame in pinned)
     walk = _Walk(rows.sparkSession, plans)
     return list(dict.fromkeys(f for index in walk.indexes(rows._jdf.queryExecution().withCachedData()) for f in walk.listed(index)))
+
+
+def listed_twice(rows: DataFrame) -> list[str]:
+    """Files that ``rows``, read from paths, has twice, because two of the paths lead to them."""
+    walk = _Walk(rows.sparkSession, ())
+    urls = Counter(f.path for index in walk.indexes(rows._jdf.queryExecution().analyzed()) for f in walk.listed(index))
+    return [url for url, times in urls.items() if times > 1]
 
 
 def refuse_field_ids(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> None:

@@ -19,8 +19,8 @@ from pyspark.sql import types as spark
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.data.text.csv_rows import CsvShape, header_names, wider_guess
 from iceberg_ops.data.text.json_shape import Occurring, source_fields
-from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, csv_options, json_options, listing_options
-from iceberg_ops.errors import SchemaError
+from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
+from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,
@@ -31,9 +31,10 @@ from iceberg_ops.spec.types import (
     MapType,
     NestedField,
     StructType,
+    child_fields,
     primitive_from_name,
 )
-from spark_jobs.jobs.source_files import folder_columns, past_cache
+from spark_jobs.jobs.source_files import folder_columns, listed_twice, past_cache
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 from spark_jobs.runners.spark_schema import arrow_type, spark_schema
 from spark_jobs.runners.text_tasks import (
@@ -58,8 +59,9 @@ def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: 
     with ``strict`` a bad record fails the read instead.
 
     Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
-    than the table's, DataError for a header that names a column twice."""
-    options: CsvOptions | JsonOptions = csv_options(source.options) if source.format == "csv" else json_options(source.options)
+    than the table's, DataError for a header that names a column twice and for a file that two paths lead to, UnsupportedError for a
+    column of a type that Spark or the format does not have."""
+    options = text_options(source.format, source.options)
     lines = _lines(session, source, options)
     return (
         _csv(lines, source, options, schema, strict=strict)
@@ -90,29 +92,29 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     folders = [f.name for f in found.schema.fields if f.name.lower() in folder_columns(found)]
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
+    for path in listed_twice(typed):
+        raise DataError(f"source {path} would be read twice, because two of the paths lead to it: name it by one")
     about = typed.metadataColumn("_metadata")
     rows = typed.select(
-        F.col(_TEXT).cast("binary").alias("text"),
-        about.getField("file_path").alias("file"),
-        about.getField("file_block_start").alias("start"),
+        F.col(_TEXT).cast("binary").alias(_TEXT),
+        about.getField("file_path").alias(f"{OWN}file"),
+        about.getField("file_block_start").alias(f"{OWN}start"),
         *[F.col(quoted(name)) for name in folders],
     )
     return _Lines(rows, folders)
 
 
 def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, strict: bool) -> DataFrame:
-    heads: dict[str, list[str | None]] = dict(sorted(lines.answers(csv_heads(options))))
+    answers: dict[str, list[str | None] | None] = dict(sorted(lines.answers(csv_heads(options))))
+    heads = {file: fields for file, fields in answers.items() if fields is not None}
+    headless = frozenset(answers.keys() - heads.keys())
     if not options.header:
-        count = len(next(iter(heads.values()), schema.fields))
-        if count != len(schema.fields):
-            raise SchemaError(
-                f"source {', '.join(source.paths)} has {count} columns, the table {len(schema.fields)}: "
-                "CSV without header=true is taken by position"
-            )
-        names = [f.name for f in schema.fields]
+        names = _by_position(next(iter(heads.values()), None), lines, source, schema)
         own: Mapping[str, list[str]] = dict.fromkeys(heads, names)
     else:
         own = {file: list(header_names(fields, file)) for file, fields in heads.items()}
+        if not heads:  # there are no records
+            own = {"": [f.name for f in schema.fields if not f.type.is_nested]}
         united = dict[str, str]()
         for name in (name for have in own.values() for name in have):
             united.setdefault(name.lower(), name)
@@ -121,14 +123,29 @@ def _csv(lines: _Lines, source: Source, options: CsvOptions, schema: Schema, *, 
     types = {f.name.lower(): _read_as(f.type, nested=False) for f in schema.fields}
     names = [name for name in names if name.lower() not in folders]
     if options.infers and (unknown := {name.lower() for name in names} - types.keys()):
-        types |= {name: t for name, t in _guessed(lines, options, own).items() if name in unknown}
+        types |= {name: t for name, t in _guessed(lines, options, own, headless).items() if name in unknown}
     wanted = [types.get(name.lower(), STRING) for name in names]
     shapes = {file: _shape(names, wanted, have) for file, have in own.items()}
     first = next(iter(shapes.values()), _shape(names, wanted, names))
     one = first if all(shape == first for shape in shapes.values()) else None
     columns = [*zip(names, wanted, strict=True), *_typed_folders(lines, schema)]
+    found = _spark_columns(columns, strict=strict)
     output = _output(columns, list(range(len(names))), len(lines.folders), strict=strict)
-    return lines.read(csv_reader(options, one or shapes, output), _spark_columns(columns, strict=strict))
+    return lines.read(csv_reader(options, one or shapes, output, headless), found)
+
+
+def _by_position(fields: list[str | None] | None, lines: _Lines, source: Source, schema: Schema) -> list[str]:
+    """The names of the columns of a source without a header: the table's, with those in names of folders or without them."""
+    folders, names = {name.lower() for name in lines.folders}, [f.name for f in schema.fields]
+    beside = [name for name in names if name.lower() not in folders]
+    if fields is None or len(fields) == len(names):
+        return names
+    if len(fields) != len(beside):
+        raise SchemaError(
+            f"source {', '.join(source.paths)} has {len(fields)} columns, the table {len(beside)}"
+            f"{' beside those in names of folders' if beside != names else ''}: CSV without header=true is taken by position"
+        )
+    return beside
 
 
 def _shape(names: list[str], types: list[IcebergType], have: list[str]) -> CsvShape:
@@ -136,10 +153,10 @@ def _shape(names: list[str], types: list[IcebergType], have: list[str]) -> CsvSh
     return CsvShape(tuple(names), tuple(types), tuple(places.get(name.lower()) for name in names), len(have))
 
 
-def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]]) -> dict[str, IcebergType]:
+def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]], headless: frozenset[str]) -> dict[str, IcebergType]:
     """By name in lower case; a column without values is text."""
     found: dict[str, IcebergType | None] = {}
-    for file, types in lines.answers(csv_guesses(options, {file: len(names) for file, names in own.items()})):
+    for file, types in lines.answers(csv_guesses(options, {file: len(names) for file, names in own.items()}, headless)):
         for name, type_ in zip(own[file], types, strict=True):
             guess = None if type_ is None else primitive_from_name(type_)
             found[name.lower()] = wider_guess(found.get(name.lower()), guess)
@@ -153,11 +170,27 @@ def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) 
     folders = {name.lower() for name in lines.folders}
     table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
     fields = source_fields(found, table, as_text=options.as_text)
+    if found.fields is None:  # no record says which columns there are
+        fields = tuple(f for f in table.fields if _nested_key(f.type) is None)
     fields = tuple(f if f.name.lower() not in folders else NestedField(f.field_id, f.name, STRING) for f in fields)
     kept = [i for i, f in enumerate(fields) if f.name.lower() not in folders]
     columns = [*((fields[i].name, fields[i].type) for i in kept), *_typed_folders(lines, schema)]
+    for i in kept:
+        if (key := _nested_key(fields[i].type)) is not None:
+            raise UnsupportedError(
+                f"not supported: column {fields[i].name!r} with a map of {key} keys in a JSON source, because names of fields are "
+                "text: give the rows by Parquet or a query"
+            )
+    found_columns = _spark_columns(columns, strict=strict)
     output = _output(columns, kept, len(lines.folders), strict=strict)
-    return lines.read(json_reader(options, StructType(fields), output), _spark_columns(columns, strict=strict))
+    return lines.read(json_reader(options, StructType(fields), output), found_columns)
+
+
+def _nested_key(type_: IcebergType) -> IcebergType | None:
+    """The type of the keys of a map in it that are no scalars; None: there is no such map."""
+    if isinstance(type_, MapType) and type_.key.type.is_nested:
+        return type_.key.type
+    return next((key for f in child_fields(type_) if (key := _nested_key(f.type)) is not None), None)
 
 
 def _typed_folders(lines: _Lines, schema: Schema) -> Iterator[tuple[str, IcebergType]]:
@@ -197,4 +230,4 @@ def _read_as(type_: IcebergType, *, nested: bool = True) -> IcebergType:
 
 def _optional(f: NestedField) -> NestedField:
     """What is missing is said by whoever assigns the values."""
-    return NestedField(f.field_id, f.name, _read_as(f.type))
+    return NestedField(f.field_id, f.name, _read_as(f.type), write_default=f.write_default)

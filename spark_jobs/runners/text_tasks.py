@@ -18,11 +18,11 @@ from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.text import csv_rows, json_rows
 from iceberg_ops.data.text.csv_records import QuotesDoNotPairError
 from iceberg_ops.data.text.csv_rows import CsvShape
-from iceberg_ops.data.text.decoding import lines_of
+from iceberg_ops.data.text.decoding import lines_of, without_mark
 from iceberg_ops.data.text.json_shape import Occurring
 from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed
 from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions
-from iceberg_ops.data.text.text_values import parse_texts
+from iceberg_ops.data.text.text_values import TextForms, parse_texts
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.types import IcebergType, StructType
 from spark_jobs.runners.task_process import begin_task
@@ -60,26 +60,32 @@ def is_cut_by_spark(options: TextOptions) -> bool:
 
 
 def csv_heads(options: CsvOptions) -> Task:
-    """Gives, for each file that begins in the task and has a record, its URL and the fields of the first one, as JSON."""
+    """Gives, for each file that begins in the task, its URL and the fields of the first record (None: the part of it that the task
+    reads has none), as JSON."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
         awaited: str | None = None
         for chunk in _chunks(batches, options):
-            awaited = chunk.file if chunk.begins else awaited
+            if chunk.begins:
+                if awaited is not None:
+                    yield _answer([awaited, None])
+                awaited = chunk.file
             if awaited == chunk.file and (head := _first(chunk, options)) is not None:
                 awaited = None
                 yield _answer([chunk.file, head[1]])
+        if awaited is not None:
+            yield _answer([awaited, None])
 
     return read
 
 
-def csv_guesses(options: CsvOptions, widths: Mapping[str, int]) -> Task:
-    """Gives the guessed types of the columns of each part of a file, as JSON."""
+def csv_guesses(options: CsvOptions, widths: Mapping[str, int], headless: frozenset[str]) -> Task:
+    """Gives the guessed types of the columns of each part of a file, as JSON. ``headless``: as ``csv_reader`` takes them."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
-        for chunk, skip in _without_headers(_chunks(batches, options), options):
+        for chunk, skip in _without_headers(_chunks(batches, options), options, headless):
             with _unpaired_named(chunk.file, options):
                 found = csv_rows.guessed_types(chunk.texts, widths[chunk.file], _of_chunks(options), skip=skip)
             yield _answer([chunk.file, [None if t is None else str(t) for t in found]])
@@ -87,12 +93,15 @@ def csv_guesses(options: CsvOptions, widths: Mapping[str, int]) -> Task:
     return read
 
 
-def csv_reader(options: CsvOptions, shapes: Mapping[str, CsvShape] | CsvShape, output: Output) -> Task:
-    """Gives the rows of CSV. ``shapes``: by file, or one for all."""
+def csv_reader(
+    options: CsvOptions, shapes: Mapping[str, CsvShape] | CsvShape, output: Output, headless: frozenset[str] = frozenset()
+) -> Task:
+    """Gives the rows of CSV. ``shapes``: by file, or one for all. ``headless``: files whose first part has no record, so that no
+    part of them may have one: its first would be the header."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
-        for chunk, skip in _without_headers(_chunks(batches, options), options):
+        for chunk, skip in _without_headers(_chunks(batches, options), options, headless):
             shape = shapes if isinstance(shapes, CsvShape) else shapes[chunk.file]
             with _unpaired_named(chunk.file, options):
                 parsed = csv_rows.parse(chunk.texts, shape, _of_chunks(options), skip=skip)
@@ -141,6 +150,8 @@ def _chunks(batches: Batches, options: TextOptions) -> Iterator[Chunk]:
             if not is_cut and not options.multi_line:
                 texts = _cut(files[first], texts[0], options)
                 folders = [pa.array(values.to_pylist() * len(texts), values.type) for values in folders]
+            if begins and is_cut:
+                texts[0] = without_mark(texts[0])
             yield Chunk(files[first], texts, begins, folders)
             last, first = files[first], i
 
@@ -157,10 +168,20 @@ def _of_chunks(options: Any) -> Any:
     return options if is_cut_by_spark(options) or options.multi_line else replace(options, encoding="utf-8")
 
 
-def _without_headers(chunks: Iterator[Chunk], options: CsvOptions) -> Iterator[tuple[Chunk, frozenset[int]]]:
-    """Each chunk with the index of the text that holds the header, if it does; those before it have no records."""
+def _without_headers(
+    chunks: Iterator[Chunk], options: CsvOptions, headless: frozenset[str]
+) -> Iterator[tuple[Chunk, frozenset[int]]]:
+    """Each chunk with the index of the text that holds the header, if it does; those before it have no records. Raises DataError
+    for a record of a file that is ``headless``."""
     awaited: str | None = None
     for chunk in chunks:
+        if options.header and chunk.file in headless:
+            if _first(chunk, options) is not None:
+                raise DataError(
+                    f"source {chunk.file}: the part of it that Spark reads first holds blank lines and comments only, so its "
+                    "header is not found: remove them, or let Spark read larger parts (spark.sql.files.maxPartitionBytes)"
+                )
+            continue
         if options.header and chunk.begins:
             awaited = chunk.file
         if awaited != chunk.file:
@@ -179,11 +200,13 @@ def _pass(_: BadRecord) -> None:
 
 
 def _first(chunk: Chunk, options: CsvOptions) -> tuple[int, list[str | None]] | None:
-    """The index of the text with the first record, and the record's fields."""
+    """The index of the text with the first record that can be read, and the record's fields. A header must be readable."""
     for i, raw in enumerate(chunk.texts):
         with _unpaired_named(chunk.file, options):
             record = csv_rows.first_record(raw, _of_chunks(options))
         if isinstance(record, BadRecord):
+            if not options.header:
+                continue
             _refuse(chunk.file, record)
         if record is not None:
             return i, record.fields
@@ -196,10 +219,11 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
     given = [parsed.columns[i] for i in output.kept]
     for type_, texts in zip(output.folders, chunk.folders, strict=True):
         name = output.columns.names[len(given)]
-        values, wrong = parse_texts(texts.take(pa.array(parsed.lines, pa.int64())).to_pylist(), type_, options.forms)
+        # Names of folders are written as tables write them, whatever the options say of the text.
+        values, wrong = parse_texts(texts.take(pa.array(parsed.lines, pa.int64())).to_pylist(), type_, TextForms())
         given.append(values)
         for row, why in wrong.items():
-            bad.setdefault(row, BadRecord(f"folder {name!r}: {why}", ""))
+            bad.setdefault(row, BadRecord(f"folder {name!r}: {why}", parsed.text_of(row)))
     if output.strict and bad and not options.drops_malformed:
         _refuse(chunk.file, bad[min(bad)])
     reasons = pa.array([bad[row].reason if row in bad else None for row in range(rows)] if bad else [None] * rows, pa.string())

@@ -116,7 +116,15 @@ def test_an_upsert_is_planned_by_its_keys(place: RowsPlace) -> None:
 
 
 MERGE = RowChange(on="target.id = source.id", clauses=[UPDATE])
+
+
+def _of_text(**options: str) -> Source:
+    return Source(format="csv", paths=["/nowhere/a.csv"], options=options)
+
+
 WRONG: dict[str, tuple[str, dict[str, Any], type[IcebergOpsError], str]] = {
+    "a reader option of text": ("append", {"source": _of_text(headers="true")}, OptionError, "source option 'headers'"),
+    "a reader option's value": ("append", {"source": _of_text(header="1")}, OptionError, "header = '1': must be true or false"),
     "an unknown column": ("delete", {"where": "nope = 1"}, WhereError, "nope"),
     "no SQL": ("delete", {"where": "id = = 1"}, WhereError, "id = = 1"),
     "no SET": ("update", {"where": "id = 1"}, OptionError, "at least one SET"),

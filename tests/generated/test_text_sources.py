@@ -45,10 +45,27 @@ def check_source(draw: Draw, place: Place, form: str, schema: Schema, drawn: Dra
     except (DataError, SchemaError) as e:
         assert drawn.rows is None, f"{e} of {drawn.text.decode()}"  # noqa: PT017
         assert not [f for f in place.files_on_disk(name) if f.startswith("data/")]
+        check_quarantine(place, name, source, drawn)
         return
     assert drawn.rows is not None, f"nothing is wrong with {drawn.text.decode()}"
+    check_rows(place, name, drawn, drawn.rows)
+
+
+def check_quarantine(place: Place, name: str, source: Source, drawn: Drawn) -> None:  # noqa: F811
+    """Where bad records go to the quarantine, all others are stored."""
+    options = {"bad-records": "quarantine", "quarantine-path": str(place.folder / f"{name}-quarantine")}
+    try:
+        place.run("append", name, source=source, options=options)
+    except (DataError, SchemaError) as e:
+        assert drawn.kept is None, f"{e} of {drawn.text.decode()}"  # noqa: PT017
+        return
+    assert drawn.kept is not None, f"there are more than bad records in {drawn.text.decode()}"
+    check_rows(place, name, drawn, drawn.kept)
+
+
+def check_rows(place: Place, name: str, drawn: Drawn, rows: list[dict[str, Any]]) -> None:  # noqa: F811
     found = scan_table(place.table(name), Scan()).to_pylist()
-    given, wanted = (sorted(map(repr, map(plain, rows))) for rows in (found, drawn.rows))
+    given, wanted = (sorted(map(repr, map(plain, rows))) for rows in (found, rows))
     different = [pair for pair in zip(given, wanted, strict=False) if pair[0] != pair[1]]
     assert given == wanted, f"{different[:1]} of {drawn.text.decode()}"
 

@@ -59,11 +59,13 @@ Row = dict[str, Any]
 
 @dataclass
 class Drawn:
-    """A source: its text, the rows it stands for (None: it must be refused), reader options."""
+    """A source: its text, the rows it stands for (None: it must be refused), reader options. ``kept``: the rows of a source that is
+    refused which are stored where bad records go to the quarantine (None: then it is refused as well)."""
 
     text: bytes
     rows: list[Row] | None
     options: dict[str, str] = field(default_factory=dict)
+    kept: list[Row] | None = None
 
 
 CITIES = (
@@ -98,52 +100,72 @@ def csv_source(draw: Draw) -> Drawn:
     header, multi = draw.often(0.7), draw.often(0.25)
     end = draw.choice(["\n", "\n", "\r\n", "\r"]) if not multi else draw.choice(["\n", "\r\n"])
     columns = [f.name for f in SCHEMA.fields]
+    written = Written(draw.choice([",", ",", ",", ";", "\t", "||"]), draw.often(0.25), multi)
+    draw.note(f"separator {written.separator!r}", *(["blanks around fields"] if written.padded else []))
     if header:
         optional = [n for n in columns if n != "id"]
         columns = draw.sample(columns, len(columns)) if draw.often(0.4) else columns
         columns = [n for n in columns if n not in draw.sample(optional, draw.choice([0, 0, 2]))]
     draw.note("header" if header else "by position", f"line end {end!r}", *(["multiLine"] if multi else []))
-    rows, lines, good = [], [], True
+    rows, lines, fitting, pairs_up = [], [], [], True
     for _ in range(draw.randint(1, 6)):
-        row, cells, fits = csv_row(draw, columns, multi)
+        row, cells, fits = csv_row(draw, columns, written)
         rows.append(row)
         lines.append(cells)
-        good = good and fits
-    text = end.join(",".join(cells) for cells in lines)
+        fitting.append(fits)
+    good = all(fitting)
+    text = end.join(written.separator.join(cells) for cells in lines)
     if header:
-        names = ",".join(draw.choice([n, f'"{n}"']) for n in (case_of(draw, c) for c in columns))
+        names = written.separator.join(draw.choice([n, f'"{n}"']) for n in (case_of(draw, c) for c in columns))
         text = names + end + text
     text += draw.choice(["", end])
     if draw.often(0.2) and not multi:
-        wrong, text = spoiled_csv(draw, text, end, columns)
+        wrong, pairs_up, text = spoiled_csv(draw, text, end, columns, written.separator)
         good = good and not wrong
     if draw.often(0.15):
         text = "\ufeff" + text
         draw.note("byte order mark")
-    options = {**({"header": "true"} if header else {}), **({"multiLine": "true"} if multi else {})}
+    options = {**({"header": "true"} if header else {}), **({"multiLine": "true"} if multi else {}), **written.options()}
     full = [{f.name: row.get(f.name) for f in SCHEMA.fields} for row in rows]
     draw.note("good" if good else "bad")
-    return Drawn(text.encode(), full if good else None, options)
+    kept = [row for row, fits in zip(full, fitting, strict=True) if fits]
+    return Drawn(text.encode(), full if good else None, options, kept if pairs_up else None)
 
 
-def csv_row(draw: Draw, columns: list[str], multi: bool) -> tuple[Row, list[str], bool]:
+@dataclass(frozen=True)
+class Written:
+    """How fields are written: what stands between them, whether there are blanks around them that are no part of them, and whether
+    there are line breaks in quotes."""
+
+    separator: str
+    padded: bool
+    multi: bool
+
+    def options(self) -> dict[str, str]:
+        padded = {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"}
+        return {**({"sep": self.separator} if self.separator != "," else {}), **(padded if self.padded else {})}
+
+
+def csv_row(draw: Draw, columns: list[str], written: Written) -> tuple[Row, list[str], bool]:
     row: Row = {}
     cells, fits = [], True
     for name in columns:
-        value, text, ok = csv_value(draw, name, multi)
+        value, text, ok = csv_value(draw, name, written)
         row[name] = value
         fits = fits and ok
-        cells.append(text)
-    if columns == ["id"] and not cells[0]:
+        blanks = [draw.choice(["", " ", "  "]) if written.padded else "" for _ in range(2)]
+        cells.append(text.join(blanks))
+    if columns == ["id"] and not cells[0].strip():
         cells[0] = "1"
     return row, cells, fits
 
 
-def csv_value(draw: Draw, name: str, multi: bool) -> tuple[Any, str, bool]:
+def csv_value(draw: Draw, name: str, written: Written) -> tuple[Any, str, bool]:
     """(value, cell, whether it fits)"""
     if name == "city":
-        value = draw.choice([*CITIES, *(["two\nlines", 'a\n\n"b"'] if multi else [])])
-        must = any(c in value for c in '",\n\r') or draw.often(0.2)
+        value = draw.choice([*CITIES, *(["two\nlines", 'a\n\n"b"'] if written.multi else [])])
+        is_cut = written.padded and value != value.strip()
+        must = any(c in value for c in ('"', "\n", "\r", written.separator)) or is_cut or draw.often(0.2)
         draw.note(*(["doubled quote"] if '"' in value else []), *(["quoted line break"] if "\n" in value else []))
         # Nothing between two commas is NULL, in quotes or not.
         return value or None, '"' + value.replace('"', '""') + '"' if must else value, True
@@ -198,8 +220,8 @@ def as_float32(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-def spoiled_csv(draw: Draw, text: str, end: str, columns: list[str]) -> tuple[bool, str]:
-    """One more line that is no record; whether it must be refused."""
+def spoiled_csv(draw: Draw, text: str, end: str, columns: list[str], separator: str) -> tuple[bool, bool, str]:
+    """One more line that is no record; whether it must be refused, and whether quotes pair up."""
     what = draw.choice(["unclosed quote", "text behind a quote", "too many", "too few", "blank line", "quote inside"])
     one = ["7" if n == "id" else "" for n in columns]
     draw.note(what)
@@ -213,15 +235,15 @@ def spoiled_csv(draw: Draw, text: str, end: str, columns: list[str]) -> tuple[bo
         one.append("x")
     elif what == "too few":
         if len(one) < 2:
-            return False, text
+            return False, True, text
         one.pop()
     elif what == "blank line":
-        return False, body + end
+        return False, True, body + end
     elif columns[last] == "city":
-        return True, body + ",".join([*one[:-1], '"a "b" c"']) + end
+        return True, False, body + separator.join([*one[:-1], '"a "b" c"']) + end
     else:
-        return True, body + ",".join([*one[:-1], '"1"2"']) + end
-    return True, body + ",".join(one) + end
+        return True, False, body + separator.join([*one[:-1], '"1"2"']) + end
+    return True, what in ("too many", "too few"), body + separator.join(one) + end
 
 
 # ---------------------------------------------------------------- JSON
@@ -232,13 +254,15 @@ def json_source(draw: Draw, *, nested: bool = True) -> Drawn:
     multi = draw.often(0.15)
     schema = NESTED if nested else SCHEMA
     rows: list[Row] = []
-    good = True
+    kept: list[Row] = []
     values: list[str] = []
     for _ in range(draw.randint(1, 5)):
         row, text, fits = json_record(draw, schema)
         rows.append(row)
+        kept += [row] if fits else []
         values.append(text)
-        good = good and fits
+    good = len(kept) == len(rows)
+    stored = None if '"unknown"' in "".join(values) else kept
     if multi:
         draw.note("multiLine")
         text = "[\n" + ",\n".join(values) + "\n]" if len(values) > 1 or draw.often(0.5) else values[0]
@@ -254,11 +278,13 @@ def json_source(draw: Draw, *, nested: bool = True) -> Drawn:
     if draw.often(0.2):
         wrong, text = spoiled_json(draw, text, multi)
         good = good and not wrong
+        if multi and wrong:
+            stored = []  # the file is one bad record
     if draw.often(0.15):
         text = "\ufeff" + text
         draw.note("byte order mark")
     draw.note("good" if good else "bad")
-    return Drawn(text.encode(), rows if good else None, {"multiLine": "true"} if multi else {})
+    return Drawn(text.encode(), rows if good else None, {"multiLine": "true"} if multi else {}, stored)
 
 
 def json_record(draw: Draw, schema: Schema) -> tuple[Row, str, bool]:

@@ -89,7 +89,7 @@ def test_the_mode_says_what_becomes_of_a_bad_record(place: Place, job: str, form
     place.run(job, "t", source=text(place, form, *lines, mode="DropMalformed"), **INTO[job])
     assert [row["id"] for row in place.rows("t")] == [1]
     for mode in ("FAILFAST", "permissive"):
-        with pytest.raises(DataError, match=WHY["a type"]):
+        with pytest.raises(DataError, match="|".join(WHY.values())):  # which one comes first is Spark's choice
             place.run(job, "t", source=text(place, form, *lines, mode=mode), **INTO[job])
     with pytest.raises(OptionError, match="mode = 'whatever': must be PERMISSIVE, FAILFAST or DROPMALFORMED"):
         place.run(job, "t", source=text(place, form, *lines, mode="whatever"), **INTO[job])

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from iceberg_ops.errors import IcebergOpsError
 
+_OF_BLANK_LINES = " \t\r\n"
+
 Fields = list[str | None]
 """A record's fields; None for one that stands for NULL."""
 
@@ -54,7 +56,9 @@ class CsvCutter:
     def __init__(self, form: CsvForm) -> None:
         self._form = form
         q, e, s = (re.escape(part) for part in (form.quote, form.escape, form.separator))
-        before, after = (r"[ \t]*+" if form.trim_left else "", r"[ \t]*+" if form.trim_right else "")
+        self._blanks = "".join(blank for blank in " \t" if not form.separator.startswith(blank))
+        around = f"[{self._blanks}]*+" if self._blanks else ""
+        before, after = (around if form.trim_left else "", around if form.trim_right else "")
         if not form.quote:
             inside, not_quoted = "(?!)", ""
         elif form.escape in (form.quote, ""):
@@ -104,7 +108,7 @@ class CsvCutter:
         return [None if not part or part == null else part for part in line.split(form.separator)]
 
     def _is_blank(self, record: str) -> bool:
-        return not record.strip() and self._form.separator not in record
+        return not record.strip(_OF_BLANK_LINES) and self._form.separator not in record
 
     def _value(self, match: re.Match[str]) -> str | None:
         quoted, plain = match[1] if self._form.quote else None, match[match.lastindex or 0]
@@ -117,9 +121,9 @@ class CsvCutter:
                 found = self._escaped.sub(r"\1", quoted)
             return None if found == form.null else found
         if form.trim_left:
-            plain = plain.lstrip(" \t")
+            plain = plain.lstrip(self._blanks)
         if form.trim_right:
-            plain = plain.rstrip(" \t")
+            plain = plain.rstrip(self._blanks)
         return None if not plain or plain == form.null else plain
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,14 +44,16 @@ def header_names(fields: Fields, source: str) -> tuple[str, ...]:
 
 
 def first_record(raw: bytes, options: CsvOptions) -> CsvRecord | BadRecord | None:
-    """The first record of the text that ``raw``, a line or a file, holds; None where it holds none. Raises
-    QuotesDoNotPairError."""
+    """The first record of the text that ``raw``, a line or a file, holds; None where it holds none. No name of a header stands for
+    NULL. Raises QuotesDoNotPairError."""
     text = decoded(raw, options.encoding)
-    return text if isinstance(text, BadRecord) else next(CsvCutter(options.form).records(text), None)
+    form = replace(options.form, null="") if options.header else options.form
+    return text if isinstance(text, BadRecord) else next(CsvCutter(form).records(text), None)
 
 
 def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip: frozenset[int] = frozenset()) -> Parsed:
-    """The rows of ``texts``: lines, or with ``multi_line`` whole files. ``skip``: indexes of texts whose first record is a header.
+    """The rows of ``texts``: lines (a file's first one ``without_mark``), or with ``multi_line`` whole files. ``skip``: indexes of
+    texts whose first record is a header.
 
     Raises QuotesDoNotPairError for text that cannot be cut into records."""
     records, bad, lines = list[Fields](), dict[int, BadRecord](), list[int]()
@@ -73,7 +75,7 @@ def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip:
         columns.append(values)
         for row, why in wrong.items():
             bad.setdefault(row, BadRecord(f"column {name!r}: {why}", originals[row]))
-    return Parsed(nulls_where_bad(columns, bad, len(records)), bad, lines)
+    return Parsed(nulls_where_bad(columns, bad, len(records)), bad, lines, originals.__getitem__)
 
 
 def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) -> list[pa.Array]:
@@ -94,7 +96,7 @@ def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, sk
             continue
         for i, text in enumerate(fields):
             if text is not None:
-                found[i] = _guess(text, found[i] or 0, options.forms)
+                found[i] = _guess(text, found[i], options.forms)
     return [None if at is None else _GUESSED[at] for at in found]
 
 
@@ -108,19 +110,18 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
     return TIMESTAMPTZ if {a, b} == {DATE, TIMESTAMPTZ} else STRING
 
 
-def _guess(text: str, least: int, forms: TextForms) -> int:
-    for at in range(len(_GUESSED)):
-        type_ = _GUESSED[at]
+def _guess(text: str, before: int | None, forms: TextForms) -> int:
+    """The type, as its place in ``_GUESSED``, of a text and of what came before it."""
+    for type_ in _GUESSED:
         if not parse_texts([text], type_, forms)[1]:
-            wide = wider_guess(_GUESSED[least], type_) if least else type_
-            return _GUESSED.index(wide or STRING)
-    return len(_GUESSED) - 1
+            return _GUESSED.index(wider_guess(None if before is None else _GUESSED[before], type_) or STRING)
+    return _GUESSED.index(STRING)
 
 
 def _records(texts: Iterable[bytes], options: CsvOptions, skip: frozenset[int]) -> Iterator[tuple[int, str, Fields | BadRecord]]:
     cutter = CsvCutter(options.form)
     for index, raw in enumerate(texts):
-        text = decoded(raw, options.encoding)
+        text = decoded(raw, options.encoding, begins=options.multi_line)
         if isinstance(text, BadRecord):
             yield index, text.text, text
         elif options.multi_line:

@@ -1,8 +1,9 @@
 """Patterns of dates and timestamps, as ``dateFormat`` and ``timestampFormat`` give them: Java's DateTimeFormatter, numbers only.
 
 Letters: ``y`` or ``u`` year, ``M`` month, ``d`` day, ``H`` hour (0 to 23), ``m`` minute, ``s`` second, ``S`` fraction, ``X``, ``x``
-or ``Z`` offset, ``V`` zone. As many digits are read as letters are given; one letter reads one or more. Text in single quotes, and
-every other character that is no letter, stands for itself; brackets enclose what may be left out.
+or ``Z`` offset, ``V`` zone. As many digits are read as letters are given, and a year of more has a sign; one letter reads all
+digits that are there. Text in single quotes, and every other character that is no letter, stands for itself; brackets enclose what
+may be left out. Nothing is cut: a date's pattern may have a time, which must be midnight.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ def date_parser(pattern: str, option: str) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         found = _matched(match, text)
+        clock = (found.get(part) or "0" for part in ("hour", "minute", "second", "fraction"))
+        if found.get("zone") is not None or any(part.strip("0") for part in clock):
+            raise ValueError(f"{text!r} is more than a date")
         return date_from_text(f"{found['year']}-{found['month']}-{found['day']}")
 
     return parse
@@ -36,6 +40,8 @@ def timestamp_parser(pattern: str, option: str) -> Callable[[str], tuple[int, bo
 
     def parse(text: str) -> tuple[int, bool]:
         found = _matched(match, text)
+        if (found.get("fraction") or "")[9:].strip("0"):
+            raise ValueError(f"{text!r} has more than nanoseconds")
         clock = ":".join(found.get(part) or "0" for part in ("hour", "minute", "second"))
         day = f"{found['year']}-{found['month']}-{found['day']}"
         return timestamp_from_text(f"{day} {clock}.{found.get('fraction') or '0'}{found.get('zone') or ''}")
@@ -83,7 +89,10 @@ def _letters(text: str, pattern: str, option: str) -> str:
         return r"(?P<zone>Z|[+-]\d{2}(?::?\d{2})?(?::?\d{2})?|[A-Za-z_]+(?:/[A-Za-z_+\-0-9]+)*)"
     if letter not in _LETTERS or (letter == "M" and count > 2) or (letter in "yu" and count in (2, 3)):
         raise _refused(pattern, option, f"{text!r}")
-    digits = r"[+-]?\d{4,7}" if letter in "yu" else rf"\d{{{count}}}" if count > 1 else r"\d+"
+    if letter in "yu":
+        digits = r"[+-]?\d{4,7}+" if count == 1 else r"\d{4}|[+-]\d{4,7}+"
+    else:
+        digits = rf"\d{{{count}}}" if count > 1 else r"\d++"
     return f"(?P<{_LETTERS[letter]}>{digits})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 from iceberg_ops.data.text.parsed import BadRecord, NotAValueError
@@ -12,12 +13,19 @@ NOT_ITS_ENCODING = "is not text in the source's encoding"
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
-def decoded(raw: bytes, encoding: str) -> str | BadRecord:
-    """The text of a line, or of a whole file, without a byte order mark; a bad record for bytes that the encoding does not have."""
+def decoded(raw: bytes, encoding: str, *, begins: bool = True) -> str | BadRecord:
+    """The text of a line, or of a whole file; a bad record for bytes that the encoding does not have. Where a file ``begins``, a
+    byte order mark is no part of the text."""
+    mark = _MARK if begins else ""
     try:
-        return raw.decode(encoding).removeprefix(_MARK)
+        return raw.decode(encoding).removeprefix(mark)
     except UnicodeError:
-        return BadRecord(f"{NOT_ITS_ENCODING} ({encoding})", raw.decode(encoding, "replace").removeprefix(_MARK))
+        return BadRecord(f"{NOT_ITS_ENCODING} ({encoding})", raw.decode(encoding, "replace").removeprefix(mark))
+
+
+def without_mark(raw: bytes) -> bytes:
+    """The first line of a file without a byte order mark."""
+    return raw.removeprefix(codecs.BOM_UTF8)
 
 
 def lines_of(raw: bytes, encoding: str) -> list[bytes]:

@@ -2,7 +2,8 @@
 
 A text is an object, which is a record, or an array of objects, which are a record each. Fields are found by name without regard to
 case, at every level; a record with two spellings of one field, both with a value, is a bad one, and so is one with a field that the
-columns to read do not have, unless nothing is in it. A field that is left out is NULL.
+columns to read do not have, unless nothing is in it. A field that is left out is NULL. A bad record of an array takes none of the
+others with it: its text is its own.
 """
 
 from __future__ import annotations
@@ -44,26 +45,27 @@ _BLANKS = " \t\r\n"
 def parse(texts: Iterable[bytes], columns: StructType, options: JsonOptions) -> Parsed:
     """The rows of ``texts``, lines or whole files."""
     places = {f.name.lower(): i for i, f in enumerate(columns.fields)}
-    rows, bad, lines, originals = list[list[Any]](), dict[int, BadRecord](), list[int](), list[str]()
+    rows, bad, lines, originals = list[list[Any]](), dict[int, BadRecord](), list[int](), list[str | dict[str, Any]]()
     nothing: list[Any] = [None] * len(places)
     for index, text, records in _read(texts, options):
-        placed: list[list[Any]] = []
-        try:
-            if isinstance(records, BadRecord):
-                raise NotAValueError(records.reason)
-            placed = [_placed(record, places) for record in records]
-        except NotAValueError as e:
-            bad[len(rows)], placed = BadRecord(str(e), text), [nothing]
-        rows += placed
-        lines += [index] * len(placed)
-        originals += [text] * len(placed)
+        if isinstance(records, BadRecord):
+            bad[len(rows)], records = records, [{}]
+        for record in records:
+            original = text if len(records) == 1 else record
+            try:
+                rows.append(_placed(record, places))
+            except NotAValueError as e:
+                bad[len(rows)] = BadRecord(str(e), _as_text(original))
+                rows.append(nothing)
+            lines.append(index)
+            originals.append(original)
     arrays = []
     for f, values in zip(columns.fields, zip(*rows, strict=True) if rows else [()] * len(places), strict=True):
         array, wrong = _column(f.type, values, options.forms)
         arrays.append(array)
         for row, why in wrong.items():
-            bad.setdefault(row, BadRecord(f"column {f.name!r}: {why}", originals[row]))
-    return Parsed(nulls_where_bad(arrays, bad, len(rows)), bad, lines)
+            bad.setdefault(row, BadRecord(f"column {f.name!r}: {why}", _as_text(originals[row])))
+    return Parsed(nulls_where_bad(arrays, bad, len(rows)), bad, lines, lambda row: _as_text(originals[row]))
 
 
 def _column(type_: IcebergType, values: Sequence[Any], forms: TextForms) -> tuple[pa.Array, dict[int, str]]:
@@ -285,6 +287,6 @@ def _inner_text(value: Any) -> str:
 
 
 def _is_empty(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_empty, value.values()))
-    return value is None or value == []
+    if isinstance(value, dict | list):
+        return all(map(_is_empty, value.values() if isinstance(value, dict) else value))
+    return value is None

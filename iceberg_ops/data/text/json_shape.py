@@ -16,6 +16,7 @@ from iceberg_ops.spec.types import (
     BOOLEAN,
     DOUBLE,
     LONG,
+    MISSING,
     STRING,
     DecimalType,
     IcebergType,
@@ -26,6 +27,8 @@ from iceberg_ops.spec.types import (
 )
 
 _MOST_DIGITS = 38
+_MOST_LEVELS = 60
+"""Of a type that is found out: neither Arrow nor a table takes many more. Values that lie deeper are text."""
 _SCALARS: dict[str, IcebergType] = {
     "boolean": BOOLEAN,
     "long": LONG,
@@ -67,6 +70,11 @@ class Occurring:
             self.element = Occurring() if self.element is None else self.element
             self.element.merge(other.element)
 
+    def levels(self) -> int:
+        """How deep values lie in it."""
+        inside = [*(self.fields or {}).values(), *([] if self.element is None else [self.element])]
+        return 1 + max(map(Occurring.levels, inside), default=0)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "kinds": sorted(self.kinds),
@@ -93,7 +101,8 @@ def records_of(value: Any) -> list[dict[str, Any]] | None:
 
 def source_fields(found: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
     """The columns of a source: what occurs in its records under the first of its spellings, of the table's type where the table has
-    it. What the table does not have and is always empty is left out. Field ids are the table's, and new ones for the rest."""
+    it. What the table does not have and is always empty is left out, and so is a field of a struct that does not occur and
+    has a write default. Field ids are the table's, and new ones for the rest."""
     ids = itertools.count(-1, -1)
     return _fields(found.fields or {}, table, ids, as_text=as_text)
 
@@ -118,7 +127,7 @@ def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, a
     if isinstance(wanted, StructType):
         fields = _fields(found.fields or {}, wanted, ids, as_text=as_text)
         there = {f.name.lower() for f in fields}
-        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there)))
+        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there and f.write_default is MISSING)))
     if isinstance(wanted, ListType):
         inner = _type(found.element or Occurring(), wanted.element.type, ids, as_text=as_text)
         return ListType(NestedField(wanted.element.field_id, "element", inner or wanted.element.type))
@@ -128,7 +137,9 @@ def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, a
             values.merge(value)
         inner = _type(values, wanted.value.type, ids, as_text=as_text)
         return MapType(wanted.key, NestedField(wanted.value.field_id, "value", inner or wanted.value.type))
-    return wanted if wanted is not None else _unknown_type(found, ids, as_text=as_text)
+    if wanted is not None:
+        return wanted
+    return STRING if found.levels() > _MOST_LEVELS else _unknown_type(found, ids, as_text=as_text)
 
 
 def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:

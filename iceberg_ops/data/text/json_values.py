@@ -16,6 +16,11 @@ _PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|\'((?:[^\'\\]|\\.)*)\'|([+-]?INF\b|\+In
 _INNER = re.compile(r"\\'|\"|\\.", re.DOTALL)
 
 
+_TOO_DEEP = "values lie too deep in each other"
+_MOST_LEVELS = 200
+"""Of objects and arrays inside each other: Python would have no room on its stack for many more."""
+
+
 class Number(str):
     """A number as its text has it."""
 
@@ -24,7 +29,7 @@ class Number(str):
 
 def read_json(text: str) -> Any:
     """Raises NotAValueError, whose message is the reason, for text that is no JSON, or has a name twice in one object, or half of a
-    surrogate pair."""
+    surrogate pair, or values that lie more than 200 levels deep."""
     try:
         found = _loaded(text)
     except _NameTwice as e:
@@ -38,6 +43,8 @@ def read_json(text: str) -> Any:
             found = None
         if found is None:
             raise NotAValueError(f"is no JSON: {_why(e)}") from None
+    if text.count("{") + text.count("[") > _MOST_LEVELS and _is_deep(found):
+        raise NotAValueError(f"is no JSON: {_TOO_DEEP}")
     if "\\u" in text and not is_unicode(json.dumps(found, ensure_ascii=False)):
         raise NotAValueError("has half of a surrogate pair, which is no Unicode")
     return found
@@ -46,7 +53,17 @@ def read_json(text: str) -> Any:
 def _why(e: BaseException) -> str:
     if isinstance(e, json.JSONDecodeError):
         return f"{e.msg.removesuffix(' at')} at character {e.pos + 1}"
-    return "values lie too deep in each other" if isinstance(e, RecursionError) else str(e)
+    return _TOO_DEEP if isinstance(e, RecursionError) else str(e)
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        inside = (inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer))
+        level = [inner for inner in inside if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 class _NameTwice(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -21,11 +21,13 @@ class BadRecord:
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """Rows in the order of their records: one array a column, in the canonical Arrow form of its type; and the rows that are bad
-    records, which are NULL in every column. ``lines``: of each row the index of the text it comes from."""
+    records, which are NULL in every column. ``lines``: of each row the index of the text it comes from. ``text_of``: a row's record
+    as the source has it."""
 
     columns: Sequence[pa.Array]
     bad: Mapping[int, BadRecord]
     lines: Sequence[int]
+    text_of: Callable[[int], str]
 
 
 class NotAValueError(ValueError):

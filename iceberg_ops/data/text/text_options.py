@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,10 +26,15 @@ _OF_LISTING = frozenset(
 """What says which files are read; it is for whoever lists them."""
 _WITHOUT_EFFECT = frozenset(
     {
-        "columnnameofcorruptrecord", "enforceschema", "preferdate", "samplingratio", "maxcolumns", "maxcharspercolumn", "locale",
-        "unescapedquotehandling", "enabledatetimeparsingfallback", "prefersdecimal", "timezone", "mergeschema",
+        "columnnameofcorruptrecord", "enforceschema", "preferdate", "samplingratio", "maxcolumns", "maxcharspercolumn",
+        "unescapedquotehandling", "enabledatetimeparsingfallback", "prefersdecimal", "mergeschema",
     }
 )  # fmt: skip
+_ONLY_VALUE = {
+    "timezone": re.compile("utc|gmt|z|etc/utc|[+-]00:?00", re.IGNORECASE),
+    "locale": re.compile("en([-_][a-z]+)?", re.IGNORECASE),
+}
+"""Options that would give values another meaning, with the values that they must have here."""
 _BOTH = frozenset({"encoding", "charset", "multiline", "mode", "dateformat", "timestampformat", "timestampntzformat"})
 _CSV = frozenset(
     {
@@ -113,9 +119,19 @@ def json_options(options: Mapping[str, str]) -> JsonOptions:
     )
 
 
+def text_options(source_format: str, options: Mapping[str, str]) -> CsvOptions | JsonOptions:
+    """Of format csv or json. Raises OptionError."""
+    return csv_options(options) if source_format == "csv" else json_options(options)
+
+
 def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[str, str]:
-    allowed = own | _BOTH | _OF_LISTING | _WITHOUT_EFFECT
-    for name in options:
+    allowed = own | _BOTH | _OF_LISTING | _WITHOUT_EFFECT | _ONLY_VALUE.keys()
+    for name, value in options.items():
+        if (known := _ONLY_VALUE.get(name.lower())) is not None and not known.fullmatch(value.strip()):
+            raise OptionError(
+                f"source option {name} = {value!r} is not supported: a timestamp without a zone is UTC, and numbers are written as "
+                "in English; timestamps of another zone need its offset or name in their text"
+            )
         if name.lower() not in allowed:
             raise OptionError(
                 f"source option {name!r} is not supported for format {form}: known are {', '.join(sorted(own | _BOTH))}"
@@ -128,6 +144,7 @@ def _shared(given: Mapping[str, str]) -> tuple[str, bool, bool]:
     name = given.get("encoding", given.get("charset", "utf-8"))
     try:
         encoding = codecs.lookup(name).name
+        "\n".encode(encoding)  # what is no encoding of text fails here
     except (LookupError, ValueError):
         raise OptionError(f"source option encoding = {name!r}: no such encoding is known") from None
     mode = given.get("mode", "PERMISSIVE").upper()
@@ -137,11 +154,13 @@ def _shared(given: Mapping[str, str]) -> tuple[str, bool, bool]:
 
 
 def _forms(given: Mapping[str, str], numbers: Mapping[str, float]) -> TextForms:
-    date, timestamp = given.get("dateformat"), given.get("timestampformat", given.get("timestampntzformat"))
+    date, zoned = given.get("dateformat"), given.get("timestampformat")
+    plain = given.get("timestampntzformat", zoned)
     return TextForms(
         numbers,
         None if date is None else date_parser(date, "dateFormat"),
-        None if timestamp is None else timestamp_parser(timestamp, "timestampFormat"),
+        None if zoned is None else timestamp_parser(zoned, "timestampFormat"),
+        None if plain is None else timestamp_parser(plain, "timestampNTZFormat" if plain != zoned else "timestampFormat"),
     )
 
 

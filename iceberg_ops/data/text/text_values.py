@@ -47,8 +47,10 @@ class TextForms:
     numbers: Mapping[str, float] = field(default_factory=dict)
     date: Callable[[str], int] | None = None
     """Days from 1970-01-01; raises ValueError."""
-    timestamp: Callable[[str], tuple[int, bool]] | None = None
+    timestamptz: Callable[[str], tuple[int, bool]] | None = None
     """Nanoseconds from the epoch, and whether the text has a zone; raises ValueError."""
+    timestamp: Callable[[str], tuple[int, bool]] | None = None
+    """The same for timestamps without a zone."""
 
 
 def parse_texts(texts: Sequence[str | None], type_: IcebergType, forms: TextForms) -> tuple[pa.Array, dict[int, str]]:
@@ -174,7 +176,7 @@ def _text(text: str) -> str:
 def _date(forms: TextForms) -> Callable[[str], Any]:
     def parse(text: str) -> int:
         if forms.date is not None:
-            return forms.date(text)
+            return _in_range(forms.date(text), INT_MAX)
         if _DAY.fullmatch(text):
             return _in_range(date_from_text(text), INT_MAX)
         if not _DAY_AND_TIME.fullmatch(text):
@@ -190,10 +192,12 @@ def _date(forms: TextForms) -> Callable[[str], Any]:
 
 def _timestamp(*, per_second: int, zoned: bool) -> Callable[[TextForms], Callable[[str], Any]]:
     def of_forms(forms: TextForms) -> Callable[[str], Any]:
+        form = forms.timestamptz if zoned else forms.timestamp
+
         def parse(text: str) -> int:
-            if forms.timestamp is None and (not _DAY_AND_TIME.fullmatch(text) or _cut_digits(text)):
+            if form is None and (not _DAY_AND_TIME.fullmatch(text) or _cut_digits(text)):
                 raise NotAValueError
-            nanos, has_zone = (forms.timestamp or timestamp_from_text)(text)
+            nanos, has_zone = (form or timestamp_from_text)(text)
             if has_zone and not zoned:
                 raise NotAValueError
             return timestamp_of(nanos, per_second=per_second)

@@ -20,6 +20,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[list[str | None]]]] = {
     "every line break ends a record": ("a\rb\nc\r\nd", {}, [["a"], ["b"], ["c"], ["d"]]),
     "a line break inside quotes does not": ('1,"a\r\nb"\n2,c', {}, [["1", "a\r\nb"], ["2", "c"]]),
     "blank lines are no records": ("a\n\n  \n\nb\n", {}, [["a"], ["b"]]),
+    "blanks of other scripts are text": ("\u3000\n\u00a0\n\x1c\n", {}, [["\u3000"], ["\u00a0"], ["\x1c"]]),
     "a line of separators is one": ("\t\n,,\n", {"separator": "\t"}, [[None, None], [",,"]]),
     "an escape before a quote": ('1,"a \\"b\\" \\\\ \\n"\n', {"escape": "\\"}, [["1", 'a "b" \\ \\n']]),
     "an escape in a plain field is a character": ("C:\\dir,2\n", {"escape": "\\"}, [["C:\\dir", "2"]]),
@@ -28,6 +29,16 @@ CASES: dict[str, tuple[str, dict[str, Any], list[list[str | None]]]] = {
     "a separator of two characters": ("a||b|c||\n", {"separator": "||"}, [["a", "b|c", None]]),
     "a comment": ("#1,2\n1,#2\n", {"comment": "#"}, [["1", "#2"]]),
     "blanks around fields": (' a , "b" ,\tc\n', {"trim_left": True, "trim_right": True}, [["a", "b", "c"]]),
+    "blanks around fields between tabs": (
+        'a\t\t "c" \n"a" \t\tc\n\t"b"\t c\n',
+        {"separator": "\t", "trim_left": True, "trim_right": True},
+        [["a", None, "c"], ["a", None, "c"], [None, "b", "c"]],
+    ),
+    "tabs around fields between blanks": (
+        'a  \t"c"\t\n',
+        {"separator": " ", "trim_left": True, "trim_right": True},
+        [["a", None, "c"]],
+    ),
     "blanks are text": (' a , "b"\n', {}, [[" a ", ' "b"']]),
 }
 UNPAIRED = ['1,"a', '"a"b,c', '"a""', '1,"a" "b"']

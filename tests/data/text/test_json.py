@@ -131,6 +131,36 @@ def test_what_is_no_text_becomes_the_json_it_is_in_a_text_column() -> None:
     assert [r["v"] for r in rows] == ["1.50", "true", '{"a":[1,"é",null]}']
 
 
+def test_a_bad_record_of_an_array_takes_none_of_the_others_with_it() -> None:
+    text = b'[{"id": 1, "d": 1.50}, {"id": "x", "d": 2.50}, {"id": 3, "ID": 4}, {"id": 5, "no column": [null, {}]}]'
+    parsed = parse([text, b'[{"id": "y"} ]'], TABLE.struct, OPTIONS)
+    assert parsed.columns[0].to_pylist() == [1, None, None, 5, None]
+    texts = {row: bad.text for row, bad in parsed.bad.items()}
+    assert texts == {1: '{"id":"x","d":2.50}', 2: '{"id":3,"ID":4}', 4: '[{"id": "y"} ]'}
+    assert parsed.lines == [0, 0, 0, 0, 1]
+
+
+def deep(levels: int, *, arrays: bool) -> str:
+    return "[" * levels + "1.5" + "]" * levels if arrays else '{"a":' * levels + "1.5" + "}" * levels
+
+
+@pytest.mark.parametrize("arrays", [True, False])
+@pytest.mark.parametrize("levels", [50, 70, 199, 200, 300, 450, 900, 5000])
+def test_values_deep_inside_each_other_are_text_or_a_bad_record(levels: int, arrays: bool) -> None:
+    value = deep(levels, arrays=arrays)
+    whole, parts = found_in(f'{{"v": {value}, "n": {value}}}'), Occurring()
+    parts.merge(Occurring.from_json(json.loads(json.dumps(whole.to_json()))))
+    types = {f.name: str(f.type) for f in source_fields(parts, TABLE.struct)}
+    if levels >= 200:
+        assert types == {}
+        assert "too deep" in rows_of(f'{{"v": {value}}}')[1][0]
+        return
+    assert types["n"].startswith(("list<", "struct<")) if levels < 60 else types["n"] == "string"
+    assert rows_of(f'{{"v": {value}}}')[0][0]["v"] == value
+    assert "is no long" in rows_of(f'{{"id": {value}}}')[1][0]
+    assert "is not a column of the table" in rows_of(f'{{"n": {value}}}')[1][0]
+
+
 def found_in(*texts: str) -> Occurring:
     bad: list[BadRecord] = []
     return occurring([t.encode() for t in texts], OPTIONS, bad.append)
