@@ -56,7 +56,7 @@ def promote(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
     if have == "null":
         return pa.nulls(len(array), target)
     if have != want and (have, want) not in _READABLE:
-        raise CorruptTableError(f"column {name}: the file stores {source}, which can not be read as {target}")
+        raise CorruptTableError(f"column {name}: the file stores {source}, which cannot be read as {target}")
     try:
         return _convert(array, target, have, want)
     except pa.ArrowInvalid as e:

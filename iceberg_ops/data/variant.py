@@ -22,7 +22,7 @@ def read_variant(array: pa.Array, name: str) -> pa.Array:
         array = array.storage
     names = [array.type.field(i).name for i in range(array.type.num_fields)] if pa.types.is_struct(array.type) else []
     if "metadata" not in names or not {"value", "typed_value"} & set(names):
-        raise CorruptTableError(f"column {name}: the file stores {array.type}, which can not be read as variant")
+        raise CorruptTableError(f"column {name}: the file stores {array.type}, which cannot be read as variant")
     if "typed_value" in names:
         parts = list(unshredded(array, name))
     else:

@@ -162,7 +162,7 @@ def test_a_column_of_another_shape_is_a_damaged_table(stored: str, wanted: str) 
     if stored == wanted:
         return
     schema = Schema.of(NestedField(1, "x", SHAPES[wanted][1]))
-    with pytest.raises(CorruptTableError, match=r"column x: the file stores .*, which can not be read as"):
+    with pytest.raises(CorruptTableError, match=r"column x: the file stores .*, which cannot be read as"):
         _rows(FileFormat.PARQUET, [_field("x", SHAPES[stored][0], 1)], [[None, None]], schema)
 
 

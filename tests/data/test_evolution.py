@@ -98,7 +98,7 @@ def test_a_date_outside_the_range_of_nanoseconds_fails() -> None:
 @pytest.mark.parametrize(("before", "after"), [(STRING, INT), (LONG, STRING), (DOUBLE, LONG), (INT, list_of(9, INT))])
 def test_what_no_promotion_allows_is_corrupt_rather_than_converted(before: IcebergType, after: IcebergType) -> None:
     value = {STRING: "1", LONG: 1, DOUBLE: 1.0, INT: 1}[before]
-    with pytest.raises(CorruptTableError, match="can not be read as"):
+    with pytest.raises(CorruptTableError, match="cannot be read as"):
         reread(Schema.of(field(1, "v", before)), [(value,)], Schema.of(field(1, "v", after)))
 
 

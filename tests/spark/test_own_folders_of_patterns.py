@@ -41,6 +41,9 @@ class HadoopPath:
     def getName(self) -> str:
         return os.path.basename(self.path)
 
+    def getParent(self) -> HadoopPath:
+        return HadoopPath(os.path.dirname(self.path))
+
     def getFileSystem(self, _: object) -> Any:
         return SimpleNamespace(
             globStatus=lambda place: [Status(p) for p in sorted(glob.glob(place.path))],
