@@ -1,7 +1,7 @@
 """CSV and JSON sources as rows with the table's types, and what is wrong with each.
 
-Spark lists the files, tells the values of folder names, and reads lines (or whole files). Everything else is ``data.text``: the
-same on every lane, and none of Spark's guesses. A first pass over the text finds out which columns there are (of CSV the first
+Spark lists the files, tells the values of folder names, and reads lines (or whole files). Everything else is ``data.text``,
+with none of Spark's guesses. A first pass over the text finds out which columns there are (of CSV the first
 record of each file), the second one reads them."""
 
 from __future__ import annotations

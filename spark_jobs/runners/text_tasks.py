@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -239,21 +240,16 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
         yield batch
 
 
-class _unpaired_named:
+@contextmanager
+def _unpaired_named(file: str, options: CsvOptions) -> Iterator[None]:
     """Names the file of text that cannot be cut into records."""
-
-    def __init__(self, file: str, options: CsvOptions) -> None:
-        self._file, self._form = file, options.form
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        if not isinstance(error, QuotesDoNotPairError):
-            return
-        form, text = self._form, " ".join(error.text.split())
+    try:
+        yield
+    except QuotesDoNotPairError as e:
+        form, text = options.form, " ".join(e.text.split())
         text = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
         raise DataError(
-            f"source {self._file}: quotes do not pair up: {text}: a field that begins with {form.quote} must end with it, and "
+            f"source {file}: quotes do not pair up: {text}: a field that begins with {form.quote} must end with it, and "
             f"{form.quote} inside is written {form.escape}{form.quote} (reader options: quote, escape; multiLine = true where "
             "quoted fields hold line breaks)"
         ) from None
