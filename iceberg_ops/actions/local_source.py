@@ -2,7 +2,7 @@
 
 A file is looked at before its footer is read, and again when all rows are read. One that took its place in between would be read in
 part, by the offsets of the other's row groups. What cannot be listed or read is an error, and never a source without these rows.
-Paths of a source are this machine's. Where the table's own files are found (``location-mapping``) says nothing about them.
+Paths of a source are this machine's. Where the table's own files are found (``location-mapping``) does not apply to them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among, is_hidden
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
 from iceberg_ops.io.load import load_file_io
@@ -131,7 +132,7 @@ def _below(path: str, place: Path) -> Iterator[RelativeName]:
 
 def _check_text(path: str, name: str) -> None:
     """Prevents names that neither a reader nor a report can take."""
-    if any("\ud800" <= c <= "\udfff" for c in name):
+    if not is_unicode(name):
         raise DataError(f"source {path}: the name of the file {name!a} in it is no UTF-8: rename it")
 
 

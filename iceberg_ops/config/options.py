@@ -90,7 +90,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("retain-last", "history.expire.min-snapshots-to-keep", "snapshots every branch keeps at least"),
         Option("snapshot-ids", "none", "expire these snapshots, comma separated"),
         Option("clean-expired-metadata", "false", "also drop partition specs and schemas nothing uses any more"),
-        Option("max-concurrent-deletes", "in bulk", "delete file by file, so many at a time (256 at most)"),
+        Option("max-concurrent-deletes", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
         Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
     ),
     "remove_orphan_files": (
@@ -100,7 +100,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option("prefix-mismatch-mode", "error", "a file whose scheme or authority differs: error, ignore or delete"),
         Option("equal-schemes", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
         Option("equal-authorities", "none", "authorities that mean the same, as from=to pairs"),
-        Option("max-concurrent-deletes", "in bulk", "delete file by file, so many at a time (256 at most)"),
+        Option("max-concurrent-deletes", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
         Option("quarantine-path", "none", "move orphans below this folder instead of deleting them"),
         Option("prefix-listing", "false", "true: the driver lists all in one go; false: on lane spark, tasks list folders"),
         Option("stream-results", "true", "the report names 1,000 files; false: all of them"),

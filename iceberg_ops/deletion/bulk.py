@@ -18,8 +18,8 @@ DELETED_AT_ONCE = 10_000
 
 
 def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None) -> list[DeleteFailure]:
-    """What could not be deleted. ``most_at_once`` (max-concurrent-deletes): file by file, so many at a time (256 at most); None: in
-    bulk."""
+    """What could not be deleted. ``most_at_once`` (max-concurrent-deletes): file by file, up to this many at a time (256 at most);
+    None: in bulk."""
     if most_at_once is None:
         return io.delete_many(locations)
 

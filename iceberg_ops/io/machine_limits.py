@@ -24,7 +24,7 @@ NOT_PERMITTED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 NO_PLACE = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP})
 """Errors of a system about a path that is no place for what is looked for there, or written."""
 MOST_THREADS = 256
-"""Threads of one pool, whatever number a person asks for: more make no store faster, and a system starts only so many."""
+"""Threads of one pool, whatever number a person asks for: more make no store faster, and a system limits how many there are."""
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_FOLDER = "No usable temporary directory"
 """How ``tempfile`` begins where it can write to none of its folders."""

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.config.whole_numbers import whole_number
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.expressions.literal_casts import cast
@@ -52,7 +53,7 @@ def data_files(root: str, listing: Iterable[FileInfo], but: str | None = None) -
             continue
         if parts[-1][:1] in ("_", ".") or any(p[:1] in ("_", ".") and "=" not in p for p in parts[:-1]):
             continue
-        if any("\ud800" <= c <= "\udfff" for c in info.location):
+        if not is_unicode(info.location):
             raise DataError(f"{root}: the name of the file {'/'.join(parts)!a} in it is no UTF-8: rename it")
         found.append((info, _folders(info.location, parts[:-1])))
     return sorted(found, key=lambda f: f[0].location)

@@ -24,6 +24,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.runners.column_names import quoted
+from spark_jobs.runners.scala_sequences import items
 
 TARGET = "target"
 """What SQL text may call the table that is changed."""
@@ -137,18 +138,14 @@ def refuse_hidden_view(session: SparkSession, name: str) -> None:
     """Raise OptionError where a view of the program reads its view ``name``: it would read the job's view of that name instead, by
     the text that it was made of."""
     views: Any = session._jsparkSession.sessionState().catalog()
-    for found in _items(views.listLocalTempViews("*")):
+    for found in items(views.listLocalTempViews("*")):
         made = views.getRawTempView(found.table())
-        names = _items(made.get().tableMeta().viewReferredTempViewNames()) if made.isDefined() else ()
+        names = items(made.get().tableMeta().viewReferredTempViewNames()) if made.isDefined() else ()
         if any(str(parts.last()).lower() == name.lower() for parts in names):
             raise OptionError(
                 f"view {name!r} of the job would take the place of the program's view of that name, which its view "
                 f"{found.table()!r} reads: rename the program's view"
             )
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    return (sequence.apply(i) for i in range(sequence.size()))
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:

@@ -89,7 +89,8 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     if not is_cut_by_spark(options):
         reader = reader.option("wholetext", "true")
     found = reader.format("text").load(source.paths)
-    folders = [f.name for f in found.schema.fields if f.name.lower() in folder_columns(found)]
+    of_folders = folder_columns(found)
+    folders = [f.name for f in found.schema.fields if f.name.lower() in of_folders]
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
     for path in listed_twice(typed):

@@ -202,9 +202,10 @@ def _pass(_: BadRecord) -> None:
 
 def _first(chunk: Chunk, options: CsvOptions) -> tuple[int, list[str | None]] | None:
     """The index of the text with the first record that can be read, and the record's fields. A header must be readable."""
+    own = _of_chunks(options)
     for i, raw in enumerate(chunk.texts):
         with _unpaired_named(chunk.file, options):
-            record = csv_rows.first_record(raw, _of_chunks(options))
+            record = csv_rows.first_record(raw, own)
         if isinstance(record, BadRecord):
             if not options.header:
                 continue
@@ -227,8 +228,9 @@ def _rows(parsed: Parsed, chunk: Chunk, output: Output, options: TextOptions) ->
             bad.setdefault(row, BadRecord(f"folder {name!r}: {why}", parsed.text_of(row)))
     if output.strict and bad and not options.drops_malformed:
         _refuse(chunk.file, bad[min(bad)])
-    reasons = pa.array([bad[row].reason if row in bad else None for row in range(rows)] if bad else [None] * rows, pa.string())
-    records = pa.array([bad[row].text if row in bad else None for row in range(rows)] if bad else [None] * rows, pa.string())
+    about = [bad.get(row) for row in range(rows)] if bad else [None] * rows
+    reasons = pa.array([record and record.reason for record in about], pa.string())
+    records = pa.array([record and record.text for record in about], pa.string())
     arrays = [array.cast(f.type) for array, f in zip(given, output.columns, strict=False)]
     if not output.strict:
         parts = [pa.array([chunk.file] * rows, pa.string()), reasons, records]

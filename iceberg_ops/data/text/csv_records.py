@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from iceberg_ops.errors import IcebergOpsError
 
 _OF_BLANK_LINES = " \t\r\n"
+_LINE_END = re.compile(r"[\r\n]")
 
 Fields = list[str | None]
 """A record's fields; None for one that stands for NULL."""
@@ -128,5 +129,5 @@ class CsvCutter:
 
 
 def _end_of_line(text: str, at: int) -> int:
-    found = re.compile(r"[\r\n]").search(text, at)
+    found = _LINE_END.search(text, at)
     return len(text) if found is None else found.start()

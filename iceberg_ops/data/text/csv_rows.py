@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from iceberg_ops.data.text.csv_records import CsvCutter, CsvRecord, Fields
 from iceberg_ops.data.text.decoding import decoded
-from iceberg_ops.data.text.parsed import BadRecord, Parsed
+from iceberg_ops.data.text.parsed import BadRecord, Parsed, nulls_where_bad
 from iceberg_ops.data.text.text_options import CsvOptions
-from iceberg_ops.data.text.text_values import TextForms, parse_texts
+from iceberg_ops.data.text.text_values import parse_texts, text_parser
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, IcebergType
 
@@ -78,26 +78,18 @@ def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip:
     return Parsed(nulls_where_bad(columns, bad, len(records)), bad, lines, originals.__getitem__)
 
 
-def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) -> list[pa.Array]:
-    """The columns with NULL in the rows of bad records."""
-    out = set(bad)
-    if not out:
-        return list(columns)
-    is_bad = pa.array([row in out for row in range(rows)])
-    return [pc.if_else(is_bad, pa.scalar(None, c.type), c) for c in columns]
-
-
 def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, skip: frozenset[int]) -> list[IcebergType | None]:
     """Of each field the first of boolean, int, long, double, date, timestamptz and string that all values are of; None where all
     are NULL."""
-    found: list[int | None] = [None] * width
+    parsers = [(type_, text_parser(type_, options.forms)) for type_ in _GUESSED]
+    found: list[IcebergType | None] = [None] * width
     for _, _, fields in _records(texts, options, skip):
         if isinstance(fields, BadRecord) or len(fields) != width:
             continue
         for i, text in enumerate(fields):
             if text is not None:
-                found[i] = _guess(text, found[i], options.forms)
-    return [None if at is None else _GUESSED[at] for at in found]
+                found[i] = wider_guess(found[i], _guess(text, parsers))
+    return found
 
 
 def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | None:
@@ -110,12 +102,14 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
     return TIMESTAMPTZ if {a, b} == {DATE, TIMESTAMPTZ} else STRING
 
 
-def _guess(text: str, before: int | None, forms: TextForms) -> int:
-    """The type, as its place in ``_GUESSED``, of a text and of what came before it."""
-    for type_ in _GUESSED:
-        if not parse_texts([text], type_, forms)[1]:
-            return _GUESSED.index(wider_guess(None if before is None else _GUESSED[before], type_) or STRING)
-    return _GUESSED.index(STRING)
+def _guess(text: str, parsers: Iterable[tuple[IcebergType, Callable[[str], Any]]]) -> IcebergType:
+    for type_, parse_one in parsers:
+        try:
+            parse_one(text)
+        except ValueError:
+            continue
+        return type_
+    return STRING
 
 
 def _records(texts: Iterable[bytes], options: CsvOptions, skip: frozenset[int]) -> Iterator[tuple[int, str, Fields | BadRecord]]:

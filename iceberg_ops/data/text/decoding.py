@@ -9,7 +9,7 @@ from iceberg_ops.data.text.parsed import BadRecord, NotAValueError
 
 _MARK = "\ufeff"
 """What some programs put before text, to say that it is UTF-8."""
-NOT_ITS_ENCODING = "is not text in the source's encoding"
+_NOT_ITS_ENCODING = "is not text in the source's encoding"
 _LINE_END = re.compile("\r\n|\r|\n")
 
 
@@ -20,7 +20,7 @@ def decoded(raw: bytes, encoding: str, *, begins: bool = True) -> str | BadRecor
     try:
         return raw.decode(encoding).removeprefix(mark)
     except UnicodeError:
-        return BadRecord(f"{NOT_ITS_ENCODING} ({encoding})", raw.decode(encoding, "replace").removeprefix(mark))
+        return BadRecord(f"{_NOT_ITS_ENCODING} ({encoding})", raw.decode(encoding, "replace").removeprefix(mark))
 
 
 def without_mark(raw: bytes) -> bytes:

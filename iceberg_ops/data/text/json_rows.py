@@ -19,11 +19,10 @@ import pyarrow as pa
 
 from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX
 from iceberg_ops.data.arrow_values import array_of
-from iceberg_ops.data.text.csv_rows import nulls_where_bad
 from iceberg_ops.data.text.decoding import decoded
 from iceberg_ops.data.text.json_shape import Occurring, records_of
 from iceberg_ops.data.text.json_values import Number, read_json
-from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed, shown
+from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed, nulls_where_bad, shown
 from iceberg_ops.data.text.text_options import JsonOptions
 from iceberg_ops.data.text.text_values import TextForms, decimal_of, floating_of, parse_texts, text_parser, timestamp_of, whole_of
 from iceberg_ops.spec.types import DecimalType, FixedType, IcebergType, ListType, MapType, StructType

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 _SHOWN = 100
 
@@ -32,6 +33,15 @@ class Parsed:
 
 class NotAValueError(ValueError):
     """Text that is no value of its column's type."""
+
+
+def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) -> list[pa.Array]:
+    """The columns with NULL in the rows of bad records."""
+    out = set(bad)
+    if not out:
+        return list(columns)
+    is_bad = pa.array([row in out for row in range(rows)])
+    return [pc.if_else(is_bad, pa.scalar(None, c.type), c) for c in columns]
 
 
 def shown(text: str) -> str:

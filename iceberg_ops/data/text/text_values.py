@@ -42,7 +42,7 @@ _SPECIAL = re.compile(r"(?i)[+-]?(?:nan|inf(?:inity)?)")
 
 @dataclass(frozen=True, slots=True)
 class TextForms:
-    """Forms that a source's options add: texts that stand for a number that is none, and patterns of dates and timestamps."""
+    """Forms that a source's options add: texts that stand for NaN and the infinities, and patterns of dates and timestamps."""
 
     numbers: Mapping[str, float] = field(default_factory=dict)
     date: Callable[[str], int] | None = None
