@@ -3,8 +3,8 @@
 The next metadata is written under a fresh name, then the pointer is moved from the old location to the new one. Because the new
 location is unique and a pointer never returns to an old one, asking twice for the same swap is safe: it can succeed only once. So a
 store that did not answer is asked again; the same holds for the drop and the rename of a pointer that is at one location. A swap
-counts as refused only where that is certain: the store said so at the first try, or the metadata log shows another file after the
-old one. Whatever else goes wrong once a change of the pointer was tried, its outcome is unknown.
+counts as refused only where that is certain: the store said so at the first try, it was not reached at any, or the metadata log
+shows another file after the old one. Whatever else goes wrong once a change of the pointer was tried, its outcome is unknown.
 """
 
 from __future__ import annotations
@@ -48,8 +48,13 @@ RENAME_ATTEMPTS = 100
 """How often a rename begins again because a commit came in between."""
 
 
+class NotAppliedError(CatalogUnavailableError):
+    """The store was not reached, or says itself that it did not make the change."""
+
+
 class PointerCatalog(BaseCatalog):
-    """Subclasses keep the pointers; every store call raises CatalogUnavailableError where the store does not answer."""
+    """Subclasses keep the pointers; every store call raises CatalogUnavailableError where the store does not answer, and
+    NotAppliedError where it is certain that nothing was changed."""
 
     def __init__(
         self,
@@ -106,7 +111,11 @@ class PointerCatalog(BaseCatalog):
         try:
             done, doubt = self._asked(lambda: self._rename_pointer(old, new, location))
         except AlreadyExistsError:
-            if self._current_location(old) == location or not self._has_passed(new, location):
+            try:
+                is_refused = self._current_location(old) == location
+            except CatalogUnavailableError as e:
+                raise _unknown_rename(old, new, location, e) from e
+            if is_refused or not self._has_passed(new, location):
                 raise
             return True  # The first try had happened, and got no answer.
         if done or doubt is None:
@@ -129,13 +138,18 @@ class PointerCatalog(BaseCatalog):
 
     def _asked(self, change: Callable[[], bool]) -> tuple[bool, CatalogUnavailableError | None]:
         """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer,
-        and the first doubt. With a doubt, no means that it had happened before, or cannot."""
+        and the first doubt. With a doubt, no means that it had happened before, or cannot. Raises NotAppliedError."""
         doubt: CatalogUnavailableError | None = None
+        not_applied: NotAppliedError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
             try:
                 return change(), doubt
+            except NotAppliedError as e:
+                not_applied = e
             except CatalogUnavailableError as e:
                 doubt = doubt or e
+        if doubt is None and not_applied is not None:
+            raise not_applied
         return False, doubt
 
     def _has_passed(self, identifier: Identifier, location: str) -> bool:
@@ -165,6 +179,8 @@ class PointerCatalog(BaseCatalog):
         tried(location)
         try:
             self._insert_pointer(identifier, location)
+        except NotAppliedError:
+            raise
         except CatalogUnavailableError as e:
             if self._pointer_or_none(identifier) != location:
                 raise CommitStateUnknownError(
@@ -205,10 +221,14 @@ class PointerCatalog(BaseCatalog):
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
         name = ".".join(identifier)
         doubt: CatalogUnavailableError | None = None
+        not_applied: NotAppliedError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
             try:
                 if self._swap_pointer(identifier, expected, new):
                     return
+            except NotAppliedError as e:
+                not_applied = e
+                continue
             except CatalogUnavailableError as e:
                 doubt = doubt or e
                 continue
@@ -220,6 +240,8 @@ class PointerCatalog(BaseCatalog):
                 case False:
                     raise CommitFailedError(f"table {name}: another commit came first, on top of {expected}")
             break
+        if doubt is None and not_applied is not None:
+            raise not_applied
         raise CommitStateUnknownError(
             f"table {name}: the swap to {new} got no answer: {doubt}; it happened if that file is in the metadata log"
         )

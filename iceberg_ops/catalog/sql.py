@@ -7,6 +7,7 @@ all the transaction handling there is, on every database.
 from __future__ import annotations
 
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from iceberg_ops.catalog.base import now_ms
 from iceberg_ops.catalog.catalog import Identifier
 from iceberg_ops.catalog.names import check_new_names
-from iceberg_ops.catalog.pointer import PointerCatalog
+from iceberg_ops.catalog.outcomes import reason, unknown_if_it_fails, unknown_outcome
+from iceberg_ops.catalog.pointer import NotAppliedError, PointerCatalog
 from iceberg_ops.catalog.sql_schema import NAMESPACE_PROPERTIES, TABLE_TYPE, TABLES, create_missing_tables, open_engine
 from iceberg_ops.errors import (
     AlreadyExistsError,
@@ -32,6 +34,9 @@ from iceberg_ops.io.file_io import FileIO
 
 log = logging.getLogger(__name__)
 
+_SQLITE_NOT_APPLIED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY})
+_SQLITE_PRIMARY = 0xFF
+"""The bits of sqlite's error code that tell the kind; the others tell more of it."""
 EXISTS = {"exists": "true"}
 """What a namespace without properties of its own is recorded as (Java and pyiceberg do the same)."""
 
@@ -145,15 +150,22 @@ class SqlCatalog(PointerCatalog):
     @contextmanager
     def _looked_for(self, what: str, happened: Callable[[], bool]) -> Iterator[None]:
         """A change of a namespace; where the database does not answer, what it brings about is looked for once."""
+
+        def unknown(e: BaseException) -> CommitStateUnknownError:
+            return unknown_outcome(f"{what} got no answer: {reason(e)}; look whether catalog {self.name} lists it", e)
+
         try:
-            yield
+            with unknown_if_it_fails(unknown):
+                yield
+        except NotAppliedError:
+            raise
         except CatalogUnavailableError as e:
             try:
                 if happened():
                     return
             except IcebergOpsError as look:
                 log.warning("catalog %s: whether %s happened cannot be told: %s", self.name, what, look)
-            raise CommitStateUnknownError(f"{what} got no answer: {e}; look whether catalog {self.name} lists it") from e
+            raise unknown(e) from e
 
     def namespace_properties(self, namespace: tuple[str, ...]) -> Mapping[str, str]:
         self._check_namespace(namespace)
@@ -201,8 +213,15 @@ class SqlCatalog(PointerCatalog):
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        with self._answers(), self._engine.connect() as connection:
-            yield connection
+        with self._answers():
+            try:
+                connection = self._engine.connect()
+            except DBAPIError as e:
+                raise NotAppliedError(f"catalog {self.name}: {e.orig or e}") from e
+            except PoolTimeoutError as e:
+                raise NotAppliedError(f"catalog {self.name}: all connections to its database are in use: {e}") from e
+            with connection:
+                yield connection
 
     @contextmanager
     def _answers(self) -> Iterator[Any]:
@@ -211,9 +230,10 @@ class SqlCatalog(PointerCatalog):
         except (IntegrityError, ProgrammingError):
             raise
         except DBAPIError as e:
+            # sqlite rolls a statement back that it cannot lock or write the database for.
+            if getattr(e.orig, "sqlite_errorcode", 0) & _SQLITE_PRIMARY in _SQLITE_NOT_APPLIED:
+                raise NotAppliedError(f"catalog {self.name}: {e.orig or e}") from e
             raise CatalogUnavailableError(f"catalog {self.name}: {e.orig or e}") from e
-        except PoolTimeoutError as e:
-            raise CatalogUnavailableError(f"catalog {self.name}: all connections to its database are in use: {e}") from e
 
 
 def _is_ambiguous(namespace: tuple[str, ...]) -> bool:

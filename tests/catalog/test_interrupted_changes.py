@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.commit.append_files import AppendFiles
@@ -102,6 +103,24 @@ def test_an_interrupt_of_a_change_of_a_pointer_leaves_an_unknown_outcome(
         in (str(ended))
     )
     assert happened() is after
+
+
+@ERRORS
+@pytest.mark.parametrize("change", ["create", "drop"])
+def test_an_interrupt_of_a_change_of_a_namespace_leaves_an_unknown_outcome(tmp_path: Path, change: str, error: Any) -> None:
+    catalog = SqlCatalog("c", f"sqlite:///{tmp_path}/c.db", LocalFileIO(), warehouse=f"{tmp_path}/wh")
+    if change == "drop":
+        catalog.create_namespace(("more",))
+
+    @event.listens_for(catalog._engine, "after_cursor_execute")
+    def _interrupt(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith("SELECT"):
+            raise error
+
+    ended = ending_of(lambda: (catalog.create_namespace if change == "create" else catalog.drop_namespace)(("more",)))
+    assert isinstance(ended, CommitStateUnknownError)
+    assert isinstance(ended, CommitInterruptedError) is (error is KeyboardInterrupt)
+    assert f"the {'creation' if change == 'create' else 'drop'} of namespace more got no answer" in str(ended)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
