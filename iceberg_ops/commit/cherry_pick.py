@@ -31,6 +31,7 @@ from iceberg_ops.commit.run_keys import (
     publisher,
     wap_ids_of,
 )
+from iceberg_ops.commit.schema_conflicts import may_be_null, of_another_type, without_required
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
@@ -38,6 +39,7 @@ from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.updates import SetProperties, SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -54,6 +56,7 @@ class CherryPick(SnapshotOperationFields):
 
     def validate(self, table: Table, history: History) -> None:
         picked = self._picked(table)
+        no_former_columns(table, picked)
         no_double_publish(table, self.branch, picked)
         if _replaces_partitions(picked) and not self._is_fast_forward(table, picked):
             no_replaced_rows(table, self.branch, picked)
@@ -118,7 +121,8 @@ class CherryPick(SnapshotOperationFields):
         entries = entries_of_made(picked)
         more = [SetProperties(entries)] if entries else []
         updates = (SetSnapshotRef(self.branch, moved), *more)
-        return staged_updates(table.metadata, *updates, requirements=ref_as_seen(table.metadata, self.branch), run=self.run)
+        requirements = (*ref_as_seen(table.metadata, self.branch), AssertCurrentSchemaId(table.metadata.current_schema_id))
+        return staged_updates(table.metadata, *updates, requirements=requirements, run=self.run)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
@@ -196,6 +200,23 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
             f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "
             f"{entry.partition('@')[0]}, and the history of {branch} that would show whether its rows are there has expired; "
             f"write them again if they are not",
+            snapshot_id=picked.snapshot_id,
+        )
+
+
+def no_former_columns(table: Table, picked: Snapshot) -> None:
+    """Prevents publishing files that no reader of the table can read: another engine has replaced the table since
+    (``schema_conflicts``)."""
+    metadata, written = table.metadata, table.metadata.schema_of(picked)
+    if written.struct == metadata.schema.struct:
+        return
+    why = of_another_type(metadata, written)
+    if why is None:
+        added = _data_of(table, picked, EntryStatus.ADDED)
+        why = without_required(metadata, written, lambda i: any(may_be_null(f, i) for f in added)) if added else None
+    if why is not None:
+        raise ValidationError(
+            f"Cannot cherrypick snapshot {picked.snapshot_id}: {why} when it was written: write its rows again",
             snapshot_id=picked.snapshot_id,
         )
 
