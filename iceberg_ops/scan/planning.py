@@ -20,7 +20,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, AlwaysTrue, Expression
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import DeleteIndex
-from iceberg_ops.scan.snapshot_choice import choose_snapshot
+from iceberg_ops.scan.snapshot_choice import as_it_was, choose_snapshot
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.serde.slotted_objects import made_from_columns
@@ -70,6 +70,7 @@ def plan(table: Table, scan: Scan) -> ScanPlan:
     Raises NoSuchSnapshotError, WhereError (unknown column, literal that does not compare) and CorruptTableError.
     """
     snapshot, schema = choose_snapshot(table.metadata, snapshot_id=scan.snapshot_id, ref=scan.ref, as_of_ms=scan.as_of_ms)
+    table = as_it_was(table, schema)
     bound = bind(schema, scan.where, case_sensitive=scan.case_sensitive)
     if snapshot is None:
         return ScanPlan(table, None, schema, [], bound)
