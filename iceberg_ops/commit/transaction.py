@@ -22,6 +22,7 @@ from iceberg_ops.spec.requirements import (
     AssertProperty,
     AssertRefSnapshotId,
     AssertRetention,
+    AssertSameHeads,
     AssertSameRef,
     TableRequirement,
 )
@@ -110,7 +111,7 @@ def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> li
 
 
 def _of_base(requirement: TableRequirement, base: TableMetadata) -> TableRequirement:
-    if isinstance(requirement, AssertRetention):
+    if isinstance(requirement, AssertRetention | AssertSameHeads):
         return replace(requirement, seen=base)
     if isinstance(requirement, AssertProperty):
         return replace(requirement, value=base.properties.get(requirement.name))
