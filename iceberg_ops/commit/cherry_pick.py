@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, ref_as_seen, staged_updates, still_there
+from iceberg_ops.commit.remembered_copies import Origins
 from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.run_keys import (
@@ -27,7 +28,6 @@ from iceberg_ops.commit.run_keys import (
     entries_of_made,
     first_source,
     oldest_origin,
-    origins_of,
     publisher,
     wap_ids_of,
 )
@@ -128,13 +128,13 @@ class CherryPick(SnapshotOperationFields):
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException). A copy that was picked to
     another branch counts as what it is a copy of (Java takes it for a change of its own)."""
-    metadata, head = table.metadata, base_of(table.metadata, branch)
-    published = Publication(origins_of(metadata, picked), wap_ids_of(picked))
+    metadata, head, origins = table.metadata, base_of(table.metadata, branch), Origins(table)
+    published = Publication(origins.of(picked), wap_ids_of(picked))
     name, first, oldest = str(picked.snapshot_id), head, oldest_origin(metadata, picked)
     is_sure = oldest is not None
     for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
         first = snapshot
-        if same := published.sources & origins_of(metadata, snapshot):
+        if same := published.sources & origins.of(snapshot):
             if snapshot.snapshot_id == picked.snapshot_id:
                 why = "already an ancestor"
             elif name in same:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from iceberg_ops.commit.ledger import Ledger
 from iceberg_ops.commit.operation import MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.remembered_copies import entries_of_copies
 from iceberg_ops.commit.retention import expired
 from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries, not_committed_yet, with_first_publishers
 from iceberg_ops.config.properties import GC_ENABLED
@@ -89,7 +90,7 @@ class ExpireSnapshots(MetadataOperation):
             return StagedCommit()
         metadata = table.metadata
         gone = [i for update in updates if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids]
-        entries = with_first_publishers(table, entries_of_expiring(metadata, gone))
+        entries = with_first_publishers(table, {**entries_of_expiring(metadata, gone), **entries_of_copies(table, frozenset(gone))})
         if self.run is not None:
             entries |= ledger_entries({self.run: None}, self._now_ms)
         entered, file = prepared.ledger.updates(table, entries)
