@@ -56,7 +56,8 @@ def inspect(
 
     Manifests, files and partitions are those of the current snapshot unless another is chosen.
     """
-    from iceberg_ops.scan.snapshot_choice import as_it_was, choose_snapshot
+    from iceberg_ops.scan.snapshot_choice import choose_snapshot
+    from iceberg_ops.table.former_columns import as_it_was
     from iceberg_ops.table.inspection import inspect as rows_of
 
     table = open_table(target, locations)

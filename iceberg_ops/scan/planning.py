@@ -20,7 +20,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, AlwaysTrue, Expression
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import DeleteIndex
-from iceberg_ops.scan.snapshot_choice import as_it_was, choose_snapshot
+from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.serde.slotted_objects import made_from_columns
@@ -28,6 +28,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
