@@ -44,6 +44,7 @@ from iceberg_ops.spec.types import INT, LONG, STRING, NestedField
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, SCHEMA, data_file, equality_deletes, live_files, make_catalog, make_table
 from tests.catalog.wrappers import Meddles
+from tests.commit.scenarios import RETYPED_SCHEMA, Replaced
 
 WIDER = Schema.of(*SCHEMA.fields, NestedField(4, "more", INT))
 RENAMED = Schema.of(NestedField(1, "number", LONG, True), *SCHEMA.fields[1:])
@@ -137,6 +138,8 @@ OPERATIONS: dict[str, Callable[[str, Begun], Operation]] = {
         added_deletes=(equality_deletes(name),), branch="new", starting_snapshot_id=at.head
     ),
     "partitioning": lambda name, at: UpdateSpec(spec=BY_REGION),
+    "replacement by another engine": lambda name, at: Replaced(schema=RETYPED_SCHEMA),
+    "replacement without rows": lambda name, at: Replaced(schema=RETYPED_SCHEMA, is_empty=True),
     "sort order": lambda name, at: UpdateSortOrder(sort_order=BY_ID),
     "statistics": lambda name, at: UpdateStatistics(added_partition=(statistics(name, at.head),)),
     "statistics of the staged": lambda name, at: UpdateStatistics(added_partition=(statistics(name, at.staged),)),
