@@ -57,11 +57,12 @@ def inspect(
     Manifests, files and partitions are those of the current snapshot unless another is chosen.
     """
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
+    from iceberg_ops.table.former_columns import as_it_was
     from iceberg_ops.table.inspection import inspect as rows_of
 
     table = open_table(target, locations)
-    snapshot, _ = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of))
-    rows = rows_of(table, topic, snapshot)
+    snapshot, schema = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of))
+    rows = rows_of(as_it_was(table, schema), topic, snapshot)
     if as_json:
         print_json(rows)
     elif topic == "metadata":

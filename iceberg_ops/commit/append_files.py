@@ -1,11 +1,11 @@
-"""Adding data files (Java: FastAppend and MergeAppend). Nothing that others do can make an append wrong, so nothing is validated;
+"""Adding data files (Java: FastAppend and MergeAppend). No rows of others can make an append wrong, so only columns are validated;
 but files that somebody else can add as well (an import) may be there already."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_ops.commit import validation
+from iceberg_ops.commit import schema_conflicts, validation
 from iceberg_ops.commit.appended_manifests import forbid_unfit
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import StagedCommit
@@ -37,6 +37,7 @@ class AppendFiles(SnapshotOperationFields):
         forbid_unfit(self.manifests)
 
     def validate(self, table: Table, history: History) -> None:
+        schema_conflicts.no_files_of_other_columns(table, history, self.added, self.manifests)
         if self.only_new:
             validation.no_file_added_meanwhile(history, self.added)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from iceberg_ops.commit.history import ADDS_DATA, History, base_of
 from iceberg_ops.commit.ledger import entries_whose_name, ledger_entry
 from iceberg_ops.commit.operation import StagedCommit, ref_as_seen, staged_updates, still_there
+from iceberg_ops.commit.remembered_copies import Origins
 from iceberg_ops.commit.removals import PartitionPruning, Removals
 from iceberg_ops.commit.replace_partitions import REPLACE_PARTITIONS
 from iceberg_ops.commit.run_keys import (
@@ -27,10 +28,10 @@ from iceberg_ops.commit.run_keys import (
     entries_of_made,
     first_source,
     oldest_origin,
-    origins_of,
     publisher,
     wap_ids_of,
 )
+from iceberg_ops.commit.schema_conflicts import may_be_null, of_another_type, without_required
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.errors import NoSuchSnapshotError, ValidationError
@@ -38,6 +39,7 @@ from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.delete_index import partition_key
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.updates import SetProperties, SetSnapshotRef
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -54,6 +56,7 @@ class CherryPick(SnapshotOperationFields):
 
     def validate(self, table: Table, history: History) -> None:
         picked = self._picked(table)
+        no_former_columns(table, picked)
         no_double_publish(table, self.branch, picked)
         if _replaces_partitions(picked) and not self._is_fast_forward(table, picked):
             no_replaced_rows(table, self.branch, picked)
@@ -118,19 +121,20 @@ class CherryPick(SnapshotOperationFields):
         entries = entries_of_made(picked)
         more = [SetProperties(entries)] if entries else []
         updates = (SetSnapshotRef(self.branch, moved), *more)
-        return staged_updates(table.metadata, *updates, requirements=ref_as_seen(table.metadata, self.branch), run=self.run)
+        requirements = (*ref_as_seen(table.metadata, self.branch), AssertCurrentSchemaId(table.metadata.current_schema_id))
+        return staged_updates(table.metadata, *updates, requirements=requirements, run=self.run)
 
 
 def no_double_publish(table: Table, branch: str, picked: Snapshot) -> None:
     """Prevents doubled rows (Java: CherrypickAncestorCommitException, DuplicateWAPCommitException). A copy that was picked to
     another branch counts as what it is a copy of (Java takes it for a change of its own)."""
-    metadata, head = table.metadata, base_of(table.metadata, branch)
-    published = Publication(origins_of(metadata, picked), wap_ids_of(picked))
+    metadata, head, origins = table.metadata, base_of(table.metadata, branch), Origins(table)
+    published = Publication(origins.of(picked), wap_ids_of(picked))
     name, first, oldest = str(picked.snapshot_id), head, oldest_origin(metadata, picked)
     is_sure = oldest is not None
     for snapshot in metadata.ancestors(None if head is None else head.snapshot_id):
         first = snapshot
-        if same := published.sources & origins_of(metadata, snapshot):
+        if same := published.sources & origins.of(snapshot):
             if snapshot.snapshot_id == picked.snapshot_id:
                 why = "already an ancestor"
             elif name in same:
@@ -196,6 +200,23 @@ def _no_double_publish_before(first: Snapshot, table: Table, branch: str, picked
             f"Cannot cherrypick snapshot {picked.snapshot_id}: it was published on another branch, by snapshot "
             f"{entry.partition('@')[0]}, and the history of {branch} that would show whether its rows are there has expired; "
             f"write them again if they are not",
+            snapshot_id=picked.snapshot_id,
+        )
+
+
+def no_former_columns(table: Table, picked: Snapshot) -> None:
+    """Prevents publishing files that no reader of the table can read: another engine has replaced the table since
+    (``schema_conflicts``)."""
+    metadata, written = table.metadata, table.metadata.schema_of(picked)
+    if written.struct == metadata.schema.struct:
+        return
+    why = of_another_type(metadata, written)
+    if why is None:
+        added = _data_of(table, picked, EntryStatus.ADDED)
+        why = without_required(metadata, written, lambda i: any(may_be_null(f, i) for f in added)) if added else None
+    if why is not None:
+        raise ValidationError(
+            f"Cannot cherrypick snapshot {picked.snapshot_id}: {why} when it was written: write its rows again",
             snapshot_id=picked.snapshot_id,
         )
 

@@ -9,28 +9,32 @@ from __future__ import annotations
 
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.manifests import ManifestContent
-from iceberg_ops.spec.requirements import AssertRefSnapshotId
+from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
 
-def no_dropped_delete_keys(table: Table, schema: Schema) -> tuple[AssertRefSnapshotId, ...]:
-    """What must hold of the table for ``schema`` to take the place of its current one: no branch has moved since it was looked at.
-    Nothing, where the change drops no column: no file is read then. Raises SchemaError, CorruptTableError."""
+def no_dropped_delete_keys(table: Table, schema: Schema) -> tuple[TableRequirement, ...]:
+    """What must hold of the table for ``schema`` to take the place of its current one: no branch or tag has moved, or come, since
+    they were looked at. Nothing, where the change drops no column: no file is read then. Raises SchemaError, CorruptTableError."""
     dropped = table.schema.fields_by_id.keys() - schema.fields_by_id.keys()
     if not dropped:
         return ()
     seen: set[str] = set()
     for name, ref in table.metadata.refs.items():
-        for manifest in manifests_of(table, table.metadata.snapshot(ref.snapshot_id)):
+        snapshot = table.metadata.snapshot(ref.snapshot_id)
+        then = as_it_was(table, table.metadata.schema_of(snapshot))
+        for manifest in manifests_of(table, snapshot):
             if manifest.content is not ManifestContent.DELETES or manifest.manifest_path in seen:
                 continue
             seen.add(manifest.manifest_path)
-            for entry in entries_of(table, manifest, live_only=True):
+            for entry in entries_of(then, manifest, live_only=True):
                 if lost := dropped.intersection(entry.data_file.equality_ids or ()):
                     raise SchemaError(_refusal(table, min(lost), name, ref.is_branch, entry.data_file.file_path))
-    return tuple(AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
+    branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)
+    return (*branches, AssertSameHeads(table.metadata))
 
 
 def _refusal(table: Table, field_id: int, ref: str, is_branch: bool, path: str) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from iceberg_ops.commit.ledger import Ledger
 from iceberg_ops.commit.operation import MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.remembered_copies import entries_of_copies
 from iceberg_ops.commit.retention import expired
 from iceberg_ops.commit.run_keys import entries_of_expiring, ledger_entries, not_committed_yet, with_first_publishers
 from iceberg_ops.config.properties import GC_ENABLED
@@ -28,9 +29,11 @@ from iceberg_ops.spec.requirements import (
     AssertRetention,
     TableRequirement,
 )
+from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import DATE
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
+from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import ManifestLists, entries_of
 from iceberg_ops.table.table import Table
 
@@ -89,7 +92,7 @@ class ExpireSnapshots(MetadataOperation):
             return StagedCommit()
         metadata = table.metadata
         gone = [i for update in updates if isinstance(update, RemoveSnapshots) for i in update.snapshot_ids]
-        entries = with_first_publishers(table, entries_of_expiring(metadata, gone))
+        entries = with_first_publishers(table, {**entries_of_expiring(metadata, gone), **entries_of_copies(table, frozenset(gone))})
         if self.run is not None:
             entries |= ledger_entries({self.run: None}, self._now_ms)
         entered, file = prepared.ledger.updates(table, entries)
@@ -118,8 +121,8 @@ def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
     if specs >= metadata.specs_by_id.keys() and schemas >= metadata.schemas_by_id.keys():
         return []
     lists = ManifestLists(table.io)
-    manifests = {m.manifest_path: m for snapshot in kept for m in lists.of(snapshot)}
-    specs |= {m.partition_spec_id for m in manifests.values()}
+    manifests = {m.manifest_path: (m, snapshot) for snapshot in kept for m in lists.of(snapshot)}
+    specs |= {m.partition_spec_id for m, _ in manifests.values()}
     if schemas < metadata.schemas_by_id.keys():
         schemas |= _schemas_with(metadata, schemas, _needed_fields(table, specs, manifests.values()))
         schemas |= _schemas_of_old_types(metadata, specs)
@@ -131,15 +134,15 @@ def _unused(table: Table, gone: set[int]) -> list[TableUpdate]:
     return updates
 
 
-def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[ManifestFile]) -> set[int]:
+def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[tuple[ManifestFile, Snapshot]]) -> set[int]:
     """Ids of fields whose types readers need, in whatever schema they are: what equality deletes compare, and the sources of
     partition fields and sort orders. Each may have been dropped from the table since."""
     metadata = table.metadata
     found = {i for o in metadata.sort_orders for f in o.fields for i in f.source_ids}
     found |= {i for s in spec_ids & metadata.specs_by_id.keys() for f in metadata.specs_by_id[s].fields for i in f.source_ids}
-    for manifest in manifests:
+    for manifest, snapshot in manifests:
         if manifest.content is ManifestContent.DELETES:
-            for entry in entries_of(table, manifest, live_only=True):
+            for entry in entries_of(as_it_was(table, metadata.schema_of(snapshot)), manifest, live_only=True):
                 found |= set(entry.data_file.equality_ids or ())
     return found
 

@@ -42,6 +42,10 @@ class OverwriteFiles(SnapshotOperationFields):
         validation.no_file_twice(self.added)
 
     def validate(self, table: Table, history: History) -> None:
+        self._validate_rows(table, history)
+        schema_conflicts.no_files_of_other_columns(table, history, self.added)
+
+    def _validate_rows(self, table: Table, history: History) -> None:
         if self.only_matching:
             validation.no_foreign_rows(self._rows(table, self.overwrite_filter or ALWAYS_FALSE), self.added)
         if self.isolation is None:
@@ -66,8 +70,7 @@ class OverwriteFiles(SnapshotOperationFields):
             must_exist=self.isolation is not None,
             every_entry=True,
         )
-        staged = prepared.stage(table, self.target, Changes(data=tuple(NewFile(f) for f in self.added), removals=removals))
-        return schema_conflicts.on_this_schema(staged, table) if self.added and self.removed and self.isolation else staged
+        return prepared.stage(table, self.target, Changes(data=tuple(NewFile(f) for f in self.added), removals=removals))
 
     def _data_conflict_filter(self) -> Expression:
         if self.conflict_filter is not None:

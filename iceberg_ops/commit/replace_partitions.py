@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_ops.commit import validation
+from iceberg_ops.commit import schema_conflicts, validation
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.operation import Isolation, StagedCommit
 from iceberg_ops.commit.removals import Removals
@@ -35,6 +35,7 @@ class ReplacePartitions(SnapshotOperationFields):
         validation.no_file_twice(self.added)
 
     def validate(self, table: Table, history: History) -> None:
+        schema_conflicts.no_files_of_other_columns(table, history, self.added)
         if self.isolation is None:
             return
         partitions = self._partitions(table)

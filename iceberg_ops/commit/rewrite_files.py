@@ -51,6 +51,7 @@ class RewriteFiles(SnapshotOperationFields):
         if self.removed_data and self.added_data:
             validation.no_other_row_ids(table, history, self.removed_data)
             schema_conflicts.no_columns_that_came_back(table, history, [f.file_path for f in self.removed_data])
+            schema_conflicts.no_files_of_other_columns(table, history, self.added_data)
             if self.data_sequence_number is not None:
                 schema_conflicts.no_deletes_by_columns_not_copied(table, history, self.removed_data)
         if self.removed_deletes:
@@ -81,5 +82,4 @@ class RewriteFiles(SnapshotOperationFields):
             ),
             removals=Removals(files=self.removed_data, deletes=self.removed_deletes, must_exist=True, every_entry=True),
         )
-        staged = prepared.stage(table, self.target, changes)
-        return schema_conflicts.on_this_schema(staged, table) if self.removed_data and self.added_data else staged
+        return prepared.stage(table, self.target, changes)

@@ -65,6 +65,11 @@ class RowDelta(SnapshotOperationFields):
         return bool(self.added_data and self.referenced_data_files)
 
     def validate(self, table: Table, history: History) -> None:
+        self._validate_rows(table, history)
+        by_columns = [f for f in self.added_deletes if f.equality_ids]
+        schema_conflicts.no_files_of_other_columns(table, history, (*self.added_data, *by_columns))
+
+    def _validate_rows(self, table: Table, history: History) -> None:
         rows = RowFilter(
             table, ALWAYS_TRUE if self.conflict_filter is None else self.conflict_filter, case_sensitive=self.case_sensitive
         )
@@ -95,9 +100,7 @@ class RowDelta(SnapshotOperationFields):
     def stage(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         staged = self._staged(prepared, table)
         by_columns = any(f.equality_ids for f in self.added_deletes)
-        if by_columns or (self._writes_rows_again and self.isolation):
-            return schema_conflicts.on_this_schema(staged, table)
-        return staged
+        return schema_conflicts.on_this_schema(staged, table) if by_columns else staged
 
     def _staged(self, prepared: SnapshotDraft, table: Table) -> StagedCommit:
         if not self.merges_vectors:

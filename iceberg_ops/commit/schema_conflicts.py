@@ -1,24 +1,31 @@
-"""Conflicts over columns that copies of rows do not hold.
+"""Conflicts over columns: of files that the table's schema does not read any more, and those that copies of rows do not hold.
+
+Files of a commit are written by the schema that the caller saw. Columns are added, renamed, promoted and dropped meanwhile, and the
+files are read as before. Another engine may replace the table, though (CREATE OR REPLACE TABLE): its uuid stays, and a column of a
+former one's name gets its id, whatever its type. Nobody could read files of the former type in such a table.
 
 A rewrite, a copy-on-write statement and a merge-on-read update copy rows by the schema that the table had when they were read. A
 column that had been dropped is not in the copies, although the files that were read may hold its values. That is right as long as
 nobody asks for the column again. Others may: a writer that still has the older schema deletes by it, or makes the older schema
-current again. Iceberg Java has neither check.
+current again. Iceberg Java has none of these checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from iceberg_ops.commit.history import History, conflict
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.validation import is_by_equality, new_deletes_for
 from iceberg_ops.errors import ValidationError
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.manifests import ManifestFile
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import MISSING, NestedField
 from iceberg_ops.table.table import Table
 
 
@@ -63,6 +70,62 @@ def no_columns_that_came_back(table: Table, history: History, copied: Sequence[s
         )
 
 
+def no_files_of_other_columns(
+    table: Table, history: History, added: Sequence[DataFile], manifests: Sequence[ManifestFile] = ()
+) -> None:
+    """Prevents files that no reader of the table can read: written for a column that has another type by now, or without one that
+    every row must have. ``added``, equality deletes included, and the files of ``manifests`` were written by the schema that the
+    caller saw."""
+    now, written = table.metadata, history.callers.schema
+    paths = (*(f.file_path for f in added), *(m.manifest_path for m in manifests))
+    if not paths or written.struct == now.schema.struct:
+        return
+    data = [f for f in added if f.content is FileContent.DATA]
+    keys = None if data or manifests else {i for f in added for i in f.equality_ids or ()}
+    why = of_another_type(now, written, keys)
+    if why is None and keys is None:
+        why = without_required(now, written, lambda i: bool(manifests) or any(may_be_null(f, i) for f in data))
+    if why is not None:
+        raise ValidationError(
+            f"Cannot commit, {why} when files were written that this commit adds: {paths[0]}; write them again",
+            file_path=paths[0],
+            file_paths=paths,
+        )
+
+
+def of_another_type(now: TableMetadata, written: Schema, field_ids: Collection[int] | None = None) -> str | None:
+    """A column, of ``field_ids`` or of all, whose values in files of schema ``written`` are none of its type; None where there is
+    none."""
+    for f in now.schema.fields_by_id.values():
+        before = written.fields_by_id.get(f.field_id)
+        if (field_ids is None or f.field_id in field_ids) and before is not None and not _reads(before, f, now.format_version):
+            return f"{_named(now, f)} is of type {f.type}, and was {before.type}"
+    return None
+
+
+def without_required(now: TableMetadata, written: Schema, may_be_null: Callable[[int], bool]) -> str | None:
+    """A column that every row must have and that rows of schema ``written`` lack, or may; None where there is none.
+    ``may_be_null``: whether the files may hold nulls in a column, by its id."""
+    for f in now.schema.fields_by_id.values():
+        before, parent = written.fields_by_id.get(f.field_id), now.schema.parents[f.field_id]
+        if not f.required:
+            continue
+        if before is None and f.initial_default is MISSING and (parent is None or parent in written.fields_by_id):
+            return f"{_named(now, f)} is required, and was not there"
+        if before is not None and not before.required and may_be_null(f.field_id):
+            return f"{_named(now, f)} is required, and was not"
+    return None
+
+
+def may_be_null(file: DataFile, field_id: int) -> bool:
+    """Whether a column of the file may hold a null."""
+    return (file.null_value_counts or {}).get(field_id) != 0
+
+
+def _named(now: TableMetadata, f: NestedField) -> str:
+    return f"column {now.schema.names_by_id[f.field_id]!r} (field {f.field_id})"
+
+
 def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
     """The same commit, accepted only while the schema that was validated is current: no other requirement notices a column that
     comes back, or one that is dropped and that its equality deletes compare, between the last look and the swap."""
@@ -72,5 +135,5 @@ def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
 def _reads(written: NestedField, now: NestedField, format_version: int) -> bool:
     """Whether values that were written for ``written`` are values of ``now``. Fields of nested types have ids of their own."""
     if written.type.is_nested or now.type.is_nested:
-        return written.type.is_nested and now.type.is_nested
+        return type(written.type) is type(now.type)
     return can_promote(written.type, now.type, format_version)

@@ -39,7 +39,7 @@ from iceberg_ops.io.locations import identity_under
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID, TableRequirement
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUUID, TableRequirement
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotOperation, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef, TableUpdate
@@ -233,6 +233,8 @@ class SnapshotDraft:
         )
         updates: list[TableUpdate] = [AddSnapshot(snapshot, metadata.schema, specs)]
         requirements: list[TableRequirement] = [AssertTableUUID(metadata.table_uuid), *_parent_stays(metadata, target, parent)]
+        if made.changes.data or made.changes.manifests:
+            requirements.append(AssertCurrentSchemaId(metadata.current_schema_id))  # see schema_conflicts
         requirements += not_committed_yet(target.run, metadata)
         referenced = frozenset(self.folder.written) & {written.location, *(m.manifest_path for m in written.manifests)}
         if target.staged:

@@ -22,6 +22,7 @@ from iceberg_ops.spec.requirements import (
     AssertProperty,
     AssertRefSnapshotId,
     AssertRetention,
+    AssertSameHeads,
     AssertSameRef,
     TableRequirement,
 )
@@ -68,17 +69,19 @@ class Transaction(OperationFields):
         referenced: frozenset[str] = frozenset()
         unused: frozenset[str] = frozenset()
         snapshot: Snapshot | None = None
-        now, base = time.time_ns() // 1_000_000, table.metadata
+        now, base, callers = time.time_ns() // 1_000_000, table.metadata, prepared.callers
         for operation, part in zip(self.operations, prepared.parts, strict=True):
             if table.metadata is not base:
-                _validate(operation, table, prepared.callers)
+                _validate(operation, table, callers)
             staged = operation.stage(part, table)
             requirements += _not_yet_required(_before(staged.requirements, base), requirements)
             updates += staged.updates
             referenced |= staged.referenced
             unused |= staged.unused
             snapshot = staged.snapshot or snapshot
-            table = replace(table, metadata=apply_updates(table.metadata, staged.updates, now_ms=now))
+            before, table = table, replace(table, metadata=apply_updates(table.metadata, staged.updates, now_ms=now))
+            if table.metadata.current_schema_id != before.metadata.current_schema_id:
+                callers = _with_schema_of(table.metadata, callers)
         if updates and self.run is not None:
             entries = ledger_entries({self.run: None if snapshot is None else snapshot.snapshot_id}, now)
             updates += [SetProperties(entries)] if entries else []
@@ -86,6 +89,14 @@ class Transaction(OperationFields):
         return StagedCommit(
             requirements=tuple(requirements), updates=tuple(updates), snapshot=snapshot, referenced=referenced, unused=unused
         )
+
+
+def _with_schema_of(made: TableMetadata, callers: TableMetadata) -> TableMetadata:
+    """Files of what follows were written by the schema that the transaction makes; unless it brings a column back, which rows that
+    were copied before may lack."""
+    if any(i <= callers.last_column_id and i not in callers.schema.fields_by_id for i in made.schema.fields_by_id):
+        return callers
+    return replace(callers, schemas=made.schemas, current_schema_id=made.current_schema_id, last_column_id=made.last_column_id)
 
 
 def _validate(operation: Operation, table: Table, callers: TableMetadata) -> None:
@@ -100,7 +111,7 @@ def _before(requirements: Sequence[TableRequirement], base: TableMetadata) -> li
 
 
 def _of_base(requirement: TableRequirement, base: TableMetadata) -> TableRequirement:
-    if isinstance(requirement, AssertRetention):
+    if isinstance(requirement, AssertRetention | AssertSameHeads):
         return replace(requirement, seen=base)
     if isinstance(requirement, AssertProperty):
         return replace(requirement, value=base.properties.get(requirement.name))

@@ -23,6 +23,7 @@ from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
+from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -94,6 +95,7 @@ def plan_changelog(
 ) -> list[ChangelogTask]:
     """Everything the snapshots of the range added and removed, oldest first. ``where`` (bound to ``schema``, None: the current
     one) chooses files, and rows by residuals. Raises NoSuchSnapshotError where history that is needed has been expired."""
+    table = as_it_was(table, schema or table.schema)
     filters = SpecFilters(bind(schema or table.schema, where), table.metadata)
     chosen = [s for s in snapshots_between(table, from_snapshot_id, to_snapshot_id) if s.operation != SnapshotOperation.REPLACE]
     tasks: list[ChangelogTask] = []

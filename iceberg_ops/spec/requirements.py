@@ -2,9 +2,9 @@
 
 Requirements are the catalog's business: ``check`` raises CommitFailedError, and the committer then refreshes and tries again.
 
-``AssertRetention``, ``AssertNoRun``, ``AssertProperty`` and ``AssertSameRef`` are this package's own and have no JSON form. A
-catalog whose server takes only the REST specification's requirements can check them on the metadata that it loads right before the
-swap, not in the swap.
+``AssertRetention``, ``AssertNoRun``, ``AssertProperty``, ``AssertSameRef`` and ``AssertSameHeads`` are this package's own and have
+no JSON form. A catalog whose server takes only the REST specification's requirements can check them on the metadata that it loads
+right before the swap, not in the swap.
 """
 
 from __future__ import annotations
@@ -77,6 +77,22 @@ class AssertSameRef(TableRequirement):
 
     def check(self, current: TableMetadata | None) -> None:
         _expect(f"ref {self.ref}", self.seen, _exists(current).ref(self.ref))
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSameHeads(TableRequirement):
+    """Each branch and tag stands where it did in ``seen``, and there is no other: all that they have was looked at."""
+
+    seen: TableMetadata
+
+    def check(self, current: TableMetadata | None) -> None:
+        then, now = _heads(self.seen), _heads(_exists(current))
+        if changed := sorted(name for name, _ in then ^ now):
+            raise CommitFailedError(f"requirement failed: {', '.join(dict.fromkeys(changed))} moved, came or went meanwhile")
+
+
+def _heads(metadata: TableMetadata) -> set[tuple[str, int]]:
+    return {(name, ref.snapshot_id) for name, ref in metadata.refs.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
+from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde import manifest_columnar
 from iceberg_ops.serde.avro_container import codec_of_property
@@ -112,14 +114,15 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
 
 
 def live_paths(table: Table, manifest: ManifestFile) -> Iterable[tuple[str, int]]:
-    """Path and content of each live entry, without making entries. The manifest's spec need not be in the table any more. Raises
-    CorruptTableError."""
+    """Path and content of each live entry, without making entries. The manifest's spec need not be in the table any more, nor
+    its columns have the types that its partition values were written in. Raises CorruptTableError."""
     if manifest.partition_spec_id in table.metadata.specs_by_id:
         listed = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
         key = ("manifest", *_key(table.io, manifest), partition_type(table.metadata, manifest.partition_spec_id))
         known: EntryColumns | Sequence[ManifestEntry] | None = CACHE.known(key)
         if known is None and sum(n or 0 for n in listed) >= FEWEST_RECORDS:
-            known = columns_of(table, manifest)
+            with suppress(CorruptTableError):  # paths are read also where partition values have another type than columns have now
+                known = columns_of(table, manifest)
         if isinstance(known, EntryColumns):
             rows = zip(known.paths(), known.content.tolist(), known.live.tolist(), strict=True)
             return ((path, content) for path, content, live in rows if live)

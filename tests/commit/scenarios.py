@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_ops.commit.append_files import AppendFiles
@@ -28,8 +28,8 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
-from iceberg_ops.spec.types import LONG, NestedField
-from iceberg_ops.spec.updates import SetCurrentSchema
+from iceberg_ops.spec.types import LONG, STRING, NestedField
+from iceberg_ops.spec.updates import LAST_ADDED, AddSchema, RemoveSnapshotRef, SetCurrentSchema
 from iceberg_ops.table.table import Table
 from tests.builders import (
     IDENTIFIER,
@@ -47,6 +47,7 @@ A = data_file("a", partition=EU, ids=(0, 9))
 A2 = data_file("a2", partition=EU, ids=(10, 19))
 B = data_file("b", partition=US, ids=(0, 9))
 NEW = data_file("new", partition=EU, ids=(0, 9))
+FULL = replace(NEW, null_value_counts={1: 0, 2: 0})
 LATE = data_file("late", partition=EU, ids=(0, 9))
 LATE_FAR = data_file("late-far", partition=EU, ids=(100, 109))
 LATE_US = data_file("late-us", partition=US, ids=(0, 9))
@@ -153,6 +154,20 @@ class SchemaSetBack(MetadataOperation):
         return staged_updates(table.metadata, SetCurrentSchema(self.schema_id), run=self.run)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Replaced(MetadataOperation):
+    """Another engine replaces the table (CREATE OR REPLACE TABLE): its uuid stays, columns have the ids of those of their names.
+    ``is_empty``: main begins again, without a snapshot."""
+
+    schema: Schema
+    is_empty: bool = False
+    name: str = "replace_table"
+
+    def stage(self, prepared: Any, table: Table) -> StagedCommit:
+        gone = (RemoveSnapshotRef("main"),) if self.is_empty and table.metadata.current_snapshot_id is not None else ()
+        return staged_updates(table.metadata, AddSchema(self.schema), SetCurrentSchema(LAST_ADDED), *gone)
+
+
 def foreign_equality(partition: tuple[str, ...] = EU, ids: tuple[int, int] = (0, 9)) -> Callable[[int], Any]:
     return lambda start: Foreign(added_deletes=(equality_deletes("e", partition=partition, ids=ids),), isolation=None)
 
@@ -161,6 +176,13 @@ V2, V3, ALL = (2,), (3,), (1, 2, 3)
 DROP_ID = (lambda start: UpdateSchema(schema=Schema.of(*SCHEMA.fields[1:])),)
 SET_BACK = (lambda start: SchemaSetBack(),)
 MORE = (lambda start: UpdateSchema(schema=Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG))),)
+RETYPED_SCHEMA = Schema.of(SCHEMA.fields[0], NestedField(2, "data", LONG), SCHEMA.fields[2])
+RETYPED = (lambda start: Replaced(schema=RETYPED_SCHEMA),)
+DEMANDING = (lambda start: Replaced(schema=Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG, True))),)
+STRICT = (lambda start: Replaced(schema=Schema.of(SCHEMA.fields[0], NestedField(2, "data", STRING, True), SCHEMA.fields[2])),)
+OTHER_TYPE = (
+    "Cannot commit, column 'data' (field 2) is of type long, and was string when files were written that this commit adds: new"
+)
 NOT_COPIED = "Cannot commit, found new equality delete by columns [1] that the copies of replaced data file lack: a"
 CAME_BACK = "Cannot commit, column 'id' (field 1, long) came back by schema 0"
 UPDATE_2 = {"added_deletes": (position_deletes("p", "a", partition=EU),), "added_data": (NEW,)}
@@ -376,6 +398,19 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("replace partitions: position deletes in one", replace_partitions(isolation="snapshot"), (positions("a"),), NEW_CONFLICTING, V2),
     Scenario("replace partitions: since the beginning of the table", lambda s: ReplacePartitions(added=(NEW,)), (), UNSEEN, ALL),
     Scenario("replace partitions: an empty one, append-only", lambda s: ReplacePartitions(added=(data_file("n", partition=("asia",)),), starting_snapshot_id=s, append_only=True), (append(LATE),), None, ALL),
+    # a table that another engine replaces
+    Scenario("append: a column has another type", append(NEW), RETYPED, OTHER_TYPE, ALL),
+    Scenario("append: a column got another type before it started", append(NEW), (*RETYPED, append(LATE)), None, ALL),
+    Scenario("append: a new column must have values", append(NEW), DEMANDING, "Cannot commit, column 'more' (field 4) is required, and was not there", ALL),
+    Scenario("append: a column must have values", append(NEW), STRICT, "Cannot commit, column 'data' (field 2) is required, and was not when", ALL),
+    Scenario("append: a column must have values, and has them", append(FULL), STRICT, None, ALL),
+    Scenario("append: a new column", append(NEW), MORE, None, ALL),
+    Scenario("append: a dropped column", append(NEW), DROP_ID, None, ALL),
+    Scenario("overwrite, nothing validated: a column has another type", overwrite(added=(NEW,), isolation=None), RETYPED, OTHER_TYPE, ALL),
+    Scenario("replace partitions, nothing validated: a column has another type", replace_partitions(isolation=None), RETYPED, OTHER_TYPE, ALL),
+    Scenario("delta, nothing validated: a column has another type", delta(None, added_data=(NEW,)), RETYPED, OTHER_TYPE, ALL),
+    Scenario("delta, equality deletes alone: a column that they do not compare has another type", equality(), RETYPED),
+    Scenario("delta, equality deletes alone: their column has another type", equality(), (lambda s: Replaced(schema=Schema.of(NestedField(1, "id", STRING, True), *SCHEMA.fields[1:])),), "Cannot commit, column 'id' (field 1) is of type string, and was long"),
     # others
     Scenario("append: whatever others do", append(NEW), (remove("a"), append(LATE)), None, ALL),
     Scenario("delete: a file that is gone, required", lambda s: DeleteFiles(paths=("a",), must_exist=True), (remove("a"),), GONE, ALL),

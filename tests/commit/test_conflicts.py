@@ -49,6 +49,7 @@ INPUT_CHECKS = {
     "no_columns_that_came_back",
     "no_deletes_for_own_removals",
     "no_file_twice",
+    "no_files_of_other_columns",
     "no_foreign_rows",
     "no_unknown_columns",
     "no_wrong_delete_format",

@@ -19,6 +19,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import expire
 from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.commit.run_keys import WAP_ID, RunIdentity, find_run
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.spec.requirements import AssertTableUUID
@@ -45,6 +46,7 @@ KINDS = (
     "remove",
     "expire",
     "hole",
+    "compact",
 )
 Step = tuple[str, int, int]
 steps = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 11), st.integers(0, 11)), min_size=6, max_size=24)
@@ -56,11 +58,16 @@ def paths_of(table: Table, snapshot: Snapshot | None) -> list[str]:
 
 @dataclass
 class Story:
-    """A table, and what is known of it besides: the WAP id of each file, and the runs that were done."""
+    """A table, and what is known of it besides: the WAP id of each file, the runs that were done, and which files each compacted
+    one has the rows of.
+
+    What another engine expires in the middle of a history is known by its files alone: either that happens, or compactions."""
 
     version: int
     wap_ids: dict[str, str] = field(default_factory=dict)
     done: list[RunIdentity] = field(default_factory=list)
+    compacted: dict[str, list[str]] = field(default_factory=dict)
+    has_hole: bool = False
     files: int = 0
 
     def __post_init__(self) -> None:
@@ -78,6 +85,9 @@ class Story:
         snapshot_id = snapshots[-1 - two % len(snapshots)].snapshot_id
         if kind == "pick by another":
             self._pick_by_another(branch, self.table.metadata.snapshots_by_id[snapshot_id])
+            return
+        if kind == "compact":
+            self._compact(branch)
             return
         before = self._wap_ids(branch)
         operations: dict[str, Any] = {
@@ -122,7 +132,12 @@ class Story:
             if e.snapshot_id == picked.snapshot_id
         ]
         wap_ids = {self.wap_ids[path] for path in files if path in self.wap_ids}
-        if head is None or not files or {*files} & {*paths_of(self.table, head)} or wap_ids & self._wap_ids(branch).keys():
+        if (
+            head is None
+            or picked.operation != "append"
+            or {*files} & {*self._paths(branch)}
+            or wap_ids & self._wap_ids(branch).keys()
+        ):
             return
         if "published-wap-id" in picked.summary:
             return
@@ -138,21 +153,38 @@ class Story:
         if not by_another:
             chosen = {"snapshot_ids": (snapshot_id,), "older_than_ms": 0} if keep % 2 else {"older_than_ms": 2**60}
             expire(self.catalog, self.table, ExpireSnapshots(retain_last=1 + keep % 3, **chosen))
-        elif snapshot_id not in {r.snapshot_id for r in metadata.refs.values()} and not _publishes(
-            metadata.snapshots_by_id[snapshot_id]
+        elif (
+            not self.compacted
+            and snapshot_id not in {r.snapshot_id for r in metadata.refs.values()}
+            and not _publishes(metadata.snapshots_by_id[snapshot_id])
         ):
+            self.has_hole = True
             self.catalog.commit_table(self.table, [AssertTableUUID(metadata.table_uuid)], [RemoveSnapshots((snapshot_id,))])
             self.done = [run for run in self.done if find_run(self.catalog.load_table(IDENTIFIER), run) is not None]
         self.table = self.catalog.load_table(IDENTIFIER)
 
-    def _wap_ids(self, branch: str) -> Counter[str]:
+    def _compact(self, branch: str) -> None:
         paths = paths_of(self.table, self.table.metadata.branch_head(branch))
-        return Counter(self.wap_ids[path] for path in paths if path in self.wap_ids)
+        if not paths or self.has_hole:
+            return
+        self.files += 1
+        path = f"c{self.files}"
+        self.compacted[path] = self._paths(branch)
+        rewrite = RewriteFiles(removed_data=tuple(map(data_file, paths)), added_data=(data_file(path, rows=1),), branch=branch)
+        self.table = commit(self.catalog, self.table, rewrite).table
+
+    def _paths(self, branch: str) -> list[str]:
+        """Live files of the branch, as they were before compactions."""
+        paths = paths_of(self.table, self.table.metadata.branch_head(branch))
+        return [former for path in paths for former in self.compacted.get(path, [path])]
+
+    def _wap_ids(self, branch: str) -> Counter[str]:
+        return Counter(self.wap_ids[path] for path in self._paths(branch) if path in self.wap_ids)
 
     def check(self) -> None:
         metadata = self.table.metadata
         for branch in {MAIN_BRANCH, *(name for name, ref in metadata.refs.items() if ref.is_branch)}:
-            paths = paths_of(self.table, metadata.branch_head(branch))
+            paths = self._paths(branch)
             assert len(paths) == len(set(paths)), f"{branch} has a file twice: {sorted(paths)}"
         assert [run for run in self.done if find_run(self.table, run) is None] == [], "a run key was forgotten"
 
@@ -165,6 +197,21 @@ def _publishes(snapshot: Snapshot) -> bool:
 @given(steps=steps, version=st.sampled_from([1, 2, 3]))
 @example(steps=[("append", 0, 0), ("branch", 1, 0), ("append", 0, 0), ("append", 1, 0), ("pick", 1, 1), ("pick", 0, 0)], version=2)
 @example(steps=[("append", 0, 0), ("append", 0, 0), ("append", 0, 0), ("hole", 0, 1), ("pick", 0, 1)], version=2)
+@example(
+    steps=[
+        *(
+            ("append", 0, 0),
+            ("branch", 1, 0),
+            ("branch", 2, 0),
+            ("append", 0, 0),
+            ("append", 1, 0),
+            ("append", 2, 0),
+            ("pick", 1, 2),
+        ),
+        *(("pick by another", 2, 0), ("remove", 0, 1), ("expire", 1, 1), ("compact", 2, 0), ("pick", 2, 4)),
+    ],
+    version=2,
+)
 def test_nothing_is_published_twice_and_no_run_key_is_forgotten(size: int, steps: list[Step], version: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ledger, "LEDGER_SIZE", size)

@@ -295,7 +295,7 @@ def test_a_v1_table_has_no_sequence_numbers_and_no_deletes() -> None:
 
 
 REQUIRED: dict[str, tuple[Any, set[str]]] = {
-    "files": (AppendFiles(added=(C,)), {"AssertTableUUID", "AssertRefSnapshotId", "AssertSameRef"}),
+    "files": (AppendFiles(added=(C,)), {"AssertTableUUID", "AssertRefSnapshotId", "AssertSameRef", "AssertCurrentSchemaId"}),
     "schema": (
         UpdateSchema(schema=Schema.of(*SCHEMA.fields, NestedField(4, "x", INT))),
         {"AssertTableUUID", "AssertLastAssignedFieldId", "AssertCurrentSchemaId", "AssertDefaultSpecId", "AssertProperty"},
@@ -313,8 +313,9 @@ REQUIRED: dict[str, tuple[Any, set[str]]] = {
 
 @pytest.mark.parametrize("case", REQUIRED)
 def test_updates_come_with_the_requirements_that_java_pairs_with_them(case: str) -> None:
-    """REST-06; names of columns and of partition fields must not clash, so that a change of one requires the other to stand. Two
-    requirements are this package's own: the branch keeps its retention, and the name mapping is what the next one was made of."""
+    """REST-06; names of columns and of partition fields must not clash, so that a change of one requires the other to stand. Three
+    are this package's own: the branch keeps its retention, files were written for the columns that the table has, and the name
+    mapping is what the next one was made of."""
     operation, expected = REQUIRED[case]
     _, table = begin()
     staged: StagedCommit = operation.stage(operation.prepare(table), table)

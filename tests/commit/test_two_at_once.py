@@ -42,11 +42,13 @@ from iceberg_ops.spec.statistics import PartitionStatisticsFile
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import INT, LONG, STRING, NestedField
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, SCHEMA, data_file, live_files, make_catalog, make_table
+from tests.builders import IDENTIFIER, SCHEMA, data_file, equality_deletes, live_files, make_catalog, make_table
 from tests.catalog.wrappers import Meddles
+from tests.commit.scenarios import RETYPED_SCHEMA, Replaced
 
 WIDER = Schema.of(*SCHEMA.fields, NestedField(4, "more", INT))
 RENAMED = Schema.of(NestedField(1, "number", LONG, True), *SCHEMA.fields[1:])
+KEYLESS = Schema.of(*SCHEMA.fields[1:])
 NARROWER = Schema.of(SCHEMA.fields[0], NestedField(3, "region", STRING))
 BY_REGION = PartitionSpec(1, (PartitionField((3,), 1000, IDENTITY, "region"),))
 BY_ID = SortOrder(1, (SortField((1,), IDENTITY, SortDirection.ASC, NullOrder.NULLS_FIRST),))
@@ -130,7 +132,14 @@ OPERATIONS: dict[str, Callable[[str, Begun], Operation]] = {
     "new column": lambda name, at: UpdateSchema(schema=WIDER),
     "renamed column": lambda name, at: UpdateSchema(schema=RENAMED),
     "dropped column": lambda name, at: UpdateSchema(schema=NARROWER, keep_delete_keys=True),
+    "dropped key": lambda name, at: UpdateSchema(schema=KEYLESS, keep_delete_keys=True),
+    "deletes by key": lambda name, at: RowDelta(added_deletes=(equality_deletes(name),), starting_snapshot_id=at.head),
+    "deletes by key on a new branch": lambda name, at: RowDelta(
+        added_deletes=(equality_deletes(name),), branch="new", starting_snapshot_id=at.head
+    ),
     "partitioning": lambda name, at: UpdateSpec(spec=BY_REGION),
+    "replacement by another engine": lambda name, at: Replaced(schema=RETYPED_SCHEMA),
+    "replacement without rows": lambda name, at: Replaced(schema=RETYPED_SCHEMA, is_empty=True),
     "sort order": lambda name, at: UpdateSortOrder(sort_order=BY_ID),
     "statistics": lambda name, at: UpdateStatistics(added_partition=(statistics(name, at.head),)),
     "statistics of the staged": lambda name, at: UpdateStatistics(added_partition=(statistics(name, at.staged),)),

@@ -132,6 +132,7 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         r.AssertNoRun(RunIdentity(key="k", action="append")),
         r.AssertProperty("a", "b"),
         r.AssertSameRef("a", None),
+        r.AssertSameHeads(TABLE),
     ):
         with pytest.raises(UnsupportedError, match="because the REST specification has no such one"):
             requirement_to_dict(requirement)

@@ -1,0 +1,104 @@
+"""What another engine has replaced (CREATE OR REPLACE TABLE) is read as it was, and goes when it expires: partition values of
+former snapshots have the types of former columns, of which the present ones have the ids."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.expiry import expire
+from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.refs import RemoveRef, SetRef
+from iceberg_ops.data.changelog import changelog_batches
+from iceberg_ops.errors import SchemaError
+from iceberg_ops.expressions.predicates import eq, gt
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.spec.partitioning import UNPARTITIONED
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, STRING, DecimalType, IcebergType, NestedField
+from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
+from iceberg_ops.table.integrity import IntegrityCheck
+from iceberg_ops.table.manifests import live_paths, manifests_of
+from tests.actions.lake import Lake
+from tests.builders import BY_REGION, IDENTIFIER, data_file, live_files, make_catalog
+from tests.commit.scenarios import Replaced
+
+CENTS, MILLS = DecimalType(9, 2), DecimalType(9, 3)
+TYPES: dict[str, tuple[IcebergType, IcebergType, list[Any]]] = {
+    "text to number": (STRING, LONG, ["eu", "us"]),
+    "number to text": (LONG, STRING, [1, 2]),
+    "another scale": (CENTS, MILLS, [Decimal("1.23"), Decimal("4.56")]),
+}
+
+
+def schema(region: IcebergType) -> Schema:
+    return Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "data", STRING), NestedField(3, "region", region))
+
+
+def replaced_lake(
+    version: int, former: IcebergType, now: IcebergType, regions: list[Any], more: int = 0, deleted: tuple[int, ...] = ()
+) -> Lake:
+    """A table with a row in each of the regions, and ``more`` files that do not exist, tagged; then replaced. Rows of the ids
+    ``deleted`` are deleted from the first region."""
+    catalog = make_catalog()
+    catalog.create_table(IDENTIFIER, schema(former), spec=BY_REGION, properties={"format-version": str(version)})
+    lake = Lake(catalog)
+    lake.append([(1, "a", regions[0])], [(2, "b", regions[1])])
+    if deleted:
+        lake.delete_ids(*deleted, partition=(regions[0],))
+    if more:
+        added = tuple(data_file(f"{lake.table.location}/data/f{n}", partition=(regions[0],)) for n in range(more))
+        commit(catalog, lake.table, AppendFiles(added=added, merge=False))
+    commit(catalog, lake.table, SetRef(ref="before", type="tag"))
+    commit(catalog, lake.table, Replaced(schema=schema(now), is_empty=True))
+    catalog.commit_table(lake.table, (), (AddPartitionSpec(UNPARTITIONED), SetDefaultSpec(LAST_ADDED)))
+    lake.append([(9, "z", None)])
+    return lake
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("types", TYPES)
+def test_a_former_snapshot_is_read_by_its_own_partitions(types: str, version: int) -> None:
+    former, now, regions = TYPES[types]
+    lake = replaced_lake(version, former, now, regions)
+    assert lake.rows() == [(9, "z", None)]
+    assert lake.rows(Scan(ref="before")) == [(1, "a", regions[0]), (2, "b", regions[1])]
+    assert lake.rows(Scan(ref="before", where=eq("region", regions[1]))) == [(2, "b", regions[1])]
+    assert lake.rows(Scan(ref="before", where=gt("region", regions[0]))) == [(2, "b", regions[1])]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_of_a_former_snapshot_are_kept_while_it_stays_and_go_when_it_expires(version: int) -> None:
+    """Manifests of many files are read by columns, those of few record by record."""
+    lake = replaced_lake(version, STRING, LONG, ["eu", "us"], more=100)
+    expiry = ExpireSnapshots(older_than_ms=2**60, retain_last=1)
+    expire(lake.catalog, lake.table, expiry)
+    head = lake.table.metadata.snapshots_by_id[lake.table.metadata.refs["before"].snapshot_id]
+    paths = {path for m in manifests_of(lake.table, head) for path, _ in live_paths(lake.table, m)}
+    assert len(paths) == 102
+    commit(lake.catalog, lake.table, RemoveRef(ref="before"))
+    found = expire(lake.catalog, lake.table, expiry)
+    assert (set(found.files.data), found.files.damaged) == (paths, ())
+    assert lake.rows() == [(9, "z", None)]
+    assert {path for path in lake.paths() if path.endswith(".parquet")} == set(live_files(lake.table))
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_a_former_snapshot_is_no_damage_and_in_nobodys_way(types: str) -> None:
+    former, now, regions = TYPES[types]
+    lake = replaced_lake(2, former, now, regions, deleted=(1,))
+    table = lake.table
+    before = table.metadata.refs["before"].snapshot_id
+    assert list(IntegrityCheck(table).findings()) == []
+    assert [n for batch in changelog_batches(table, None, before) for n in batch.column("id").to_pylist()] == [1, 2, 1]
+    expire(lake.catalog, table, ExpireSnapshots(older_than_ms=0, clean_expired_metadata=True))
+    keyless = Schema.of(*schema(now).fields[1:])
+    with pytest.raises(SchemaError, match="live in tag 'before', compares it"):
+        commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
+    commit(lake.catalog, lake.table, RemoveRef(ref="before"))
+    commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
