@@ -1,6 +1,7 @@
 """The bytes of a stored file as an Arrow source.
 
-Local files are memory-mapped, small ones read at once; others are read through the FileIO. A local file is opened through the
+Local files are memory-mapped, small ones read at once, and those that may change (``io.changing_files``) piece by piece; others are
+read through the FileIO. A local file is opened through the
 FileIO as well before it is mapped, so that what prevents it is the same typed error in every case.
 """
 
@@ -10,6 +11,7 @@ import os
 
 import pyarrow as pa
 
+from iceberg_ops.io.changing_files import FILES_MAY_CHANGE
 from iceberg_ops.io.file_io import FileIO
 
 _AT_ONCE = 1 << 20
@@ -25,4 +27,4 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
         if file.seek(0, os.SEEK_END) <= _AT_ONCE:
             file.seek(0)
             return pa.BufferReader(file.read())
-    return pa.memory_map(local)
+    return pa.OSFile(local) if FILES_MAY_CHANGE in io.properties else pa.memory_map(local)

@@ -20,7 +20,9 @@ from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_reader import ParquetDataFile, group_offset
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.io.changing_files import ChangingFilesIO
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
 
@@ -39,6 +41,11 @@ class SourcePart:
     start: int
     length: int
     size: int
+
+
+def source_io() -> FileIO:
+    """What the files of a source are read by, on any machine that has them."""
+    return ChangingFilesIO(load_file_io())
 
 
 def parts_of(location: str, footer: pq.FileMetaData) -> list[SourcePart] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -146,6 +147,28 @@ def test_a_file_that_changes_while_it_is_read_is_not_read_in_part(
         monkeypatch.undo()
         run(place, job, place.folder / "source")
         assert {"id": 105} in place.rows()
+
+
+@EVERY_JOB
+def test_a_large_file_that_is_cut_while_it_is_read_is_an_error_and_not_the_end_of_the_process(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """One that is mapped into memory ended the process (SIGBUS)."""
+    path = place.folder / "source" / "a" / "part.parquet"
+    write(path, *random.Random(1).sample(range(1 << 62), 200_000), rows_of_a_group=20_000)
+    assert path.stat().st_size > 1 << 20
+    read_parts = source_files.read_parts
+
+    def meddled(*given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in read_parts(*given):
+            os.truncate(path, 0)
+            yield batch
+
+    monkeypatch.setattr(source_files, "read_parts", meddled)
+    monkeypatch.setattr(source_in_memory, "read_parts", meddled)
+    with pytest.raises(RetryableError, match=r"a/part\.parquet.* while it was read, so nothing was committed"):
+        run(place, job, place.folder / "source")
+    assert place.rows() == [{"id": 2}]
 
 
 def its_folder(place: RowsPlace, link: Path) -> Path:
