@@ -22,6 +22,7 @@ from iceberg_ops.data.arrow_sources import arrow_source
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
+from iceberg_ops.data.parquet_encryption import has_encrypted_columns
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
 from iceberg_ops.data.plain_types import plain_batch, plain_schema, read_whole
 from iceberg_ops.data.row_group_pruning import groups_that_may_match, runs
@@ -58,9 +59,12 @@ class ParquetDataFile:
         self._source = arrow_source(io, location)
         self._names: tuple[str, ...] = ()
         self._is_plain = True
+        self._is_repaired = False
         self._read_whole: tuple[frozenset[int], ...] = ()
         try:
             self._file, self._plain = self._opened(io)
+            if not self._is_repaired and has_encrypted_columns(self._file.metadata, self._source):
+                raise UnsupportedError(f"not supported: reading file {location}, because columns of it are encrypted")
             self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
         except BaseException:
             self._source.close()
@@ -104,6 +108,7 @@ class ParquetDataFile:
                 raise
             with io.open_input(self.location) as source:
                 file = _open(self._source, (), repaired_metadata(source, self.location))
+            self._is_repaired = True
         assert file is not None
         stored = file.schema_arrow
         plain = plain_schema(stored)

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.file_columns import child_arrow_fields
+from iceberg_ops.data.parquet_encryption import file_has_encrypted_columns
 from iceberg_ops.data.plain_types import is_list, plain_schema
 from iceberg_ops.data.source_parts import SourcePart, parts_of
 from iceberg_ops.errors import DataError, UnsupportedError
@@ -74,9 +75,13 @@ def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
 
 def _opened(path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, arrow_extensions_enabled=False)
+        file = pq.ParquetFile(path, arrow_extensions_enabled=False)
+        encrypted = file_has_encrypted_columns(file.metadata, path)
     except (OSError, pa.ArrowException) as e:
         raise DataError(f"source {path} can not be read: {e}") from None
+    if encrypted:
+        raise DataError(f"source {path} can not be read: columns of it are encrypted")
+    return file
 
 
 def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
