@@ -253,6 +253,32 @@ def test_paths_of_a_source_are_this_machines_whatever_mapping_the_table_has(plac
         run(copy, job, new / "warehouse" / "db" / "t" / "data")
 
 
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("way", ["its folder", "its file", "a link"])
+def test_the_tables_own_files_are_no_source_where_they_lie_though_that_place_is_mapped_itself(
+    place: RowsPlace, job: str, dry_run: bool, way: str
+) -> None:
+    """A disk that was moved to the place of another one, which was moved as well."""
+    first, second, third = place.folder, place.folder.with_name(place.folder.name + "-2"), place.folder.with_name("third")
+    shutil.move(first, second)
+    mapping = {"location-mapping": json.dumps([[str(first), str(second)], [str(second), str(third)]])}
+    config = CatalogConfig(name="test", type="filesystem", properties={**place.config.properties, **mapping})
+    moved = RowsPlace(second, config, load_catalog(config))
+    assert moved.rows() == [{"id": 2}]
+    source = second / "warehouse" / "db" / "t" / "data"
+    if way != "its folder":
+        source = next(source.rglob("*-00001.parquet"))
+    if way == "a link":
+        (second / "link").symlink_to(source)
+        source = second / "link"
+    with pytest.raises(DataError, match="own folder"):
+        run(moved, job, source, dry_run=dry_run)
+    assert moved.rows() == [{"id": 2}]
+    run(moved, job, second / "source")
+    assert {"id": 10} in moved.rows()
+
+
 @pytest.mark.parametrize("job", ["append", "merge"])
 def test_a_table_in_another_store_takes_files_of_this_machine(place: RowsPlace, job: str) -> None:
     catalog = make_catalog()
