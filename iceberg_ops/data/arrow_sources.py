@@ -8,9 +8,12 @@ FileIO as well before it is mapped, so that what prevents it is the same typed e
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
+from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.io.changing_files import FILES_MAY_CHANGE
 from iceberg_ops.io.file_io import FileIO
 
@@ -28,3 +31,18 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
             file.seek(0)
             return pa.BufferReader(file.read())
     return pa.OSFile(local) if FILES_MAY_CHANGE in io.properties else pa.memory_map(local)
+
+
+@contextmanager
+def arrow_failures(location: str, what: str = "can not be decoded") -> Iterator[None]:
+    """Within, Arrow reads the file at ``location``: whatever it says of damage becomes a CorruptTableError, also what its libraries
+    say in no words of Arrow's own ("Unknown error"), and a name that is no UTF-8; what it does not know is an UnsupportedError. An
+    OSError, and an error that is not about the file, are left as they are."""
+    try:
+        yield
+    except (pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except pa.ArrowNotImplementedError as e:
+        raise UnsupportedError(f"not supported: reading file {location}, because Arrow can not: {e}") from None
+    except (pa.ArrowException, UnicodeDecodeError) as e:
+        raise CorruptTableError(f"file {location} {what}: {e}") from None

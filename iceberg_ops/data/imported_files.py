@@ -80,13 +80,13 @@ def footer_of(io: FileIO, location: str) -> tuple[pq.FileMetaData, pa.Schema]:
     try:
         with io.open_input(location) as stored:
             with pq.ParquetFile(stored if path is None else path, coerce_int96_timestamp_unit="us") as file:
-                footer, columns = file.metadata, file.schema_arrow
+                footer, columns = file.metadata, plain_schema(file.schema_arrow)
             encrypted = has_encrypted_columns(footer, stored)
-    except (pa.ArrowException, OSError) as e:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise DataError(f"file {location} is not a whole Parquet file: {e}") from None
     if encrypted:
         raise DataError(f"file {location} has columns that are encrypted: no reader of the table would have their key")
-    return footer, _with_instants(plain_schema(columns), _int96_leaves(footer))
+    return footer, _with_instants(columns, _int96_leaves(footer))
 
 
 def _int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.arrow_sources import arrow_source
+from iceberg_ops.data.arrow_sources import arrow_failures, arrow_source
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
@@ -148,14 +148,14 @@ class ParquetDataFile:
         numbers = None if len(leaves) == len(self._file.schema) else sorted(leaves)
         columns, threads = None, pa.cpu_count() > 1
         try:
-            for batch in self._file.reader.iter_batches(batch_rows, row_groups=groups, column_indices=numbers, use_threads=threads):
-                batch = batch if self._is_plain else plain_batch(batch)
-                columns = columns or pruned(self.columns, batch.schema, leaves)
-                yield position, batch, columns
-                position += batch.num_rows
-        except pa.ArrowNotImplementedError as e:
-            raise UnsupportedError(f"not supported: reading file {self.location}, because Arrow can not: {e}") from None
-        except (pa.ArrowInvalid, OSError) as e:
+            with arrow_failures(self.location):
+                read = self._file.reader.iter_batches(batch_rows, row_groups=groups, column_indices=numbers, use_threads=threads)
+                for batch in read:
+                    batch = batch if self._is_plain else plain_batch(batch)
+                    columns = columns or pruned(self.columns, batch.schema, leaves)
+                    yield position, batch, columns
+                    position += batch.num_rows
+        except OSError as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
 

@@ -7,7 +7,8 @@ engine that converts values and has words for those that can not be. The rule up
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,15 +74,15 @@ def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
     return parts
 
 
-def _opened(path: str) -> pq.ParquetFile:
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
     try:
-        file = pq.ParquetFile(path, arrow_extensions_enabled=False)
-        encrypted = file_has_encrypted_columns(file.metadata, path)
-    except (OSError, pa.ArrowException) as e:
+        with pq.ParquetFile(path, arrow_extensions_enabled=False) as file:
+            if file_has_encrypted_columns(file.metadata, path):
+                raise DataError(f"source {path} can not be read: columns of it are encrypted")
+            yield file
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as e:
         raise DataError(f"source {path} can not be read: {e}") from None
-    if encrypted:
-        raise DataError(f"source {path} can not be read: columns of it are encrypted")
-    return file
 
 
 def _calendar_is_kept(footer: pq.FileMetaData) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from iceberg_ops.data.arrow_sources import arrow_failures
 from iceberg_ops.data.encoding_hints import hints_from
 from iceberg_ops.data.file_columns import ColumnIds, child_arrow_fields
 from iceberg_ops.data.parquet_options import EncodingHints
@@ -103,7 +104,8 @@ def read_parts(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> Gener
 def _rows(io: FileIO, parts: Sequence[SourcePart], ids: ColumnIds) -> Generator[pa.RecordBatch]:
     for part in parts:
         try:
-            opened = ParquetDataFile(io, part.location, ids)
+            with arrow_failures(part.location):
+                opened = ParquetDataFile(io, part.location, ids)
             try:
                 leaves = {n for column in opened.columns for n in column.leaves}
                 for _, batch, _ in opened.batches(leaves, part.start, part.length, _READ_ROWS):
