@@ -118,13 +118,13 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         columns = ColumnIds(target.mapping, target.schema).columns(arrow)
         of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
         stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
-    except CorruptTableError as e:
+        bounds = _bounds_of(location, columns, footer.created_by)
+    except (CorruptTableError, UnicodeDecodeError) as e:
         raise DataError(f"file {location}: {e}") from None
     except SchemaError as e:
         raise e if location in str(e) else SchemaError(f"file {location}: {e}") from None
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
-    bounds = _bounds_of(location, columns, footer.created_by)
     found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounds=bounds)
     file = DataFile(
         content=FileContent.DATA,

@@ -81,6 +81,12 @@ class ParquetDataFile:
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+        with arrow_failures(self.location):
+            yield from self._batches(leaves, start, length, batch_rows, where)
+
+    def _batches(
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         metadata = self._file.metadata
         leaves = leaves.union(*(together for together in self._read_whole if not leaves.isdisjoint(together)))
         groups = groups_that_may_match(metadata, self.columns, row_groups_in(metadata, start, length), where)
@@ -148,13 +154,11 @@ class ParquetDataFile:
         numbers = None if len(leaves) == len(self._file.schema) else sorted(leaves)
         columns, threads = None, pa.cpu_count() > 1
         try:
-            with arrow_failures(self.location):
-                read = self._file.reader.iter_batches(batch_rows, row_groups=groups, column_indices=numbers, use_threads=threads)
-                for batch in read:
-                    batch = batch if self._is_plain else plain_batch(batch)
-                    columns = columns or pruned(self.columns, batch.schema, leaves)
-                    yield position, batch, columns
-                    position += batch.num_rows
+            for batch in self._file.reader.iter_batches(batch_rows, row_groups=groups, column_indices=numbers, use_threads=threads):
+                batch = batch if self._is_plain else plain_batch(batch)
+                columns = columns or pruned(self.columns, batch.schema, leaves)
+                yield position, batch, columns
+                position += batch.num_rows
         except OSError as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
