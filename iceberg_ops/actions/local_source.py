@@ -15,8 +15,8 @@ from pathlib import Path
 
 from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among, is_hidden
+from iceberg_ops.data.source_parts import source_io
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
-from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import path_of
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.machine_limits import PASSING, limit_error
@@ -34,7 +34,7 @@ class LocalSource:
         self._own = OwnPlaces(table)
         self._require_success_file = require_success_file
         self._stamps: dict[str, Stamp] = {}
-        self.io = load_file_io()
+        self.io = source_io()
         """What the files are read by."""
 
     def files(self, path: str) -> list[str]:

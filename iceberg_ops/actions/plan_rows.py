@@ -7,8 +7,6 @@ rows for one target row, an expression's type) is told by the run.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import whole_files_match
 from iceberg_ops.actions.local_source import LocalSource
@@ -127,9 +125,14 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
     counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
     local = LocalSource(run.table, require_success_file=options.require_success_file)
     for path in paths_of(source):
-        if (is_absolute(path) and urlsplit(path).scheme not in ("", "file")) or _GLOB & set(path):
+        if _is_elsewhere(path) or _GLOB & set(path):
             return {}
         count, size = local.size(path)
         counts["planned-source-files-count"] += count
         counts["planned-source-bytes-count"] += size
     return counts
+
+
+def _is_elsewhere(path: str) -> bool:
+    """Whether a path has a scheme that is not this machine's."""
+    return is_absolute(path) and not path.startswith("/") and path.partition(":")[0].lower() != "file"

@@ -30,6 +30,7 @@ from iceberg_ops.errors import IcebergOpsError, IncompleteError, OptionError, Un
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.local import check_writable
+from iceberg_ops.io.mapped import LOCATION_MAPPING
 from iceberg_ops.io.output_places import OutputPlace, check_stream, open_descriptor, output_place, replaced
 from iceberg_ops.io.read_only import READ_ONLY
 from iceberg_ops.table.file_kinds import LONGEST_MAGIC, has_metadata_name, kind_of_data
@@ -63,7 +64,7 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
         return
     place = job.report
     with _unwritable_is_refused(place):
-        io = load_file_io(job.catalog.properties)
+        io = _store_of(job)
         target, leads = _leads_to(io, place)
         if READ_ONLY in io.properties:
             raise UnsupportedError("the catalog is read-only, and so is its store")
@@ -78,6 +79,11 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
     if leads is not None and not leads.is_stream:
         with _unwritable_is_refused(place):
             check_writable(target)
+
+
+def _store_of(job: JobSpec) -> FileIO:
+    """The store of the job's catalog. Where a report goes is said by its path: ``location-mapping`` is about recorded locations."""
+    return load_file_io({key: value for key, value in job.catalog.properties.items() if key != LOCATION_MAPPING})
 
 
 def _leads_to(io: FileIO, place: str) -> tuple[str, OutputPlace | None]:
@@ -144,7 +150,7 @@ def write_report(job: JobSpec, report: ActionReport) -> None:
 
 
 def _write(job: JobSpec, place: str, data: bytes) -> None:
-    io = load_file_io(job.catalog.properties)
+    io = _store_of(job)
     target, leads = _leads_to(io, place)
     if leads is not None and leads.is_stream:
         # A rename would put a file in the place of the device or pipe, or of a file that others go on writing to.

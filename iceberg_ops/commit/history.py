@@ -22,6 +22,8 @@ from iceberg_ops.table.table import Table
 ADDS_DATA = frozenset({SnapshotOperation.APPEND.value, SnapshotOperation.OVERWRITE.value})
 REMOVES_DATA = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value, SnapshotOperation.DELETE.value})
 ADDS_DELETES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.DELETE.value})
+REMOVES_ROWS = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.DELETE.value})
+"""Operations that remove data files for their rows: a rewrite has them in other files."""
 REPLACES = frozenset({SnapshotOperation.OVERWRITE.value, SnapshotOperation.REPLACE.value})
 ANY_OPERATION = frozenset(SnapshotOperation(o).value for o in SnapshotOperation)
 

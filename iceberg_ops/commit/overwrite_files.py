@@ -25,6 +25,7 @@ class OverwriteFiles(SnapshotOperationFields):
     """Remove ``removed`` and all files whose rows all match ``overwrite_filter``, add ``added``.
 
     A file of which only some rows match the filter is refused. ``only_matching``: every added row must match the filter too.
+    ``reads_table``: any rows of the table decided what is changed, and must not have changed.
     """
 
     added: tuple[DataFile, ...] = ()
@@ -33,6 +34,7 @@ class OverwriteFiles(SnapshotOperationFields):
     conflict_filter: Expression | None = None
     isolation: Isolation | None = "serializable"
     only_matching: bool = False
+    reads_table: bool = False
     case_sensitive: bool = False
     name: str = "overwrite"
 
@@ -51,6 +53,8 @@ class OverwriteFiles(SnapshotOperationFields):
         if self.isolation is None:
             return
         history.no_other_line()
+        if self.reads_table:
+            validation.no_change_of_rows_read(history, additions=self.isolation == "serializable")
         if self.isolation == "serializable":
             validation.no_unseen_rows(history, self._rows(table, self._data_conflict_filter()))
         if self.overwrite_filter is not None:

@@ -24,11 +24,14 @@ REPLACE_PARTITIONS = "replace-partitions"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacePartitions(SnapshotOperationFields):
-    """``append_only``: refuse to replace anything (the partitions must be empty). ``isolation`` None: validate nothing else."""
+    """``append_only``: refuse to replace anything (the partitions must be empty). ``isolation`` None: validate nothing else.
+    ``reads_table``: the added rows were made of the table's own, which must not have changed. Such a snapshot does not say that it
+    replaces partitions: on another head, where a staged one would be picked for that, others may have changed them."""
 
     added: tuple[DataFile, ...]
     isolation: Isolation | None = "serializable"
     append_only: bool = False
+    reads_table: bool = False
     name: str = "overwrite"
 
     def __post_init__(self) -> None:
@@ -39,6 +42,8 @@ class ReplacePartitions(SnapshotOperationFields):
         if self.isolation is None:
             return
         partitions = self._partitions(table)
+        if self.reads_table:
+            validation.no_change_of_rows_read(history, additions=self.isolation == "serializable")
         if self.isolation == "serializable":
             validation.no_unseen_rows_in_partitions(table, history, partitions)
         validation.no_vanished_rows_in_partitions(table, history, partitions)
@@ -55,7 +60,7 @@ class ReplacePartitions(SnapshotOperationFields):
             operation=SnapshotOperation.OVERWRITE,
             data=tuple(NewFile(f) for f in self.added),
             removals=removals,
-            properties={REPLACE_PARTITIONS: "true"},
+            properties={} if self.reads_table and self.isolation is not None else {REPLACE_PARTITIONS: "true"},
         )
         return prepared.stage(table, self.target, changes)
 

@@ -42,6 +42,8 @@ class RowDelta(SnapshotOperationFields):
     isolation: Isolation | None = "serializable"
     case_sensitive: bool = False
     merges_vectors: bool = False
+    reads_table: bool = False
+    """Any rows of the table decided what is changed, and must not have changed."""
     upserts: bool = False
     """The added equality deletes must reach every older row of their keys, in whatever partition spec it lies."""
     name: str = "delta"
@@ -88,6 +90,8 @@ class RowDelta(SnapshotOperationFields):
         if self.isolation is None:
             return
         history.no_other_line()
+        if self.reads_table:
+            validation.no_change_of_rows_read(history, additions=self.isolation == "serializable")
         if self._writes_rows_again:
             validation.no_other_row_ids(table, history, (*self.removed_data, *self.added_deletes), self.referenced_data_files)
             schema_conflicts.no_columns_that_came_back(table, history, self.referenced_data_files)

@@ -9,6 +9,7 @@ retry.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from iceberg_ops.commit.history import (
     ADDS_DELETES,
     ANY_OPERATION,
     REMOVES_DATA,
+    REMOVES_ROWS,
     REPLACES,
     History,
     ManifestTest,
@@ -114,6 +116,20 @@ def no_lost_update_in_partitions(table: Table, history: History, partitions: fro
                 snapshot,
                 entry.data_file,
             )
+
+
+def no_change_of_rows_read(history: History, *, additions: bool) -> None:
+    """Prevents a result that no order of the two commits gives: what is committed was made of, or chosen by, any rows of the table,
+    and somebody else removed or deleted some, or added some (``additions``): two removals of duplicates, each of the row that the
+    other one keeps. A rewrite changes no row. Java has no such check."""
+    found = chain(
+        history.added_data(ADDS_DATA, lambda m: True) if additions else (),
+        history.removed_data(REMOVES_ROWS, lambda m: True),
+        history.added_deletes(ADDS_DELETES, lambda m: True),
+    )
+    for snapshot, entry in found:
+        path = entry.data_file.file_path
+        raise conflict(f"Found a change of rows that the statement read: {path}", snapshot, entry.data_file)
 
 
 def no_missing_references(history: History, paths: Iterable[str], rows: RowFilter, *, forgive_deletes: bool) -> None:

@@ -1,15 +1,20 @@
 """The bytes of a stored file as an Arrow source.
 
-Local files are memory-mapped, small ones read at once; others are read through the FileIO. A local file is opened through the
+Local files are memory-mapped, small ones read at once, and those that may change (``io.changing_files``) piece by piece; others are
+read through the FileIO. A local file is opened through the
 FileIO as well before it is mapped, so that what prevents it is the same typed error in every case.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 
+from iceberg_ops.errors import CorruptTableError, UnsupportedError
+from iceberg_ops.io.changing_files import FILES_MAY_CHANGE
 from iceberg_ops.io.file_io import FileIO
 
 _AT_ONCE = 1 << 20
@@ -25,4 +30,19 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
         if file.seek(0, os.SEEK_END) <= _AT_ONCE:
             file.seek(0)
             return pa.BufferReader(file.read())
-    return pa.memory_map(local)
+    return pa.OSFile(local) if FILES_MAY_CHANGE in io.properties else pa.memory_map(local)
+
+
+@contextmanager
+def arrow_failures(location: str, what: str = "can not be decoded") -> Iterator[None]:
+    """Within, Arrow reads the file at ``location``: whatever it says of damage becomes a CorruptTableError, also what its libraries
+    say in no words of Arrow's own ("Unknown error"), and a name that is no UTF-8; what it does not know is an UnsupportedError. An
+    OSError, and an error that is not about the file, are left as they are."""
+    try:
+        yield
+    except (pa.ArrowMemoryError, pa.ArrowCancelled):
+        raise
+    except pa.ArrowNotImplementedError as e:
+        raise UnsupportedError(f"not supported: reading file {location}, because Arrow can not: {e}") from None
+    except (pa.ArrowException, UnicodeDecodeError) as e:
+        raise CorruptTableError(f"file {location} {what}: {e}") from None

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from iceberg_ops.data.arrow_sources import arrow_failures
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.metrics import leaf_paths
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_reader import DICTIONARY_ENCODINGS, ParquetDataFile, stayed_in_dictionary
-from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import FileFormat
@@ -122,11 +122,8 @@ def _footers(io: FileIO, parquet: Sequence[str], ids: ColumnIds) -> Iterator[tup
     looked_at = min(_LOOKED_AT, -(-len(parquet) // _LOOKED_AT))
     step = max(1, len(parquet) // max(looked_at, 1))
     for location in parquet[::step][:looked_at]:
-        try:
-            with named_failures(location):
-                opened = ParquetDataFile(io, location, ids)
-        except pa.ArrowInvalid as e:
-            raise CorruptTableError(f"file {location} can not be read: {e}") from None
+        with named_failures(location), arrow_failures(location, "can not be read"):
+            opened = ParquetDataFile(io, location, ids)
         yield opened.columns, opened.metadata
         opened.close()
 

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from iceberg_ops.data.arrow_sources import arrow_failures
 from iceberg_ops.data.avro_reader import AvroFile
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn
 from iceberg_ops.data.orc_reader import OrcDataFile
@@ -52,9 +53,7 @@ def open_file(io: FileIO, location: str, file_format: FileFormat, ids: ColumnIds
     if opener is None:
         raise UnsupportedError(f"not supported: rows of {location}, because {file_format.value} files hold none")
     try:
-        with named_failures(location):
+        with named_failures(location), arrow_failures(location, f"is not a readable {file_format.value} file"):
             return opener(io, location, ids)
-    except pa.ArrowInvalid as e:
-        raise CorruptTableError(f"file {location} is not a readable {file_format.value} file: {e}") from None
     except CorruptTableError as e:
         raise e if location in str(e) else CorruptTableError(f"file {location}: {e}") from None

@@ -21,6 +21,7 @@ from iceberg_ops.data.file_columns import ColumnIds, FileColumn, child_arrow_fie
 from iceberg_ops.data.footer_statistics import TrustedStatistics, holds_nulls_only
 from iceberg_ops.data.imported_rows import Footer, check_rows
 from iceberg_ops.data.metrics import BoundsOf, Observer, enclosing, file_metrics, value_of
+from iceberg_ops.data.parquet_encryption import has_encrypted_columns
 from iceberg_ops.data.parquet_reader import group_offset
 from iceberg_ops.data.plain_types import plain_schema
 from iceberg_ops.errors import CorruptTableError, DataError, SchemaError
@@ -77,11 +78,15 @@ def footer_of(io: FileIO, location: str) -> tuple[pq.FileMetaData, pa.Schema]:
     """
     path = io.local_path(location)
     try:
-        source = path if path is not None else io.open_input(location)
-        with pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file:
-            return file.metadata, _with_instants(plain_schema(file.schema_arrow), _int96_leaves(file.metadata))
-    except (pa.ArrowException, OSError) as e:
+        with io.open_input(location) as stored:
+            with pq.ParquetFile(stored if path is None else path, coerce_int96_timestamp_unit="us") as file:
+                footer, columns = file.metadata, plain_schema(file.schema_arrow)
+            encrypted = has_encrypted_columns(footer, stored)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise DataError(f"file {location} is not a whole Parquet file: {e}") from None
+    if encrypted:
+        raise DataError(f"file {location} has columns that are encrypted: no reader of the table would have their key")
+    return footer, _with_instants(columns, _int96_leaves(footer))
 
 
 def _int96_leaves(footer: pq.FileMetaData) -> frozenset[int]:
@@ -113,13 +118,13 @@ def imported_file(io: FileIO, location: str, size: int, target: ImportTarget, pa
         columns = ColumnIds(target.mapping, target.schema).columns(arrow)
         of_table = _Columns(location, target, _int96_leaves(footer), has_ids(arrow))
         stored = Schema(StructType(of_table.of_level(columns, None, target.mapping)), target.schema.schema_id)
-    except CorruptTableError as e:
+        bounds = _bounds_of(location, columns, footer.created_by)
+    except (CorruptTableError, UnicodeDecodeError) as e:
         raise DataError(f"file {location}: {e}") from None
     except SchemaError as e:
         raise e if location in str(e) else SchemaError(f"file {location}: {e}") from None
     _check_required(location, target, stored)
     offsets = tuple(group_offset(footer.row_group(g)) for g in range(footer.num_row_groups))
-    bounds = _bounds_of(location, columns, footer.created_by)
     found = file_metrics(footer, stored, target.metrics, Observer(stored), offsets, bounds=bounds)
     file = DataFile(
         content=FileContent.DATA,

@@ -33,6 +33,7 @@ from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.writer import identity_of
 from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.io.changing_files import ChangingFilesIO
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
@@ -79,7 +80,7 @@ def check_rows(io: FileIO, file: DataFile, footer: Footer, schema: Schema, spec:
 
 
 def _read(io: FileIO, file: DataFile, context: ReadContext, fields: Sequence[NestedField]) -> Iterator[pa.RecordBatch]:
-    return read_task(FileScanTask(file, sequence_number=0), context.select(fields), io)
+    return read_task(FileScanTask(file, sequence_number=0), context.select(fields), ChangingFilesIO(io))
 
 
 def _check_partition(io: FileIO, file: DataFile, footer: Footer, context: ReadContext) -> None:

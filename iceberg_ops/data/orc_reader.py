@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from iceberg_ops.data.arrow_sources import arrow_source
+from iceberg_ops.data.arrow_sources import arrow_failures, arrow_source
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import BATCH_BYTES, cut
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
@@ -47,15 +47,16 @@ class OrcDataFile:
         picked = [c for c in self.columns if leaves.intersection(c.leaves)]
         whole = {n for c in picked for n in c.leaves}
         try:
-            for stripe in self._stripes(start, length):
-                batch = self._read(stripe, picked) if picked else bare_batch(stripe.rows)
-                columns = pruned(self.columns, batch.schema, whole)
-                position = stripe.first_row
-                for offset in range(0, batch.num_rows, batch_rows):
-                    for part in cut(batch.slice(offset, batch_rows), BATCH_BYTES):
-                        yield position, part, columns
-                        position += part.num_rows
-        except (pa.ArrowInvalid, OSError) as e:
+            with arrow_failures(self.location):
+                for stripe in self._stripes(start, length):
+                    batch = self._read(stripe, picked) if picked else bare_batch(stripe.rows)
+                    columns = pruned(self.columns, batch.schema, whole)
+                    position = stripe.first_row
+                    for offset in range(0, batch.num_rows, batch_rows):
+                        for part in cut(batch.slice(offset, batch_rows), BATCH_BYTES):
+                            yield position, part, columns
+                            position += part.num_rows
+        except OSError as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
     def _read(self, stripe: Stripe, picked: Sequence[FileColumn]) -> pa.RecordBatch:

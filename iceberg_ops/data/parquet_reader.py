@@ -18,10 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.arrow_sources import arrow_source
+from iceberg_ops.data.arrow_sources import arrow_failures, arrow_source
 from iceberg_ops.data.arrow_values import bare_batch
 from iceberg_ops.data.batch_sizes import decoded_rows
 from iceberg_ops.data.file_columns import ColumnIds, FileColumn, pruned
+from iceberg_ops.data.parquet_encryption import has_encrypted_columns
 from iceberg_ops.data.parquet_footer_repair import REFUSAL, repaired_metadata
 from iceberg_ops.data.plain_types import plain_batch, plain_schema, read_whole
 from iceberg_ops.data.row_group_pruning import groups_that_may_match, runs
@@ -58,9 +59,12 @@ class ParquetDataFile:
         self._source = arrow_source(io, location)
         self._names: tuple[str, ...] = ()
         self._is_plain = True
+        self._is_repaired = False
         self._read_whole: tuple[frozenset[int], ...] = ()
         try:
             self._file, self._plain = self._opened(io)
+            if not self._is_repaired and has_encrypted_columns(self._file.metadata, self._source):
+                raise UnsupportedError(f"not supported: reading file {location}, because columns of it are encrypted")
             self.columns: tuple[FileColumn, ...] = ids.columns(self._plain)
         except BaseException:
             self._source.close()
@@ -76,6 +80,12 @@ class ParquetDataFile:
 
     def batches(
         self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression = ALWAYS_TRUE
+    ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
+        with arrow_failures(self.location):
+            yield from self._batches(leaves, start, length, batch_rows, where)
+
+    def _batches(
+        self, leaves: set[int], start: int, length: int | None, batch_rows: int, where: Expression
     ) -> Generator[tuple[int, pa.RecordBatch, tuple[FileColumn, ...]]]:
         metadata = self._file.metadata
         leaves = leaves.union(*(together for together in self._read_whole if not leaves.isdisjoint(together)))
@@ -104,6 +114,7 @@ class ParquetDataFile:
                 raise
             with io.open_input(self.location) as source:
                 file = _open(self._source, (), repaired_metadata(source, self.location))
+            self._is_repaired = True
         assert file is not None
         stored = file.schema_arrow
         plain = plain_schema(stored)
@@ -148,9 +159,7 @@ class ParquetDataFile:
                 columns = columns or pruned(self.columns, batch.schema, leaves)
                 yield position, batch, columns
                 position += batch.num_rows
-        except pa.ArrowNotImplementedError as e:
-            raise UnsupportedError(f"not supported: reading file {self.location}, because Arrow can not: {e}") from None
-        except (pa.ArrowInvalid, OSError) as e:
+        except OSError as e:
             raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
 
 

@@ -7,7 +7,8 @@ engine that converts values and has words for those that can not be. The rule up
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.file_columns import child_arrow_fields
+from iceberg_ops.data.parquet_encryption import file_has_encrypted_columns
 from iceberg_ops.data.plain_types import is_list, plain_schema
 from iceberg_ops.data.source_parts import SourcePart, parts_of
 from iceberg_ops.errors import DataError, UnsupportedError
@@ -72,10 +74,14 @@ def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
     return parts
 
 
-def _opened(path: str) -> pq.ParquetFile:
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
     try:
-        return pq.ParquetFile(path, arrow_extensions_enabled=False)
-    except (OSError, pa.ArrowException) as e:
+        with pq.ParquetFile(path, arrow_extensions_enabled=False) as file:
+            if file_has_encrypted_columns(file.metadata, path):
+                raise DataError(f"source {path} can not be read: columns of it are encrypted")
+            yield file
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as e:
         raise DataError(f"source {path} can not be read: {e}") from None
 
 

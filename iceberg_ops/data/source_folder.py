@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from iceberg_ops.errors import DataError
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, links_under
 from iceberg_ops.table.own_folders import folders_of, former_folders
 from iceberg_ops.table.table import Table
@@ -25,25 +26,28 @@ RelativeName = tuple[str, ...]
 
 class OwnPlaces:
     """Where the files of ``table`` lie: its folders, and its former ones, because its files stay there. Symbolic links of this
-    machine are followed."""
+    machine are followed. A path that a person gives is known as it is written, which is how it is opened, and as it would be
+    recorded (``location-mapping`` is about recorded locations)."""
 
     def __init__(self, table: Table) -> None:
-        self._identity, self._links = identity_under(table.io), links_under(table.io)
+        stores = (load_file_io(), table.io)
+        self._identities, self._links = [identity_under(io) for io in stores], [links_under(io) for io in stores]
         folders = (*folders_of(table), *former_folders(table))
-        self._folders = {folder_identity(self._identity, folder): folder for folder in folders}
+        self._folders = {folder_identity(self._identities[-1], folder): folder for folder in folders}
 
     def check_path(self, path: str) -> None:
         """Raise DataError for a source path inside one of the folders, or around one."""
-        searched = folder_identity(self._identity, path)
-        for own, folder in self._folders.items():
-            if is_within(searched, own):
-                raise _of_the_table(f"source {path} lies inside", folder)
-            if is_within(own, searched):
-                raise _of_the_table(f"source {path} holds", folder)
+        for searched in {folder_identity(identity, path) for identity in self._identities}:
+            for own, folder in self._folders.items():
+                if is_within(searched, own):
+                    raise _of_the_table(f"source {path} lies inside", folder)
+                if is_within(own, searched):
+                    raise _of_the_table(f"source {path} holds", folder)
 
     def check_file(self, path: str, location: str) -> None:
         """Raise DataError for a file below source ``path`` that is one of the table's by a link."""
-        for name in (self._identity(location), *self._links(location)):
+        names = {identity(location) for identity in self._identities}
+        for name in names.union(*(links(location) for links in self._links)):
             for own, folder in self._folders.items():
                 if is_within(name, own):
                     raise _of_the_table(f"source {path} leads by {location} into", folder)

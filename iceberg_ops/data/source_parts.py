@@ -14,13 +14,16 @@ from dataclasses import asdict, dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from iceberg_ops.data.arrow_sources import arrow_failures
 from iceberg_ops.data.encoding_hints import hints_from
 from iceberg_ops.data.file_columns import ColumnIds, child_arrow_fields
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.parquet_reader import ParquetDataFile, group_offset
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.io.changing_files import ChangingFilesIO
 from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
 
@@ -39,6 +42,11 @@ class SourcePart:
     start: int
     length: int
     size: int
+
+
+def source_io() -> FileIO:
+    """What the files of a source are read by, on any machine that has them."""
+    return ChangingFilesIO(load_file_io())
 
 
 def parts_of(location: str, footer: pq.FileMetaData) -> list[SourcePart] | None:
@@ -96,7 +104,8 @@ def read_parts(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> Gener
 def _rows(io: FileIO, parts: Sequence[SourcePart], ids: ColumnIds) -> Generator[pa.RecordBatch]:
     for part in parts:
         try:
-            opened = ParquetDataFile(io, part.location, ids)
+            with arrow_failures(part.location):
+                opened = ParquetDataFile(io, part.location, ids)
             try:
                 leaves = {n for column in opened.columns for n in column.leaves}
                 for _, batch, _ in opened.batches(leaves, part.start, part.length, _READ_ROWS):

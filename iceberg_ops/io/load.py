@@ -1,7 +1,7 @@
 """From properties to a FileIO, so that a process elsewhere can be told which storage to use.
 
-``io-impl`` chooses the store (``local`` is the default); ``location-mapping`` and ``read-only`` wrap it. Every FileIO's
-``properties`` load to an equal one. A new store is one entry in ``_STORES``, imported only when it is chosen.
+``io-impl`` chooses the store (``local`` is the default); ``location-mapping``, ``read-only`` and ``files-may-change`` wrap it.
+Every FileIO's ``properties`` load to an equal one. A new store is one entry in ``_STORES``, imported only when it is chosen.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from iceberg_ops.errors import OptionError
+from iceberg_ops.io.changing_files import FILES_MAY_CHANGE, ChangingFilesIO
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.mapped import LOCATION_MAPPING, MappedFileIO
 from iceberg_ops.io.read_only import READ_ONLY, ReadOnlyFileIO
@@ -26,6 +27,8 @@ def load_file_io(properties: Mapping[str, str] | None = None) -> FileIO:
     found = _STORES[name](properties)
     if text := properties.get(LOCATION_MAPPING):
         found = MappedFileIO(found, _mapping(text))
+    if properties.get(FILES_MAY_CHANGE) == "true":
+        return ChangingFilesIO(found)
     return ReadOnlyFileIO(found) if properties.get(READ_ONLY, "").lower() == "true" else found
 
 
@@ -39,7 +42,7 @@ def _mapping(text: str) -> list[tuple[str, str]]:
 def _local(properties: Mapping[str, str]) -> FileIO:
     from iceberg_ops.io.local import LocalFileIO
 
-    kept = {k: v for k, v in properties.items() if k not in (LOCATION_MAPPING, READ_ONLY)}
+    kept = {k: v for k, v in properties.items() if k not in (LOCATION_MAPPING, READ_ONLY, FILES_MAY_CHANGE)}
     return LocalFileIO(kept)
 
 

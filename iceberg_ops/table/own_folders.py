@@ -18,6 +18,7 @@ from iceberg_ops.config.properties import (
     OWNS_IMPORTED_FILES,
 )
 from iceberg_ops.errors import OptionError
+from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.locations import Identity, below, folder_identity, identity_under, is_within
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table
@@ -58,10 +59,12 @@ def imported_folders(table: Table) -> list[str]:
 def check_outside(table: Table, place: str, what: str) -> None:
     """Raise OptionError for an output in a folder of the table: it would take the place of a live file, or be taken for one.
 
-    ``place`` is the output's location, of a local file without symbolic links; ``what`` names the option and its value."""
+    ``place`` is the output's location, of a local file without symbolic links; ``what`` names the option and its value. It is where
+    it is written, whatever mapping the table's recorded locations have; as one of these it is refused, too."""
     identity = identity_under(table.io)
+    places = {identity(place), identity_under(load_file_io())(place)}
     for folder in (*folders_of(table), *former_folders(table), *imported_folders(table)):
-        if is_within(identity(place), folder_identity(identity, folder)):
+        if any(is_within(found, folder_identity(identity, folder)) for found in places):
             raise OptionError(f"{what}: lies in {folder}, where the files of table {table.name} lie: write it elsewhere")
 
 

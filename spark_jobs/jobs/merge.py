@@ -30,7 +30,7 @@ def run(run: JobRun) -> ActionReport:
 def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     work = RowChangeJob(run, None, p.MERGE_MODE, p.MERGE_ISOLATION)
     target = work.rows_to_write()
-    tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
+    work.tables = tables = SqlTables(run, target.select(*[quoted(f.name) for f in work.schema.fields]))
     check_source(run, require_success_file=work.options.require_success_file)
     given = source_rows(run, tables, strict=True)
     state = SourceState(run, given)

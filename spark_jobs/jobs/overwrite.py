@@ -8,7 +8,7 @@ from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.expressions.predicates import Expression
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.ingest import Ingested, commit_source, write_source
 from spark_jobs.jobs.job_run import JobRun
@@ -43,6 +43,7 @@ def _operation(run: JobRun, ingested: Ingested, isolation: Isolation | None, rep
         return ReplacePartitions(
             added=tuple(files),
             isolation=isolation,
+            reads_table=ingested.reads_target,
             branch=run.job.branch,
             run_key=run.job.run_key,
             summary=run.summary,
@@ -51,9 +52,8 @@ def _operation(run: JobRun, ingested: Ingested, isolation: Isolation | None, rep
     return OverwriteFiles(
         added=tuple(files),
         overwrite_filter=replaced,
-        # Where the rows were made of the table's own, all of these decided what is written.
-        conflict_filter=ALWAYS_TRUE if ingested.reads_target else None,
         isolation=isolation,
+        reads_table=ingested.reads_target,
         branch=run.job.branch,
         run_key=run.job.run_key,
         summary=run.summary,

@@ -30,7 +30,7 @@ from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import DataError
-from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, is_exact
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.live_entries import with_other_entries
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
@@ -74,11 +74,6 @@ class RowChangeJob:
     @property
     def schema(self) -> Schema:
         return self.run.table.schema
-
-    @property
-    def conflict_filter(self) -> Expression:
-        """The rows that decided what is changed: all of them where a subquery read the table as well."""
-        return ALWAYS_TRUE if self.tables.reads_target else self.filter
 
     def _evaluated_by_spark(self, tasks: Iterable[FileScanTask]) -> list[FileScanTask]:
         """Spark decides which rows match. The reader may drop rows before only where it understands the whole condition."""
@@ -233,8 +228,9 @@ class RowChangeJob:
             added_deletes=tuple(written.added),
             removed_deletes=tuple(written.replaced),
             referenced_data_files=tuple(task.file_path for task, _ in touched),
-            conflict_filter=self.conflict_filter,
+            conflict_filter=self.filter,
             isolation=self.isolation,
+            reads_table=self.tables.reads_target,
             branch=self.run.job.branch,
             run_key=self.run.job.run_key,
             summary=self.run.summary,
@@ -254,8 +250,9 @@ class RowChangeJob:
         return OverwriteFiles(
             added=tuple(staged),
             removed=tuple(task.data_file for task, _ in touched),
-            conflict_filter=self.conflict_filter,
+            conflict_filter=self.filter,
             isolation=self.isolation,
+            reads_table=self.tables.reads_target,
             branch=self.run.job.branch,
             run_key=self.run.job.run_key,
             summary=self.run.summary,

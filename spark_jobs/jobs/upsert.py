@@ -32,6 +32,7 @@ from spark_jobs.jobs.repeatable import is_known
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_errors import first_line
+from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
 from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
@@ -64,7 +65,8 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     with run.step("plan"):
         plan = key_plan(run.table, base, keys)
         check_source(run, require_success_file=options.require_success_file)
-        source = source_rows(run)
+        tables = SqlTables(run)
+        source = source_rows(run, tables)
         state = SourceState(run, source)
         check_files(run, source)
         deletes = _deletes(source, options.delete_when)
@@ -92,7 +94,9 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     operation = RowDelta(
         added_data=tuple(changes.files),
         added_deletes=tuple(changes.equality_deletes),
-        isolation=None,
+        # The last commit of a key wins, whatever came before it; but not where the rows were made of the table's own.
+        isolation=options.isolation if tables.reads_target else None,
+        reads_table=tables.reads_target,
         upserts=True,
         branch=run.job.branch,
         run_key=run.job.run_key,

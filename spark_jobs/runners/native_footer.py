@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.data.arrow_schema import FIELD_ID
 from iceberg_ops.data.metadata_values import lineage_fields
+from iceberg_ops.data.parquet_encryption import file_has_encrypted_columns
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.types import MISSING, DecimalType, NestedField
@@ -47,11 +48,12 @@ def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
     try:
         footer = pq.read_metadata(path)
         columns = footer.schema.to_arrow_schema()
+        encrypted = file_has_encrypted_columns(footer, path)
     except (OSError, pa.ArrowException):
         return False  # whatever is the matter with it, the other reader knows how to say it, or to read it all the same
     found = _by_id(columns)
     wanted = (*lineage_fields(context.projected), *context.data_fields)
-    if found is None or not _names_are_apart(columns.names):
+    if encrypted or found is None or not _names_are_apart(columns.names):
         return False
     if task.data_file.first_row_id is None and any(f.field_id in found for f in lineage_fields(context.projected)):
         return False  # its rows have no ids

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.source_parts import SourcePart, in_tasks, parts_from_json, parts_to_json, read_parts, source_hints
+from iceberg_ops.data.source_parts import SourcePart, in_tasks, parts_from_json, parts_to_json, read_parts, source_hints, source_io
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.io.load import load_file_io
 from spark_jobs.runners.changes import Answer, Changes, Task, TaskChanges, gathered_changes, task_answers
 from spark_jobs.session import task_slots
 
@@ -35,7 +34,7 @@ def write_parts(
 def _writer(told: Task) -> Callable[[Iterator[str]], Iterator[Answer]]:
     def write(texts: Iterator[str]) -> Iterator[Answer]:
         def add_all(changes: TaskChanges) -> None:
-            io, schema = load_file_io(), WriteContext.from_json(told.context).schema
+            io, schema = source_io(), WriteContext.from_json(told.context).schema
             for text in texts:
                 parts = parts_from_json(text)
                 changes.encode_as(source_hints(io, parts, schema))

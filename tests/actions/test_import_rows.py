@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.data import imported_rows
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -216,4 +220,25 @@ def test_a_date_in_a_folder_of_its_own_column_is_compared_as_a_date(place: Place
     put(place, "p=2024-01-02/a.parquet", pa.table({"id": [1], "p": pa.array([19723], pa.int32()).view(pa.date32())}))
     place.create(Schema.of(NestedField(1, "id", LONG), NestedField(2, "p", DATE)), BY_P)
     with pytest.raises(DataError, match="column 'p' holds 2024-01-01, its folder says 2024-01-02"):
+        place.add()
+
+
+def test_a_large_file_that_is_cut_while_its_rows_are_looked_at_is_an_error_and_not_the_end_of_the_process(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is mapped into memory ended the process (SIGBUS)."""
+    place.create(Schema.of(NestedField(1, "id", LONG, required=True)))
+    put(place, "a.parquet", pa.table({"id": np.random.default_rng(1).integers(0, 1 << 62, 200_000)}), row_group_size=20_000)
+    path = place.files / "a.parquet"
+    assert path.stat().st_size > 1 << 20
+    read_task = imported_rows.read_task
+
+    def meddled(*given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in read_task(*given, batch_rows=20_000):
+            os.truncate(path, 0)
+            yield batch
+
+    monkeypatch.setattr(imported_rows, "read_task", meddled)
+    monkeypatch.setattr(imported_rows.Footer, "has_no_null", lambda footer, leaf: False)
+    with pytest.raises(DataError, match=r"a\.parquet"):
         place.add()

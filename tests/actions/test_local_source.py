@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,6 +149,28 @@ def test_a_file_that_changes_while_it_is_read_is_not_read_in_part(
         assert {"id": 105} in place.rows()
 
 
+@EVERY_JOB
+def test_a_large_file_that_is_cut_while_it_is_read_is_an_error_and_not_the_end_of_the_process(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    """One that is mapped into memory ended the process (SIGBUS)."""
+    path = place.folder / "source" / "a" / "part.parquet"
+    write(path, *random.Random(1).sample(range(1 << 62), 200_000), rows_of_a_group=20_000)
+    assert path.stat().st_size > 1 << 20
+    read_parts = source_files.read_parts
+
+    def meddled(*given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in read_parts(*given):
+            os.truncate(path, 0)
+            yield batch
+
+    monkeypatch.setattr(source_files, "read_parts", meddled)
+    monkeypatch.setattr(source_in_memory, "read_parts", meddled)
+    with pytest.raises(RetryableError, match=r"a/part\.parquet.* while it was read, so nothing was committed"):
+        run(place, job, place.folder / "source")
+    assert place.rows() == [{"id": 2}]
+
+
 def its_folder(place: RowsPlace, link: Path) -> Path:
     link.symlink_to(place.folder / "warehouse" / "db" / "t" / "data")
     return link
@@ -228,6 +251,32 @@ def test_paths_of_a_source_are_this_machines_whatever_mapping_the_table_has(plac
     assert {"id": 100} in copy.rows()
     with pytest.raises(DataError, match="own folder"):
         run(copy, job, new / "warehouse" / "db" / "t" / "data")
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("way", ["its folder", "its file", "a link"])
+def test_the_tables_own_files_are_no_source_where_they_lie_though_that_place_is_mapped_itself(
+    place: RowsPlace, job: str, dry_run: bool, way: str
+) -> None:
+    """A disk that was moved to the place of another one, which was moved as well."""
+    first, second, third = place.folder, place.folder.with_name(place.folder.name + "-2"), place.folder.with_name("third")
+    shutil.move(first, second)
+    mapping = {"location-mapping": json.dumps([[str(first), str(second)], [str(second), str(third)]])}
+    config = CatalogConfig(name="test", type="filesystem", properties={**place.config.properties, **mapping})
+    moved = RowsPlace(second, config, load_catalog(config))
+    assert moved.rows() == [{"id": 2}]
+    source = second / "warehouse" / "db" / "t" / "data"
+    if way != "its folder":
+        source = next(source.rglob("*-00001.parquet"))
+    if way == "a link":
+        (second / "link").symlink_to(source)
+        source = second / "link"
+    with pytest.raises(DataError, match="own folder"):
+        run(moved, job, source, dry_run=dry_run)
+    assert moved.rows() == [{"id": 2}]
+    run(moved, job, second / "source")
+    assert {"id": 10} in moved.rows()
 
 
 @pytest.mark.parametrize("job", ["append", "merge"])

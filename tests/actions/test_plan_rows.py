@@ -102,6 +102,7 @@ def test_sources_of_every_kind_are_planned(place: RowsPlace) -> None:
     for source in (
         Source(format="sql", query="SELECT 1L AS id, 'x' AS city"),
         Source(format="parquet", paths=[f"{folder}/*.parquet"]),
+        Source(format="parquet", paths=["s3://lake-[12]/in", "hdfs://[::1]:8020/in", "s3://[a/in"]),
         Source(format="parquet", paths=["hdfs://somewhere/rows"]),
     ):
         report = planned(place, "append", source=source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -13,12 +14,16 @@ from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
+from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.report import ActionReport, GroupReport, SkippedFile, Step
 from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, NestedField
 from iceberg_ops.table.table import Table
 from tests.actions.lake import make_lake, numbered
+from tests.actions.rows_place import RowsPlace
 from tests.catalog.wrappers import Wrapped
 
 PASSWORD = "p@ss/w:rd"
@@ -262,3 +267,32 @@ def test_a_file_that_is_open_for_reading_only_is_refused(tmp_path: Path) -> None
         check_report_place(a_job(f"/dev/fd/{source.fileno()}"))
     with pytest.raises(OptionError, match="can not be written there: "):
         check_report_place(a_job("/dev/fd/9999"))
+
+
+def moved_disks(tmp_path: Path) -> tuple[RowsPlace, Path]:
+    """A table below ``first`` whose disk is at ``second`` now, and what was there at ``third``; and ``second``."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    place = RowsPlace.at(first)
+    place.create(Schema.of(NestedField(1, "id", LONG)))
+    first.rename(second)
+    mapping = json.dumps([[str(first), str(second)], [str(second), str(tmp_path / "third")]])
+    config = CatalogConfig(
+        name="test", type="filesystem", properties={"warehouse": str(first / "warehouse"), "location-mapping": mapping}
+    )
+    return RowsPlace(second, config, load_catalog(config)), second
+
+
+def test_a_report_is_where_it_was_asked_for_whatever_mapping_recorded_locations_have(tmp_path: Path) -> None:
+    place, second = moved_disks(tmp_path)
+    for report in (tmp_path / "first" / "r.json", second / "r.json", tmp_path / "third" / "r.json"):
+        report.parent.mkdir(exist_ok=True)
+        place.run("delete", where="id = 1", report=str(report))
+        assert report.is_file()
+
+
+def test_a_report_in_a_folder_of_the_table_is_refused_where_that_lies_and_where_it_is_recorded(tmp_path: Path) -> None:
+    place, second = moved_disks(tmp_path)
+    for folder in (tmp_path / "first", second):
+        with pytest.raises(OptionError, match=r"where the files of table test\.db\.t lie"):
+            place.run("delete", where="id = 1", report=str(folder / "warehouse" / "db" / "t" / "data" / "r.json"))

@@ -224,6 +224,37 @@ def equality_by_data(value: str) -> Callable[[int], Any]:
     return delta(None, added_deletes=(equality_deletes("e", partition=(value,), spec_id=1, ids=(0, 9)),))
 
 
+READ = "Found a change of rows that the statement read"
+READS: tuple[tuple[str, Callable[[Any], Callable[[int], Any]], tuple[int, ...]], ...] = (
+    ("replace partitions by its own rows", lambda isolation: replace_partitions(reads_table=True, isolation=isolation), ALL),
+    (
+        "overwrite filter by its own rows",
+        lambda isolation: overwrite(added=(NEW,), overwrite_filter=IN_EU, reads_table=True, isolation=isolation),
+        ALL,
+    ),
+    (
+        "overwrite files by other rows",
+        lambda isolation: overwrite(removed=(A,), added=(NEW,), conflict_filter=IN_EU, reads_table=True, isolation=isolation),
+        ALL,
+    ),
+    (
+        "delta, delete by other rows",
+        lambda isolation: delta(
+            isolation, added_deletes=(position_deletes("p", "a", partition=EU),), conflict_filter=IN_EU, reads_table=True
+        ),
+        V2,
+    ),
+    (
+        "delta, delete by other rows, by a vector",
+        lambda isolation: delta(
+            isolation, added_deletes=(deletion_vector("p", "a", partition=EU),), conflict_filter=IN_EU, reads_table=True
+        ),
+        V3,
+    ),
+    ("upsert by its own rows", lambda isolation: delta(isolation, **UPSERT, reads_table=True), (2, 3)),
+)
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     # imports
     Scenario("import: a file of it was added meanwhile", lambda s: AppendFiles(added=(NEW,), only_new=True, starting_snapshot_id=s), (append(NEW),), ADDED_MEANWHILE, ALL),
@@ -411,6 +442,19 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta, nothing validated: a column has another type", delta(None, added_data=(NEW,)), RETYPED, OTHER_TYPE, ALL),
     Scenario("delta, equality deletes alone: a column that they do not compare has another type", equality(), RETYPED),
     Scenario("delta, equality deletes alone: their column has another type", equality(), (lambda s: Replaced(schema=Schema.of(NestedField(1, "id", STRING, True), *SCHEMA.fields[1:])),), "Cannot commit, column 'id' (field 1) is of type string, and was long"),
+    # what was made of, or chosen by, any rows of the table
+    *(scenario for kind, make, versions in READS for scenario in (
+        Scenario(f"{kind}: rows that it read were added to", make("serializable"), (append(LATE_US),), READ, versions),
+        Scenario(f"{kind}, snapshot: rows were added", make("snapshot"), (append(LATE_US),), None, versions),
+        Scenario(f"{kind}: a file that it read was removed", make("serializable"), (remove("b"),), READ, versions),
+        Scenario(f"{kind}, snapshot: a file that it read was removed", make("snapshot"), (remove("b"),), READ, versions),
+        Scenario(f"{kind}: a file that it read was overwritten", make("snapshot"), (overwrite(removed=(B,), added=(LATE_US,), isolation=None),), READ, versions),
+        Scenario(f"{kind}: rows that it read were deleted", make("serializable"), (equality(US),), READ, tuple(v for v in versions if v > 1)),
+        Scenario(f"{kind}, snapshot: rows that it read were deleted by a vector", make("snapshot"), (vector("b", partition=US),), READ, V3 if 3 in versions else ()),
+        Scenario(f"{kind}: a file that it read was rewritten", make("serializable"), (lambda s: RewriteFiles(removed_data=(B,), added_data=(LATE_US,), starting_snapshot_id=s),), None, versions),
+        Scenario(f"{kind}: what came before it started", make("serializable"), (append(LATE_US), remove("b")), None, versions, since_others=True),
+        Scenario(f"{kind}, nothing validated: whatever others do", make(None), (append(LATE_US), remove("b")), None, versions),
+    )),
     # others
     Scenario("append: whatever others do", append(NEW), (remove("a"), append(LATE)), None, ALL),
     Scenario("delete: a file that is gone, required", lambda s: DeleteFiles(paths=("a",), must_exist=True), (remove("a"),), GONE, ALL),

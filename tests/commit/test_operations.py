@@ -381,6 +381,20 @@ def test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile() -> 
         commit(catalog, table, CherryPick(snapshot_id=staged.snapshot.snapshot_id))
 
 
+def test_a_partition_overwrite_of_the_tables_own_rows_is_not_picked_where_these_may_have_changed() -> None:
+    catalog, table = begin()
+    start = head(table).snapshot_id
+    of_own = ReplacePartitions(added=(data_file("w", partition=EU),), staged=True, reads_table=True, starting_snapshot_id=start)
+    first, second = (commit(catalog, table, of_own).snapshot for _ in range(2))
+    assert first is not None
+    assert second is not None
+    table = commit(catalog, table, CherryPick(snapshot_id=first.snapshot_id)).table  # nothing came in between
+    assert live_paths(table) == {"b", "w"}
+    table = commit(catalog, table, DeleteFiles(paths=("b",))).table
+    with pytest.raises(ValidationError, match="not append, dynamic overwrite, or fast-forward"):
+        commit(catalog, table, CherryPick(snapshot_id=second.snapshot_id))
+
+
 def test_a_transaction_is_wholly_there_or_not_at_all() -> None:
     catalog, table = begin()
     new = (data_file("c", partition=EU),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_ops.errors import OptionError, UnsupportedError
+from iceberg_ops.io.changing_files import ChangingFilesIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.mapped import MappedFileIO
 from iceberg_ops.io.memory import MemoryFileIO
@@ -84,3 +85,12 @@ def test_unknown_stores_and_bad_mappings_are_refused_by_name() -> None:
     with pytest.raises(OptionError, match="location-mapping"):
         load_file_io({"location-mapping": "{"})
     assert load_file_io().properties["io-impl"] == "local"
+
+
+def test_files_that_may_change_are_not_written_and_another_process_is_told_so() -> None:
+    io = ChangingFilesIO(MappedFileIO(MemoryFileIO("changing"), MAPPING))
+    again = load_file_io(io.properties)
+    assert isinstance(again, ChangingFilesIO)
+    assert again.properties == io.properties
+    with pytest.raises(UnsupportedError, match="read-only"):
+        again.write("s3://b/a", b"x")
