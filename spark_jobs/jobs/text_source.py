@@ -59,8 +59,8 @@ def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: 
     with ``strict`` a bad record fails the read instead.
 
     Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
-    than the table's, DataError for a header that names a column twice and for a file that two paths lead to, UnsupportedError for a
-    column of a type that Spark or the format does not have."""
+    than the table's, DataError for a header that names a column twice, for a file that two paths lead to and for no file,
+    UnsupportedError for a column of a type that Spark or the format does not have."""
     options = text_options(source.format, source.options)
     lines = _lines(session, source, options)
     return (
@@ -93,7 +93,12 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
     for path in listed_twice(typed):
-        raise DataError(f"source {path} would be read twice, because two of the paths lead to it: name it by one")
+        raise DataError(f"source {path} would be read twice, because two of the paths, or a link, lead to it: name it by one")
+    if not typed.inputFiles():
+        raise DataError(
+            f"source {', '.join(source.paths)} has no data file that the reader options let through (pathGlobFilter, "
+            "modifiedBefore, modifiedAfter)"
+        )
     about = typed.metadataColumn("_metadata")
     rows = typed.select(
         F.col(_TEXT).cast("binary").alias(_TEXT),
