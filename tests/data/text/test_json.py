@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -138,6 +139,23 @@ def test_a_bad_record_of_an_array_takes_none_of_the_others_with_it() -> None:
     texts = {row: bad.text for row, bad in parsed.bad.items()}
     assert texts == {1: '{"id":"x","d":2.50}', 2: '{"id":3,"ID":4}', 4: '[{"id": "y"} ]'}
     assert parsed.lines == [0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "' + '\\"x\\": \\"it\'s\\", ' * 40_000,
+        "{'a': '" + "\\'x" * 80_000,
+        "{'a': '" + "\\'x" * 80_000 + "\\",
+        '{"a": INF, "b": "' + '\\"' * 80_000 + "\\",
+    ],
+    ids=["double quotes", "single quotes", "a backslash at the end", "infinity"],
+)
+def test_a_long_record_that_is_cut_off_is_bad_in_time_that_grows_with_its_length_alone(text: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(NotAValueError, match="is no JSON"):
+        read_json(text)
+    assert time.monotonic() - started < 10
 
 
 def deep(levels: int, *, arrays: bool) -> str:
