@@ -69,6 +69,12 @@ def check_listed_alike(first: DataFrame, rows: DataFrame) -> None:
             raise _changed_since_listed(file.path)
 
 
+def check_as_listed(rows: DataFrame) -> None:
+    """Raise RetryableError for a file of ``rows`` that is no longer as Spark listed it."""
+    for file in listed_files(rows):
+        _check_as_listed(file, _stamp(rows.sparkSession, file.path))
+
+
 def _check_as_listed(file: ListedFile, stamp: Stamp) -> None:
     if file.size is not None and (stamp is None or stamp[:2] != (file.size, file.modified_ms)):
         raise _changed_since_listed(file.path)

@@ -35,6 +35,8 @@ from iceberg_ops.spec.types import (
     primitive_from_name,
 )
 from spark_jobs.jobs.source_files import folder_columns, listed_twice, past_cache
+from spark_jobs.jobs.source_state import check_as_listed
+from spark_jobs.runners.changes import retryable_if_changed
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 from spark_jobs.runners.spark_schema import arrow_type, spark_schema
 from spark_jobs.runners.text_tasks import (
@@ -78,7 +80,8 @@ class _Lines:
     folders: list[str]
 
     def answers(self, task: Task) -> list[Any]:
-        return [json.loads(row[0]) for row in self.rows.mapInArrow(task, _ANSWER).collect()]  # type: ignore[arg-type]
+        with retryable_if_changed(lambda: check_as_listed(self.rows)):
+            return [json.loads(row[0]) for row in self.rows.mapInArrow(task, _ANSWER).collect()]  # type: ignore[arg-type]
 
     def read(self, task: Task, output: spark.StructType) -> DataFrame:
         return self.rows.mapInArrow(task, output)  # type: ignore[arg-type]

@@ -66,7 +66,7 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
         check_source(run, require_success_file=options.require_success_file)
         source = source_rows(run)
         state = SourceState(run, source)
-        check_files(run, source)
+        check_files(run, source, state)
         deletes = _deletes(source, options.delete_when)
         rows = _latest(run, source, deletes, options, keys)
     with run.step("write"):
