@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,9 +15,11 @@ from iceberg_ops.data.text.parsed import BadRecord, Parsed
 from iceberg_ops.data.text.text_options import CsvOptions
 from iceberg_ops.data.text.text_values import TextForms, parse_texts
 from iceberg_ops.errors import DataError
-from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, IcebergType
+from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, DecimalType, IcebergType
 
-_GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, DOUBLE, DATE, TIMESTAMPTZ, STRING)
+_WHOLES = DecimalType(38, 0)
+_GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, _WHOLES, DOUBLE, DATE, TIMESTAMPTZ, STRING)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +91,8 @@ def nulls_where_bad(columns: Sequence[pa.Array], bad: Iterable[int], rows: int) 
 
 
 def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, skip: frozenset[int]) -> list[IcebergType | None]:
-    """Of each field the first of boolean, int, long, double, date, timestamptz and string that all values are of; None where all
-    are NULL."""
+    """Of each field the first of boolean, int, long, decimal(38, 0), double, date, timestamptz and string that all values are of;
+    None where all are NULL. No guess rounds whole numbers that are no longs, or takes the time off a midnight."""
     found: list[int | None] = [None] * width
     for _, _, fields in _records(texts, options, skip):
         if isinstance(fields, BadRecord) or len(fields) != width:
@@ -104,8 +107,8 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
     """The guess that takes values of both."""
     if a is None or b is None or a == b:
         return a or b
-    numbers = (INT, LONG, DOUBLE)
-    if a in numbers and b in numbers:
+    numbers = (INT, LONG, _WHOLES, DOUBLE)
+    if a in numbers and b in numbers and {a, b} != {_WHOLES, DOUBLE}:
         return max(a, b, key=numbers.index)
     return TIMESTAMPTZ if {a, b} == {DATE, TIMESTAMPTZ} else STRING
 
@@ -113,9 +116,15 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
 def _guess(text: str, before: int | None, forms: TextForms) -> int:
     """The type, as its place in ``_GUESSED``, of a text and of what came before it."""
     for type_ in _GUESSED:
-        if not parse_texts([text], type_, forms)[1]:
+        if _may_be_guessed(text, type_, forms) and not parse_texts([text], type_, forms)[1]:
             return _GUESSED.index(wider_guess(None if before is None else _GUESSED[before], type_) or STRING)
     return _GUESSED.index(STRING)
+
+
+def _may_be_guessed(text: str, type_: IcebergType, forms: TextForms) -> bool:
+    if type_ in (_WHOLES, DOUBLE):
+        return (_WHOLE.fullmatch(text) is not None) is (type_ == _WHOLES)
+    return type_ != DATE or forms.date is not None or not any(part in text for part in " T:")
 
 
 def _records(texts: Iterable[bytes], options: CsvOptions, skip: frozenset[int]) -> Iterator[tuple[int, str, Fields | BadRecord]]:

@@ -159,7 +159,7 @@ def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> Ice
 def _scalar(kinds: Iterable[str]) -> IcebergType:
     order = ("long", "decimal", "double")
     numbers = [kind for kind in kinds if kind in order]
-    if len(numbers) == len(list(kinds)):
+    if len(numbers) == len(list(kinds)) and not {"decimal", "double"} <= set(numbers):  # a double would round the others
         return _SCALARS[max(numbers, key=order.index)]
     return _SCALARS[next(iter(kinds))] if len(list(kinds)) == 1 else STRING
 
@@ -170,6 +170,8 @@ def _kind(value: Any) -> str:
     if not isinstance(value, Number):
         return "string"
     digits = value.lstrip("-")
-    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    if not digits.isdigit():
         return "double"
+    if len(digits) > _MOST_DIGITS:
+        return "string"
     return "long" if -LONG_MAX - 1 <= int(value) <= LONG_MAX else "decimal"
