@@ -172,11 +172,11 @@ def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]], h
 
 
 def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:
-    found = Occurring()
-    for answer in lines.answers(json_occurring(options, strict=strict)):
-        found.merge(Occurring.from_json(answer))
     folders = {name.lower() for name in lines.folders}
     table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
+    found = Occurring()
+    for answer in lines.answers(json_occurring(options, table, strict=strict)):
+        found.merge(Occurring.from_json(answer))
     fields = source_fields(found, table, as_text=options.as_text)
     if found.fields is None:  # no record says which columns there are
         fields = tuple(f for f in table.fields if _nested_key(f.type) is None)
