@@ -22,6 +22,7 @@ from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, has_subquery
 from spark_jobs.runners.column_names import OWN
+from spark_jobs.runners.scala_sequences import items
 
 _MORE_THAN_A_ROW = frozenset({"Generate", "Aggregate", "Window"})
 
@@ -44,8 +45,9 @@ def condition(rows: DataFrame, text: str, what: str, tables: SqlTables | None = 
         filtered = rows.filter(column)
     except AnalysisException as e:
         raise WhereError(f"{shown}: {first_line(e)}") from e
-    _forbid_own_columns(filtered, shown)
+    _forbid_own_columns(_columns_read(filtered, rows, selects=False), shown)
     _require_deterministic(filtered, shown)
+    _count_function(filtered, rows, tables)
     return column
 
 
@@ -59,7 +61,8 @@ def expression(rows: DataFrame, text: str, what: str, tables: SqlTables, *, eval
     except AnalysisException as e:
         raise WhereError(f"{shown}: {first_line(e)}") from e
     _require_one_value_per_row(selected, rows, shown)
-    _forbid_own_columns(selected, shown)
+    _forbid_own_columns(_columns_read(selected, rows, selects=True), shown)
+    _count_function(selected, rows, tables)
     if not evaluated_once:
         _require_deterministic(selected, shown)
     return column
@@ -81,19 +84,41 @@ def reads_column_of(rows: DataFrame, column: Column, side: DataFrame, *, besides
     """Whether ``column``, an expression over ``rows``, reads a column of ``side`` (``besides``: one of ``rows`` that is not), also
     in a subquery."""
     own = side._jdf.queryExecution().analyzed().outputSet()
-    return any(bool(own.contains(read)) is not besides for read in _columns_read(rows.select(column)))
+    return any(bool(own.contains(read)) is not besides for read in _columns_read(rows.select(column), rows, selects=True))
 
 
-def _columns_read(rows: DataFrame) -> Iterator[Any]:
-    """The attributes that the plan of ``rows`` reads, as the JVM's objects."""
-    read = rows._jdf.queryExecution().analyzed().references().iterator()
-    while read.hasNext():
-        yield read.next()
+def _columns_read(result: DataFrame, rows: DataFrame, *, selects: bool) -> Iterator[Any]:
+    """The attributes of ``rows`` that ``result``, a filter of them or (``selects``) a projection, reads, as the JVM's objects. The
+    projections that Spark adds below and above a SQL function pass all columns on: that is no reading."""
+    given, is_own = rows._jdf.queryExecution().analyzed().outputSet(), selects
+    for plan in _operators_over(result, rows):
+        for part in items(plan.expressions()):
+            if is_own or str(plan.nodeName()) != "Project" or str(part.getClass().getSimpleName()) != "AttributeReference":
+                read = part.references().iterator()
+                while read.hasNext():
+                    if given.contains(found := read.next()):
+                        yield found
+        is_own = False
 
 
-def _forbid_own_columns(rows: DataFrame, shown: str) -> None:
+def _operators_over(result: DataFrame, rows: DataFrame) -> Iterator[Any]:
+    """The operators of the plan of ``result`` that are not those of ``rows``, from the topmost down."""
+    below, plan = rows._jdf.queryExecution().analyzed(), result._jdf.queryExecution().analyzed()
+    while not plan.fastEquals(below) and plan.children().size() == 1:
+        yield plan
+        plan = plan.children().apply(0)
+
+
+def _count_function(result: DataFrame, rows: DataFrame, tables: SqlTables | None) -> None:
+    """A SQL function of the program may read more than a row: it counts as a relation. Spark puts more than one operator over
+    ``rows`` for it."""
+    if tables is not None and sum(1 for _ in _operators_over(result, rows)) > 1:
+        tables.relations += 1
+
+
+def _forbid_own_columns(columns: Iterator[Any], shown: str) -> None:
     """Columns that the job adds are not the table's, and mean something else in each evaluation."""
-    for column in _columns_read(rows):
+    for column in columns:
         name = str(column.name())
         if name.lower().startswith(OWN):
             raise WhereError(f"{shown}: {name!r} is not a column of the table")
@@ -101,12 +126,8 @@ def _forbid_own_columns(rows: DataFrame, shown: str) -> None:
 
 def _require_one_value_per_row(selected: DataFrame, rows: DataFrame, shown: str) -> None:
     """Spark would make other rows of these (explode) or look at rows beside them: it puts more than a projection over ``rows``."""
-    below = rows._jdf.queryExecution().analyzed()
-    plan = selected._jdf.queryExecution().analyzed()
-    while not plan.fastEquals(below) and plan.children().size() == 1:
-        if str(plan.nodeName()) in _MORE_THAN_A_ROW:
-            raise WhereError(f"{shown}: generators, aggregates and windows are not allowed here (a subquery may have them)")
-        plan = plan.children().apply(0)
+    if any(str(plan.nodeName()) in _MORE_THAN_A_ROW for plan in _operators_over(selected, rows)):
+        raise WhereError(f"{shown}: generators, aggregates and windows are not allowed here (a subquery may have them)")
 
 
 def _require_deterministic(rows: DataFrame, shown: str) -> None:

@@ -41,7 +41,7 @@ from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
+from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, retryable_if_changed, write_changes
 from spark_jobs.runners.source_parts import write_parts
 
 log = logging.getLogger(__name__)
@@ -72,10 +72,11 @@ def check_source(run: JobRun, *, require_success_file: bool) -> None:
         check_paths(run.session, source.paths, run.table, require_success_file=require_success_file, options=source.options)
 
 
-def check_files(run: JobRun, rows: DataFrame) -> None:
+def check_files(run: JobRun, rows: DataFrame, state: SourceState) -> None:
     """Raise DataError for Parquet files of the source that have columns ``rows``, the source as Spark reads it, leave out."""
     if run.job.source is not None and run.job.source.format == "parquet":
-        check_columns_of_files(rows)
+        with retryable_if_changed(state.check_unchanged):
+            check_columns_of_files(rows)
 
 
 def write_source(run: JobRun, options: WriteOptions) -> Ingested:
@@ -96,7 +97,7 @@ def write_source(run: JobRun, options: WriteOptions) -> Ingested:
         in_place = stays_in_place(run.table, options)
         parts = direct_parts(run.session, run.job.source, rows, schema) if in_place else None
         if parts is None:
-            check_files(run, rows)
+            check_files(run, rows, state)
     with run.step("write"):
         context, properties = evolved(write_context(run.table, options, in_table_order=True), schema), run.table.io.properties
         if parts is not None:

@@ -34,7 +34,7 @@ def _evaluate(run: JobRun, change: RowChange) -> ActionReport:
     check_source(run, require_success_file=work.options.require_success_file)
     given = source_rows(run, tables, strict=True)
     state = SourceState(run, given)
-    check_files(run, given)
+    check_files(run, given, state)
     in_source = tables.relations
     with evaluated_once(run, given, state) as source:
         merged = merged_rows(target, source, change, work.schema, tables)

@@ -37,8 +37,13 @@ def is_repeatable(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> bool:
 
 
 def is_known(rows: DataFrame) -> bool:
-    """Whether the topmost operator of ``rows`` computes the same for the same rows, whatever the rows are."""
-    return all(_is_repeatable_expression(e) for e in items(rows._jdf.queryExecution().analyzed().expressions()))
+    """Whether the topmost operator of ``rows``, a filter or a projection, computes the same for the same rows, whatever the rows
+    are. Over a filter by a SQL function Spark puts a projection, which computes nothing: such a filter is not known."""
+    plan = rows._jdf.queryExecution().analyzed()
+    expressions = list(items(plan.expressions()))
+    if str(plan.nodeName()) == "Project" and all(str(e.getClass().getSimpleName()) == "AttributeReference" for e in expressions):
+        return False
+    return all(map(_is_repeatable_expression, expressions))
 
 
 def _plan_is_repeatable(plan: Any, pinned: tuple[Any, ...]) -> bool:

@@ -44,7 +44,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.runners.changes import Changes, write_changes
+from spark_jobs.runners.changes import Changes, retryable_if_changed, write_changes
 from spark_jobs.runners.column_names import refuse_own_columns
 from spark_jobs.runners.copy_on_write import rewrite_without
 from spark_jobs.runners.matched_places import MOST_ROWS, matched_places
@@ -139,7 +139,8 @@ class RowChangeJob:
         write = replace(write_context(run.table, self.options), row_lineage=writes_rows and bool(self.row_ids))
         self._check_formats(write, writes_rows=writes_rows)
         with run.step("evaluate"):
-            found = None if writes_rows else self._matched(rows, is_repeatable)
+            with retryable_if_changed(check):
+                found = None if writes_rows else self._matched(rows, is_repeatable)
             if found is not None:
                 check()
             changes = found or write_changes(

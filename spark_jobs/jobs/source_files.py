@@ -7,11 +7,13 @@ them for every read of the same paths with the same options, so a job reads the 
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -48,10 +50,19 @@ def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[Li
 
 
 def listed_twice(rows: DataFrame) -> list[str]:
-    """Files that ``rows``, read from paths, has twice, because two of the paths lead to them."""
+    """Files that ``rows``, read from paths, has twice, because two of the paths, or a path and a link of this machine, lead to
+    them."""
     walk = _Walk(rows.sparkSession, ())
-    urls = Counter(f.path for index in walk.indexes(rows._jdf.queryExecution().analyzed()) for f in walk.listed(index))
-    return [url for url, times in urls.items() if times > 1]
+    urls = [f.path for index in walk.indexes(rows._jdf.queryExecution().analyzed()) for f in walk.listed(index)]
+    real = [url if (local := local_path(url)) is None else os.path.realpath(local) for url in urls]
+    times = Counter(real)
+    return [url for url, file in zip(urls, real, strict=True) if times[file] > 1]
+
+
+def local_path(url: str) -> str | None:
+    """The path of a file of this machine; None: it is elsewhere."""
+    place = urlsplit(url)
+    return unquote(place.path) if place.scheme in ("", "file") else None
 
 
 def refuse_field_ids(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> None:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.errors import RetryableError
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.repeatable import is_repeatable
-from spark_jobs.jobs.source_files import ListedFile, listed_files, refuse_field_ids
+from spark_jobs.jobs.source_files import ListedFile, listed_files, local_path, refuse_field_ids
 
 Stamp = tuple[int, ...] | None
 """What tells a file from one that took its place: size, time of the last change in milliseconds, and for a file of this machine the
@@ -36,9 +35,9 @@ class SourceState:
         self._is_pinned = source is not None and source.format == "table"
         if not self._is_pinned:
             refuse_field_ids(rows, run.pinned_rows)
-        own = {_local_path(path) for path in besides}
+        own = {local_path(path) for path in besides}
         found = () if self._is_pinned else listed_files(rows, run.pinned_rows)
-        files = [f for f in found if _local_path(f.path) not in own]
+        files = [f for f in found if local_path(f.path) not in own]
         self._stamps = {f.path: _stamp(run.session, f.path) for f in files}
         for file in files:
             _check_as_listed(file, self._stamps[file.path])
@@ -70,6 +69,12 @@ def check_listed_alike(first: DataFrame, rows: DataFrame) -> None:
             raise _changed_since_listed(file.path)
 
 
+def check_as_listed(rows: DataFrame) -> None:
+    """Raise RetryableError for a file of ``rows`` that is no longer as Spark listed it."""
+    for file in listed_files(rows):
+        _check_as_listed(file, _stamp(rows.sparkSession, file.path))
+
+
 def _check_as_listed(file: ListedFile, stamp: Stamp) -> None:
     if file.size is not None and (stamp is None or stamp[:2] != (file.size, file.modified_ms)):
         raise _changed_since_listed(file.path)
@@ -82,13 +87,8 @@ def _changed_since_listed(path: str) -> RetryableError:
     )
 
 
-def _local_path(path: str) -> str | None:
-    place = urlsplit(path)
-    return unquote(place.path) if place.scheme in ("", "file") else None
-
-
 def _stamp(session: SparkSession, path: str) -> Stamp:
-    if (local := _local_path(path)) is not None:
+    if (local := local_path(path)) is not None:
         try:
             found = os.stat(local)
         except FileNotFoundError:

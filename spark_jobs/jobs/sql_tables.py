@@ -8,6 +8,7 @@ Names are found by Spark's own parser, and replaced where they stand; everything
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -38,6 +39,8 @@ _COMMANDS = (
     "plans.logical.CompoundPlanStatement",
     "analysis.UnresolvedExecuteImmediate",
 )
+_SQL_FUNCTION = "sqlFunction."
+"""The class that Spark names for a function whose body is SQL text; what it names as its usage is JSON."""
 _TABLE_WORD = re.compile(r"\bTABLE\s+\Z", re.IGNORECASE)
 
 
@@ -135,17 +138,29 @@ class SqlTables:
 
 
 def refuse_hidden_view(session: SparkSession, name: str) -> None:
-    """Raise OptionError where a view of the program reads its view ``name``: it would read the job's view of that name instead, by
-    the text that it was made of."""
-    views: Any = session._jsparkSession.sessionState().catalog()
-    for found in items(views.listLocalTempViews("*")):
-        made = views.getRawTempView(found.table())
-        names = items(made.get().tableMeta().viewReferredTempViewNames()) if made.isDefined() else ()
-        if any(str(parts.last()).lower() == name.lower() for parts in names):
+    """Raise OptionError where a view (a global one too) or a SQL function of the program reads its view ``name``: it would read the
+    job's view of that name instead, by the text that it was made of."""
+    for reader, read in _views_read(session):
+        if read.lower() == name.lower():
             raise OptionError(
-                f"view {name!r} of the job would take the place of the program's view of that name, which its view "
-                f"{found.table()!r} reads: rename the program's view"
+                f"view {name!r} of the job would take the place of the program's view of that name, which its {reader} reads: "
+                "rename the program's view"
             )
+
+
+def _views_read(session: SparkSession) -> Iterator[tuple[str, str]]:
+    """The temporary views and functions of the program that are SQL text, each with the name of a temporary view that it reads."""
+    catalog: Any = session._jsparkSession.sessionState().catalog()
+    for view in items(catalog.listTempViews(catalog.globalTempDatabase(), "*")):
+        for parts in items(view.viewReferredTempViewNames()):
+            yield f"view {view.identifier().table()!r}", str(parts.last())
+    for function in items(catalog.listTemporaryFunctions()):
+        name = function.funcName()
+        for found in (catalog.lookupBuiltinOrTempFunction(name), catalog.lookupBuiltinOrTempTableFunction(name)):
+            if found.isDefined() and str(found.get().getClassName()) == _SQL_FUNCTION:
+                about = json.loads(str(found.get().getUsage()))
+                for part_names in json.loads(about.get("referredTempViewNames", "[]")):
+                    yield f"function {name!r}", str(part_names[-1])
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:

@@ -35,6 +35,8 @@ from iceberg_ops.spec.types import (
     primitive_from_name,
 )
 from spark_jobs.jobs.source_files import folder_columns, listed_twice, past_cache
+from spark_jobs.jobs.source_state import check_as_listed
+from spark_jobs.runners.changes import retryable_if_changed
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 from spark_jobs.runners.spark_schema import arrow_type, spark_schema
 from spark_jobs.runners.text_tasks import (
@@ -59,8 +61,8 @@ def text_rows(session: SparkSession, source: Source, schema: Schema, *, strict: 
     with ``strict`` a bad record fails the read instead.
 
     Raises OptionError for a reader option that is not supported, SchemaError for CSV by position with another number of columns
-    than the table's, DataError for a header that names a column twice and for a file that two paths lead to, UnsupportedError for a
-    column of a type that Spark or the format does not have."""
+    than the table's, DataError for a header that names a column twice, for a file that two paths lead to and for no file,
+    UnsupportedError for a column of a type that Spark or the format does not have."""
     options = text_options(source.format, source.options)
     lines = _lines(session, source, options)
     return (
@@ -78,7 +80,8 @@ class _Lines:
     folders: list[str]
 
     def answers(self, task: Task) -> list[Any]:
-        return [json.loads(row[0]) for row in self.rows.mapInArrow(task, _ANSWER).collect()]  # type: ignore[arg-type]
+        with retryable_if_changed(lambda: check_as_listed(self.rows)):
+            return [json.loads(row[0]) for row in self.rows.mapInArrow(task, _ANSWER).collect()]  # type: ignore[arg-type]
 
     def read(self, task: Task, output: spark.StructType) -> DataFrame:
         return self.rows.mapInArrow(task, output)  # type: ignore[arg-type]
@@ -94,7 +97,12 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
     for path in listed_twice(typed):
-        raise DataError(f"source {path} would be read twice, because two of the paths lead to it: name it by one")
+        raise DataError(f"source {path} would be read twice, because two of the paths, or a link, lead to it: name it by one")
+    if not typed.inputFiles():
+        raise DataError(
+            f"source {', '.join(source.paths)} has no data file that the reader options let through (pathGlobFilter, "
+            "modifiedBefore, modifiedAfter)"
+        )
     about = typed.metadataColumn("_metadata")
     rows = typed.select(
         F.col(_TEXT).cast("binary").alias(_TEXT),
@@ -165,11 +173,11 @@ def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]], h
 
 
 def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:
-    found = Occurring()
-    for answer in lines.answers(json_occurring(options, strict=strict)):
-        found.merge(Occurring.from_json(answer))
     folders = {name.lower() for name in lines.folders}
     table = StructType(tuple(_optional(f) for f in schema.fields if f.name.lower() not in folders))
+    found = Occurring()
+    for answer in lines.answers(json_occurring(options, table, strict=strict)):
+        found.merge(Occurring.from_json(answer))
     fields = source_fields(found, table, as_text=options.as_text)
     if found.fields is None:  # no record says which columns there are
         fields = tuple(f for f in table.fields if _nested_key(f.type) is None)

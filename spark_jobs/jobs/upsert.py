@@ -68,7 +68,7 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
         tables = SqlTables(run)
         source = source_rows(run, tables)
         state = SourceState(run, source)
-        check_files(run, source)
+        check_files(run, source, state)
         deletes = _deletes(source, options.delete_when)
         rows = _latest(run, source, deletes, options, keys)
     with run.step("write"):

@@ -20,7 +20,9 @@ can raise the typed error and clean up what the other tasks staged.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +50,8 @@ from spark_jobs.runners.row_ids import RowIds
 from spark_jobs.runners.spark_schema import from_spark
 from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.task_process import begin_task
+
+log = logging.getLogger(__name__)
 
 CHANGE_COLUMN = f"{OWN}change"
 KEEP, DELETE, UPDATE, INSERT = 0, 1, 2, 3
@@ -111,8 +115,8 @@ def write_changes(
 
     A ``context`` that writes row lineage keeps row ids (see ``row_ids``): rows then carry ``ROW_ID_COLUMN``; ``first_row_ids`` are
     the files' by ``FILE_COLUMN``; ``path_of`` gives the path of the file of a ``FILE_COLUMN``, for errors; ``is_repeatable`` says
-    whether every evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and raises where they must
-    not be kept.
+    whether every evaluation of ``rows`` gives the same rows; ``check`` is called when all are written, and where that
+    failed; it raises where they must not be kept.
 
     On any error, a task's typed one or Spark's, every staged file is deleted and the error raised. Files of attempts that did not
     count (retries, speculation) are deleted in any case. Rows of two evaluations are never mixed (``without_leftovers``).
@@ -138,13 +142,30 @@ def gathered_changes(
     places = [data_location] + ([f"{quarantine}/{operation_id}"] if quarantine else [])
 
     def gather() -> Changes:
-        changes, failure = _gathered(run(), path_of)
-        if failure:
-            raise typed_error(*failure)
+        with retryable_if_changed(check):
+            changes, failure = _gathered(run(), path_of)
+            if failure:
+                raise typed_error(*failure)
         check()
         return changes
 
     return without_leftovers(session, io, places, operation_id, gather, lambda changes: changes.staged, is_repeatable=is_repeatable)
+
+
+@contextmanager
+def retryable_if_changed(check: Callable[[], None]) -> Iterator[None]:
+    """The error of the block, but where ``check`` raises RetryableError: a file that was changed while it is read may be gone, cut
+    off, or hold rows that do not fit, and the next run will read it as it is then."""
+    try:
+        yield
+    except Exception as e:
+        try:
+            check()
+        except errors.RetryableError as changed:
+            raise changed from e
+        except Exception as unknown:  # noqa: BLE001 - the error of the block is the one to see
+            log.warning("whether the source was changed is not known: %s", unknown)
+        raise
 
 
 def _gathered(answers: Sequence[Answer], path_of: Callable[[str], str]) -> tuple[Changes, tuple[str, str] | None]:

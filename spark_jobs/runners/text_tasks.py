@@ -111,15 +111,16 @@ def csv_reader(
     return read
 
 
-def json_occurring(options: JsonOptions, *, strict: bool) -> Task:
-    """Gives what occurs in the records, as JSON; with ``strict`` a text that is no record fails the task."""
+def json_occurring(options: JsonOptions, table: StructType, *, strict: bool) -> Task:
+    """Gives what occurs in the records, as JSON; ``table`` as ``json_rows.occurring`` takes it. With ``strict`` a text that is no
+    record fails the task."""
 
     def read(batches: Batches) -> Batches:
         begin_task()
         found = Occurring()
         for chunk in _chunks(batches, options):
             refuse = partial(_refuse, chunk.file) if strict and not options.drops_malformed else _pass
-            found.merge(json_rows.occurring(chunk.texts, _of_chunks(options), refuse))
+            found.merge(json_rows.occurring(chunk.texts, table, _of_chunks(options), refuse))
         yield _answer(found.to_json())
 
     return read

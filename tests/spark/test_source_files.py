@@ -20,6 +20,7 @@ from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOr
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.jobs import source_rows, text_source
+from spark_jobs.jobs.source_state import SourceState
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -143,6 +144,63 @@ def test_text_that_grows_after_its_columns_were_found_is_not_committed(
         return found
 
     monkeypatch.setattr(text_source, "_output", then_grown)
+    fails_unchanged(place, "append", source=text_of(files, kind))
+
+
+def unreadable(path: Path) -> None:
+    path.write_bytes(b'{"id":"x')
+
+
+def misfit(path: Path) -> None:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"id": ["x"], "v": ["y"]}), path)
+    else:
+        path.write_text('{"id":"x","v":"y"}\n' if path.suffix == ".json" else "id,v\nx,y\n")
+
+
+CHANGES = {"removed": Path.unlink, "unreadable": unreadable, "misfit": misfit}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize(
+    ("job", "kind"),
+    [(job, kind) for job in ("append", "upsert", "merge") for kind in ("parquet", "csv", "json")] + [("delete", "parquet")],
+)
+def test_a_file_whose_change_makes_the_read_fail_is_one_that_changed(
+    place: Place, files: Files, monkeypatch: pytest.MonkeyPatch, job: str, kind: str, how: str
+) -> None:
+    place.create("t", SCHEMA, **({"order": BY_ID} if job == "append" else {}))  # type: ignore[arg-type]
+    place.append("t", rows(3, "old"))
+    made = SourceState.__init__
+
+    def then_changed(self: SourceState, *given: Any, **named: Any) -> None:
+        made(self, *given, **named)
+        CHANGES[how](getattr(files, kind))
+
+    monkeypatch.setattr(SourceState, "__init__", then_changed)
+    source = Source(format="parquet", paths=[str(files.parquet.parent)]) if kind == "parquet" else text_of(files, kind)
+    parts: dict[str, dict[str, Any]] = {
+        "append": {"source": source},
+        "upsert": {"source": source, "options": {"upsert-keys": "id"}},
+        "merge": {"source": source, "change": MERGE},
+        "delete": {"where": f"id IN (SELECT id FROM parquet.`{files.parquet}`)"},
+    }
+    fails_unchanged(place, job, **parts[job])
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_text_that_is_removed_before_its_columns_are_found_is_a_file_that_changed(
+    place: Place, files: Files, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    place.create("t", SCHEMA)
+    real = text_source._lines
+
+    def then_removed(*given: Any) -> Any:
+        found = real(*given)
+        getattr(files, kind).unlink()
+        return found
+
+    monkeypatch.setattr(text_source, "_lines", then_removed)
     fails_unchanged(place, "append", source=text_of(files, kind))
 
 

@@ -164,6 +164,37 @@ def test_a_view_of_the_job_never_takes_the_place_of_one_that_a_view_of_the_progr
     assert [row["id"] for row in place.rows("t")] == [1, 8]
 
 
+@pytest.mark.parametrize(
+    ("made", "query", "kind"),
+    [
+        ("GLOBAL TEMPORARY VIEW w AS SELECT * FROM S", "SELECT * FROM global_temp.w", "VIEW global_temp.w"),
+        (
+            "TEMPORARY FUNCTION w() RETURNS BIGINT RETURN SELECT max(id) FROM S",
+            "SELECT w() AS id, 'x' AS v",
+            "TEMPORARY FUNCTION w",
+        ),
+        ("TEMPORARY FUNCTION w() RETURNS TABLE(id BIGINT, v STRING) RETURN SELECT * FROM S", "FROM w()", "TEMPORARY FUNCTION w"),
+    ],
+    ids=["global view", "function", "table function"],
+)
+def test_a_view_of_the_job_never_takes_the_place_of_one_that_other_text_of_the_program_reads(
+    place: Place, made: str, query: str, kind: str
+) -> None:
+    place.create("t", PAIRS)
+    pq.write_table(pa.table({"id": [1], "v": ["job"]}), place.folder / "s.parquet")
+    session = place.session
+    session.sql("CREATE TEMPORARY VIEW s AS SELECT 7L AS id, 'program' AS v")
+    session.sql(f"CREATE {made}")
+    try:
+        with pytest.raises(OptionError, match=r"program's view of that name, which its \w+ 'w' reads"):
+            place.run("append", "t", source=Source(format="sql", query=query, views={"s": str(place.folder / "s.parquet")}))
+        place.run("append", "t", source=Source(format="sql", query=query))
+    finally:
+        session.sql(f"DROP {kind}")
+        session.catalog.dropTempView("s")
+    assert [row["id"] for row in place.rows("t")] == [7]
+
+
 def test_a_merge_takes_text_without_a_header_by_position(place: Place) -> None:
     place.create("t", PAIRS)
     (place.folder / "a.csv").write_text("1,a\n2,b\n")

@@ -72,6 +72,33 @@ def test_a_file_that_two_paths_lead_to_is_refused_by_name(place: Place, names: t
     assert append(place, folder, "csv", names=("a.csv", "b.csv")) == [{"id": "1", "v": "x"}, {"id": "2", "v": "y"}]
 
 
+@pytest.mark.parametrize("names", [("",), ("a.csv", "link.csv"), ("a.csv", "../other/a.csv")])
+def test_a_file_that_a_link_leads_to_as_well_is_refused_by_name(place: Place, names: tuple[str, ...]) -> None:
+    place.create("t", TEXTS)
+    folder = files(place, {"a.csv": b"id,v\n1,x\n"})
+    (folder / "link.csv").symlink_to(folder / "a.csv")
+    (place.folder / "other").symlink_to(folder)
+    with pytest.raises(DataError, match=r"csv would be read twice"):
+        append(place, folder, "csv", names=names)
+    assert append(place, folder, "csv", names=("link.csv",)) == [{"id": "1", "v": "x"}]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("reader", [{"pathGlobFilter": "*.txt"}, {"modifiedBefore": "2000-01-01T00:00:00"}])
+def test_a_source_whose_files_are_all_left_out_by_reader_options_replaces_nothing(
+    place: Place, form: Form, reader: dict[str, str]
+) -> None:
+    place.create("t", FLAT)
+    content = {"csv": b"id,v\n1,x\n", "json": b'{"id":1,"v":"x"}\n'}[form]
+    folder = files(place, {f"a.{form}": content})
+    header = HEADER if form == "csv" else {}
+    before = append(place, folder, form)
+    source = Source(format=form, paths=[str(folder)], options=header | reader)
+    with pytest.raises(DataError, match=r"no data file .*pathGlobFilter"):
+        place.run("overwrite", "t", source=source, where="true")
+    assert place.rows("t") == before == [{"id": 1, "v": "x"}]
+
+
 @pytest.fixture
 def small_parts(place: Place) -> Iterator[None]:
     sizes = {"spark.sql.files.maxPartitionBytes": "40", "spark.sql.files.openCostInBytes": "0"}

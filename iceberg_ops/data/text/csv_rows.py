@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +13,13 @@ from iceberg_ops.data.text.csv_records import CsvCutter, CsvRecord, Fields
 from iceberg_ops.data.text.decoding import decoded
 from iceberg_ops.data.text.parsed import BadRecord, Parsed, nulls_where_bad
 from iceberg_ops.data.text.text_options import CsvOptions
-from iceberg_ops.data.text.text_values import parse_texts, text_parser
+from iceberg_ops.data.text.text_values import TextForms, parse_texts, text_parser
 from iceberg_ops.errors import DataError
-from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, IcebergType
+from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, DecimalType, IcebergType
 
-_GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, DOUBLE, DATE, TIMESTAMPTZ, STRING)
+_WHOLES = DecimalType(38, 0)
+_GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, _WHOLES, DOUBLE, DATE, TIMESTAMPTZ, STRING)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,8 @@ def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip:
 
 
 def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, skip: frozenset[int]) -> list[IcebergType | None]:
-    """Of each field the first of boolean, int, long, double, date, timestamptz and string that all values are of; None where all
-    are NULL."""
+    """Of each field the first of boolean, int, long, decimal(38, 0), double, date, timestamptz and string that all values are of;
+    None where all are NULL. No guess rounds whole numbers that are no longs, or takes the time off a midnight."""
     parsers = [(type_, text_parser(type_, options.forms)) for type_ in _GUESSED]
     found: list[IcebergType | None] = [None] * width
     for _, _, fields in _records(texts, options, skip):
@@ -88,7 +91,7 @@ def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, sk
             continue
         for i, text in enumerate(fields):
             if text is not None:
-                found[i] = wider_guess(found[i], _guess(text, parsers))
+                found[i] = wider_guess(found[i], _guess(text, parsers, options.forms))
     return found
 
 
@@ -96,20 +99,27 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
     """The guess that takes values of both."""
     if a is None or b is None or a == b:
         return a or b
-    numbers = (INT, LONG, DOUBLE)
-    if a in numbers and b in numbers:
+    numbers = (INT, LONG, _WHOLES, DOUBLE)
+    if a in numbers and b in numbers and {a, b} != {_WHOLES, DOUBLE}:
         return max(a, b, key=numbers.index)
     return TIMESTAMPTZ if {a, b} == {DATE, TIMESTAMPTZ} else STRING
 
 
-def _guess(text: str, parsers: Iterable[tuple[IcebergType, Callable[[str], Any]]]) -> IcebergType:
+def _guess(text: str, parsers: Iterable[tuple[IcebergType, Callable[[str], Any]]], forms: TextForms) -> IcebergType:
     for type_, parse_one in parsers:
-        try:
-            parse_one(text)
-        except ValueError:
-            continue
-        return type_
+        if _may_be_guessed(text, type_, forms):
+            try:
+                parse_one(text)
+            except ValueError:
+                continue
+            return type_
     return STRING
+
+
+def _may_be_guessed(text: str, type_: IcebergType, forms: TextForms) -> bool:
+    if type_ in (_WHOLES, DOUBLE):
+        return (_WHOLE.fullmatch(text) is not None) is (type_ == _WHOLES)
+    return type_ != DATE or forms.date is not None or not any(part in text for part in " T:")
 
 
 def _records(texts: Iterable[bytes], options: CsvOptions, skip: frozenset[int]) -> Iterator[tuple[int, str, Fields | BadRecord]]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX
 from iceberg_ops.data.arrow_values import array_of
 from iceberg_ops.data.text.decoding import decoded
-from iceberg_ops.data.text.json_shape import Occurring, records_of
+from iceberg_ops.data.text.json_shape import Occurring, maps_in, records_of
 from iceberg_ops.data.text.json_values import Number, read_json
 from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed, nulls_where_bad, shown
 from iceberg_ops.data.text.text_options import JsonOptions
@@ -86,15 +86,16 @@ def _kind(type_: IcebergType) -> str:
     return "decimal" if isinstance(type_, DecimalType) else str(type_)
 
 
-def occurring(texts: Iterable[bytes], options: JsonOptions, bad: Callable[[BadRecord], None]) -> Occurring:
-    """The fields of all records that can be read; ``bad`` is called with each of the others."""
-    found = Occurring()
+def occurring(texts: Iterable[bytes], table: StructType, options: JsonOptions, bad: Callable[[BadRecord], None]) -> Occurring:
+    """The fields of all records that can be read; ``bad`` is called with each of the others. ``table``: the columns that are known,
+    as ``source_fields`` takes them."""
+    found, maps = Occurring(), maps_in(table)
     for _, _, records in _read(texts, options):
         if isinstance(records, BadRecord):
             bad(records)
         else:
             for record in records:
-                found.add(record)
+                found.add(record, maps)
     return found
 
 

@@ -6,7 +6,7 @@ The types of a table are known; those of what the table does not have are found 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,8 @@ from iceberg_ops.spec.types import (
 _MOST_DIGITS = 38
 _MOST_LEVELS = 60
 """Of a type that is found out: neither Arrow nor a table takes many more. Values that lie deeper are text."""
+_ANY_KEY = ""
+"""What stands for all keys of a map that the table has."""
 _SCALARS: dict[str, IcebergType] = {
     "boolean": BOOLEAN,
     "long": LONG,
@@ -36,6 +38,31 @@ _SCALARS: dict[str, IcebergType] = {
     "double": DOUBLE,
     "string": STRING,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """Where in values of a type there are maps: in ``fields``, by name in lower case, in the elements of a list or the values of a
+    map (``inner``), or the value ``is_map`` itself."""
+
+    fields: Mapping[str, Maps] = field(default_factory=dict)
+    inner: Maps | None = None
+    is_map: bool = False
+
+    def below(self, name: str) -> Maps | None:
+        """Those in the value that an object has under ``name``."""
+        return self.inner if self.is_map else self.fields.get(name.lower())
+
+
+def maps_in(type_: IcebergType) -> Maps | None:
+    """The maps of a type; None: it has none."""
+    if isinstance(type_, StructType):
+        fields = {f.name.lower(): maps for f in type_.fields if (maps := maps_in(f.type)) is not None}
+        return Maps(fields) if fields else None
+    if isinstance(type_, ListType):
+        inner = maps_in(type_.element.type)
+        return None if inner is None else Maps(inner=inner)
+    return Maps(inner=maps_in(type_.value.type), is_map=True) if isinstance(type_, MapType) else None
 
 
 @dataclass(slots=True)
@@ -46,16 +73,20 @@ class Occurring:
     fields: dict[str, Occurring] | None = None
     element: Occurring | None = None
 
-    def add(self, value: Any) -> None:
-        """One more value that occurs."""
+    def add(self, value: Any, maps: Maps | None = None) -> None:
+        """One more value that occurs. Keys of the table's ``maps`` are not kept: there may be as many as there are records."""
         if isinstance(value, dict):
             self.fields = {} if self.fields is None else self.fields
             for name, inner in value.items():
-                self.fields.setdefault(name, Occurring()).add(inner)
+                if maps is None:
+                    self.fields.setdefault(name, Occurring()).add(inner)
+                else:
+                    place = _ANY_KEY if maps.is_map else name
+                    self.fields.setdefault(place, Occurring()).add(inner, maps.below(name))
         elif isinstance(value, list):
             self.element = Occurring() if self.element is None else self.element
             for inner in value:
-                self.element.add(inner)
+                self.element.add(inner, None if maps is None else maps.inner)
         elif value is not None:
             self.kinds.add(_kind(value))
 
@@ -159,7 +190,7 @@ def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> Ice
 def _scalar(kinds: Iterable[str]) -> IcebergType:
     order = ("long", "decimal", "double")
     numbers = [kind for kind in kinds if kind in order]
-    if len(numbers) == len(list(kinds)):
+    if len(numbers) == len(list(kinds)) and not {"decimal", "double"} <= set(numbers):  # a double would round the others
         return _SCALARS[max(numbers, key=order.index)]
     return _SCALARS[next(iter(kinds))] if len(list(kinds)) == 1 else STRING
 
@@ -170,6 +201,8 @@ def _kind(value: Any) -> str:
     if not isinstance(value, Number):
         return "string"
     digits = value.lstrip("-")
-    if not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    if not digits.isdigit():
         return "double"
+    if len(digits) > _MOST_DIGITS:
+        return "string"
     return "long" if -LONG_MAX - 1 <= int(value) <= LONG_MAX else "decimal"

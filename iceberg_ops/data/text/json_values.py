@@ -12,7 +12,17 @@ from typing import Any
 from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.data.text.parsed import NotAValueError, shown
 
-_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|\'((?:[^\'\\]|\\.)*)\'|([+-]?INF\b|\+Infinity\b)|[^"\'+\-I]+|.', re.DOTALL)
+_PIECES = re.compile(
+    r"""
+    "(?:[^"\\]++|\\.)*+"
+    | '((?:[^'\\]++|\\.)*+)'
+    | ["'].*  # a text without an end: nothing behind it is looked at
+    | ([+-]?INF\b|\+Infinity\b)
+    | [^"'+\-I]++
+    | .
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 _INNER = re.compile(r"\\'|\"|\\.", re.DOTALL)
 
 

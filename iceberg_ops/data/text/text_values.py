@@ -30,7 +30,7 @@ from iceberg_ops.spec.values import float32
 
 _NANOS_OF_DAY = SECONDS_PER_DAY * 1_000_000_000
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)
 _DAY = re.compile(r"[+-]?\d{4,7}-\d{1,2}-\d{1,2}", re.ASCII)
 _DAY_AND_TIME = re.compile(r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}(?:[ T].*)?", re.ASCII | re.DOTALL)
 _MOST_DIGITS = 400

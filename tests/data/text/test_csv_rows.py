@@ -16,14 +16,20 @@ GUESSED = {
     "true": "boolean",
     "5": "int",
     "5000000000": "long",
-    "0.5": "double",
+    "12345678901234567890": "decimal(38, 0)",
+    "1.0": "double",
+    "1e25": "double",
+    "9" * 39: "string",
     "2026-07-01": "date",
     "2026-07-01 08:30": "timestamptz",
+    "2026-07-01 00:00:00": "timestamptz",
 }
 TOGETHER = {
     ("int", "long"): "long",
     ("int", "double"): "double",
     ("long", "double"): "double",
+    ("int", "decimal(38, 0)"): "decimal(38, 0)",
+    ("long", "decimal(38, 0)"): "decimal(38, 0)",
     ("date", "timestamptz"): "timestamptz",
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -140,6 +142,23 @@ def test_a_bad_record_of_an_array_takes_none_of_the_others_with_it() -> None:
     assert parsed.lines == [0, 0, 0, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "' + '\\"x\\": \\"it\'s\\", ' * 40_000,
+        "{'a': '" + "\\'x" * 80_000,
+        "{'a': '" + "\\'x" * 80_000 + "\\",
+        '{"a": INF, "b": "' + '\\"' * 80_000 + "\\",
+    ],
+    ids=["double quotes", "single quotes", "a backslash at the end", "infinity"],
+)
+def test_a_long_record_that_is_cut_off_is_bad_in_time_that_grows_with_its_length_alone(text: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(NotAValueError, match="is no JSON"):
+        read_json(text)
+    assert time.monotonic() - started < 10
+
+
 def deep(levels: int, *, arrays: bool) -> str:
     return "[" * levels + "1.5" + "]" * levels if arrays else '{"a":' * levels + "1.5" + "}" * levels
 
@@ -163,7 +182,7 @@ def test_values_deep_inside_each_other_are_text_or_a_bad_record(levels: int, arr
 
 def found_in(*texts: str) -> Occurring:
     bad: list[BadRecord] = []
-    return occurring([t.encode() for t in texts], OPTIONS, bad.append)
+    return occurring([t.encode() for t in texts], TABLE.struct, OPTIONS, bad.append)
 
 
 def columns_of(*texts: str) -> dict[str, str]:
@@ -194,6 +213,31 @@ def test_columns_have_the_tables_types_and_new_ones_those_of_their_values() -> N
     }
     assert [part in found["o"] for part in ("p: list<boolean>", "q: string")] == [True, True], found
     assert [part in found["s"] for part in ("new: long", "a: int", "b: string")] == [True, True, True], found
+
+
+def test_keys_of_the_tables_maps_are_not_gathered() -> None:
+    deep = MapType(
+        NestedField(2, "key", STRING, required=True),
+        NestedField(3, "value", MapType(NestedField(4, "key", STRING), NestedField(5, "value", LONG))),
+    )
+    inside = StructType((NestedField(7, "M", ListType(NestedField(8, "element", deep))),))
+    table = StructType((NestedField(1, "m", deep), NestedField(6, "s", inside)))
+    texts = [
+        "{" + f'"M": {{"a{i}": {{"b{i}": {i}}}}}, "s": {{"m": [{{"c{i}": {{"d{i}": 1}}}}]}}, "x": {{"k{i}": 1}}' + "}"
+        for i in range(50)
+    ]
+    found = occurring([text.encode() for text in texts], table, OPTIONS, print)
+    assert len(json.dumps(found.to_json())) < 5000
+    assert [str(f.type) for f in source_fields(found, table)][:2] == [
+        str(deep),
+        str(StructType((replace(inside.fields[0], name="m"),))),
+    ]
+    assert len(found.fields["x"].fields) == 50  # type: ignore[index, arg-type, union-attr]
+
+
+@pytest.mark.parametrize("beside", ["0.5", "9" * 39, "1e2"])
+def test_whole_numbers_of_a_new_column_are_never_rounded(beside: str) -> None:
+    assert columns_of('{"n": 12345678901234567890}', f'{{"n": {beside}}}') == {"n": "string"}
 
 
 JSON = st.recursive(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import time
 from decimal import Decimal, localcontext
 from typing import Any
 
@@ -177,3 +178,10 @@ def test_a_text_halfway_between_two_floats_is_not_rounded_twice(value: float) ->
         middle = (Decimal(low) + Decimal(high)) / 2
     text = f"{middle:f}"
     assert of_one(FLOAT, f"{text}0000001" if "." in text else f"{text}.0000001") == high
+
+
+@pytest.mark.parametrize("type_", [DOUBLE, FLOAT, MONEY, LONG], ids=str)
+def test_a_long_text_that_is_no_number_is_refused_in_time_that_grows_with_its_length_alone(type_: IcebergType) -> None:
+    started = time.monotonic()
+    assert list(parse_texts(["1" * 40_000 + "x", "1" * 40_000 + ".x"], type_, FORMS)[1]) == [0, 1]
+    assert time.monotonic() - started < 10
