@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from iceberg_ops.config.unicode_text import is_unicode
-from iceberg_ops.data.source_folder import TEMPORARY, OwnPlaces, RelativeName, check_holds_data, data_files_among, is_hidden
+from iceberg_ops.data.source_folder import (
+    TEMPORARY,
+    OwnPlaces,
+    RelativeName,
+    check_holds_data,
+    data_files_among,
+    is_hidden,
+    read_twice,
+)
 from iceberg_ops.data.source_parts import source_io
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
 from iceberg_ops.io.local import path_of
@@ -34,6 +42,7 @@ class LocalSource:
         self._own = OwnPlaces(table)
         self._require_success_file = require_success_file
         self._stamps: dict[str, Stamp] = {}
+        self._named_files: set[str] = set()
         self.io = source_io()
         """What the files are read by."""
 
@@ -85,6 +94,7 @@ class LocalSource:
             place = _place_of(path)
             self._own.check_path(path)
             if place.is_file():
+                self._check_named_once(place.parent, [(place.name,)])
                 return place.parent, [(place.name,)]
             if not place.is_dir():
                 raise DataError(f"source {path}: there is no such path")
@@ -93,7 +103,14 @@ class LocalSource:
             for name in data:
                 _check_text(path, "/".join(name))
                 self._own.check_file(path, str(place.joinpath(*name)))
+            self._check_named_once(place, data)
             return place, data
+
+    def _check_named_once(self, place: Path, names: list[RelativeName]) -> None:
+        for location in (str(place.joinpath(*name)) for name in names):
+            if (real := os.path.realpath(location)) in self._named_files:
+                raise DataError(read_twice(location))
+            self._named_files.add(real)
 
 
 def _place_of(path: str) -> Path:

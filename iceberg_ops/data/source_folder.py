@@ -75,6 +75,11 @@ def data_files_among(path: str, found: Iterable[RelativeName], *, require_succes
     return data
 
 
+def read_twice(file: str) -> str:
+    """What is said of a file of a source that would be read twice."""
+    return f"source {file} would be read twice, because two of the paths, or a link, lead to it: name it by one"
+
+
 def is_hidden(name: RelativeName) -> bool:
     """Whether a file or folder of that name is no data, and nothing below it."""
     return any(part.startswith(("_", ".")) and "=" not in part for part in name)

@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.data.source_folder import read_twice
+from iceberg_ops.errors import DataError, UnsupportedError
 from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.scala_sequences import items
 
@@ -49,14 +50,15 @@ def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[Li
     return list(dict.fromkeys(f for index in walk.indexes(rows._jdf.queryExecution().withCachedData()) for f in walk.listed(index)))
 
 
-def listed_twice(rows: DataFrame) -> list[str]:
-    """Files that ``rows``, read from paths, has twice, because two of the paths, or a path and a link of this machine, lead to
-    them."""
+def refuse_listed_twice(rows: DataFrame) -> None:
+    """Raise DataError for a file that ``rows``, read from paths, would have twice, because two of the paths, or a path and a link
+    of this machine, lead to it."""
     walk = _Walk(rows.sparkSession, ())
     urls = [f.path for index in walk.indexes(rows._jdf.queryExecution().analyzed()) for f in walk.listed(index)]
     real = [url if (local := local_path(url)) is None else os.path.realpath(local) for url in urls]
     times = Counter(real)
-    return [url for url, file in zip(urls, real, strict=True) if times[file] > 1]
+    if url := next((url for url, file in zip(urls, real, strict=True) if times[file] > 1), None):
+        raise DataError(read_twice(url))
 
 
 def local_path(url: str) -> str | None:

@@ -19,7 +19,7 @@ from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
-from spark_jobs.jobs.source_files import past_cache
+from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_state import check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
@@ -82,6 +82,7 @@ def _rows(run: JobRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
         if (typed := schema_to_read(rows, run.table.schema)) is not None:
             first, rows = rows, session.read.format(source.format).schema(typed).options(**options).load(paths)
             check_listed_alike(first, rows)
+        refuse_listed_twice(rows)
         return with_folder_decimals(rows, run.table.schema)
     except AnalysisException as e:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e

@@ -34,7 +34,7 @@ from iceberg_ops.spec.types import (
     child_fields,
     primitive_from_name,
 )
-from spark_jobs.jobs.source_files import folder_columns, listed_twice, past_cache
+from spark_jobs.jobs.source_files import folder_columns, past_cache, refuse_listed_twice
 from spark_jobs.jobs.source_state import check_as_listed
 from spark_jobs.runners.changes import retryable_if_changed
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
@@ -96,8 +96,7 @@ def _lines(session: SparkSession, source: Source, options: TextOptions) -> _Line
     folders = [f.name for f in found.schema.fields if f.name.lower() in of_folders]
     shape = spark.StructType([spark.StructField(name, spark.StringType()) for name in (_TEXT, *folders)])
     typed = reader.schema(shape).format("text").load(source.paths)
-    for path in listed_twice(typed):
-        raise DataError(f"source {path} would be read twice, because two of the paths, or a link, lead to it: name it by one")
+    refuse_listed_twice(typed)
     if not typed.inputFiles():
         raise DataError(
             f"source {', '.join(source.paths)} has no data file that the reader options let through (pathGlobFilter, "

@@ -323,3 +323,20 @@ def test_a_source_elsewhere_is_not_the_folder_of_that_path_on_this_machine(place
 def test_a_source_on_this_machine_is_found_however_it_is_written(place: RowsPlace, uri: str) -> None:
     run(place, "append", uri.format(place.folder / "source"))
     assert {"id": 10} in place.rows()
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("names", [("a", "a"), ("", "a/1.parquet"), ("a/1.parquet", "a/../a/1.parquet"), ("a", "of-a"), ("of-1",)])
+def test_a_file_that_two_paths_or_a_link_lead_to_is_refused_by_name(
+    place: RowsPlace, job: str, dry_run: bool, names: tuple[str, ...]
+) -> None:
+    source = place.folder / "source"
+    write(source / "a" / "1.parquet", 1)
+    (place.folder / "source" / "of-1").mkdir()
+    (source / "of-1" / "2.parquet").symlink_to(source / "a" / "1.parquet")
+    (source / "of-1" / "3.parquet").symlink_to(source / "a" / "1.parquet")
+    (place.folder / "of-a").symlink_to(source / "a")
+    paths = [str(place.folder / "of-a" if name == "of-a" else source / name) for name in names]
+    with pytest.raises(DataError, match=r"\.parquet would be read twice"):
+        place.run(job, source=Source(format="parquet", paths=paths), **JOBS[job], dry_run=dry_run)

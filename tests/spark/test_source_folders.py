@@ -73,6 +73,17 @@ def test_the_files_of_all_folders_are_read_where_the_reader_is_told_so(place: Pl
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("job", INTO)
+def test_a_file_that_two_paths_lead_to_is_refused_by_name(place: Place, job: str, form: str) -> None:
+    place.create("t", SCHEMA)
+    folder = laid(place.folder / "in", form, 1, 2)
+    (place.folder / "link").symlink_to(folder)
+    for second in (folder, folder / f"2.{form}", place.folder / "link" / f"2.{form}"):
+        with pytest.raises(DataError, match=rf"[12]\.{form} would be read twice"):
+            place.run(job, "t", source=source(form, folder, second), **INTO[job])
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_file_beside_folders_that_are_values_is_never_left_out(place: Place, form: str) -> None:
     place.create("t", SCHEMA)
     folder = laid(place.folder / "in", form, 1)
