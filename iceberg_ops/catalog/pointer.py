@@ -168,6 +168,9 @@ class PointerCatalog(BaseCatalog):
         location = self._written(identifier, metadata, 0)
         try:
             self._insert(identifier, location, "creating", tried)
+        except NotAppliedError:
+            self._discard(location)
+            raise
         except AlreadyExistsError:
             if self._pointer_or_none(identifier) != location:
                 discard_refused_metadata(self.io, location)
@@ -194,6 +197,9 @@ class PointerCatalog(BaseCatalog):
         tried(location)
         try:
             self._swap(identifier, current_location, location)
+        except NotAppliedError:
+            self._discard(location)
+            raise
         except CommitFailedError:
             discard_refused_metadata(self.io, location)
             raise
@@ -212,10 +218,10 @@ class PointerCatalog(BaseCatalog):
         return location
 
     def _discard(self, location: str) -> None:
-        """Take away what a write left that failed, if it left anything."""
+        """Take away what a write left that failed, or that no pointer was moved to, if it left anything."""
         try:
             discard_refused_metadata(self.io, location)
-        except Exception as e:  # noqa: BLE001 - the error of the write is the one to see
+        except Exception as e:  # noqa: BLE001 - the error before it is the one to see
             log.warning("%s is left to the orphan job: %s", location, e)
 
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:

@@ -11,8 +11,8 @@ from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertSameHeads, TableRequirement
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.table.former_columns import as_it_was
-from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.former_columns import live_entries_of
+from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
 
@@ -25,12 +25,11 @@ def no_dropped_delete_keys(table: Table, schema: Schema) -> tuple[TableRequireme
     seen: set[str] = set()
     for name, ref in table.metadata.refs.items():
         snapshot = table.metadata.snapshot(ref.snapshot_id)
-        then = as_it_was(table, table.metadata.schema_of(snapshot))
         for manifest in manifests_of(table, snapshot):
             if manifest.content is not ManifestContent.DELETES or manifest.manifest_path in seen:
                 continue
             seen.add(manifest.manifest_path)
-            for entry in entries_of(then, manifest, live_only=True):
+            for entry in live_entries_of(table, snapshot, manifest):
                 if lost := dropped.intersection(entry.data_file.equality_ids or ()):
                     raise SchemaError(_refusal(table, min(lost), name, ref.is_branch, entry.data_file.file_path))
     branches = (AssertRefSnapshotId(name, ref.snapshot_id) for name, ref in table.metadata.refs.items() if ref.is_branch)

@@ -33,8 +33,8 @@ from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import DATE
 from iceberg_ops.spec.updates import RemovePartitionSpecs, RemoveSchemas, RemoveSnapshotRef, RemoveSnapshots, TableUpdate
-from iceberg_ops.table.former_columns import as_it_was
-from iceberg_ops.table.manifests import ManifestLists, entries_of
+from iceberg_ops.table.former_columns import live_entries_of
+from iceberg_ops.table.manifests import ManifestLists
 from iceberg_ops.table.table import Table
 
 
@@ -142,7 +142,7 @@ def _needed_fields(table: Table, spec_ids: set[int], manifests: Iterable[tuple[M
     found |= {i for s in spec_ids & metadata.specs_by_id.keys() for f in metadata.specs_by_id[s].fields for i in f.source_ids}
     for manifest, snapshot in manifests:
         if manifest.content is ManifestContent.DELETES:
-            for entry in entries_of(as_it_was(table, metadata.schema_of(snapshot)), manifest, live_only=True):
+            for entry in live_entries_of(table, snapshot, manifest):
                 found |= set(entry.data_file.equality_ids or ())
     return found
 

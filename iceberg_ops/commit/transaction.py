@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_ops.commit.history import History
+from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation, OperationFields, StagedCommit
 from iceberg_ops.commit.run_keys import ledger_entries, not_committed_yet
 from iceberg_ops.errors import BadInputError
@@ -60,8 +61,10 @@ class Transaction(OperationFields):
         return PreparedParts(tuple(o.prepare(table) for o in self.operations), table.metadata)
 
     def validate(self, table: Table, history: History) -> None:
+        callers = history.callers
         for operation in self.operations:
-            _validate(operation, table, history.callers)
+            _validate(operation, table, callers)
+            callers = _after(operation, table.metadata, table.metadata, callers)
 
     def stage(self, prepared: PreparedParts, table: Table) -> StagedCommit:
         requirements: list[TableRequirement] = []
@@ -80,8 +83,7 @@ class Transaction(OperationFields):
             unused |= staged.unused
             snapshot = staged.snapshot or snapshot
             before, table = table, replace(table, metadata=apply_updates(table.metadata, staged.updates, now_ms=now))
-            if table.metadata.current_schema_id != before.metadata.current_schema_id:
-                callers = _with_schema_of(table.metadata, callers)
+            callers = _after(operation, before.metadata, table.metadata, callers)
         if updates and self.run is not None:
             entries = ledger_entries({self.run: None if snapshot is None else snapshot.snapshot_id}, now)
             updates += [SetProperties(entries)] if entries else []
@@ -91,9 +93,12 @@ class Transaction(OperationFields):
         )
 
 
-def _with_schema_of(made: TableMetadata, callers: TableMetadata) -> TableMetadata:
-    """Files of what follows were written by the schema that the transaction makes; unless it brings a column back, which rows that
-    were copied before may lack."""
+def _after(operation: Operation, before: TableMetadata, made: TableMetadata, callers: TableMetadata) -> TableMetadata:
+    """Files of what follows ``operation`` were written by the schema that it makes, also where another commit has made the same one
+    before it; unless it brings a column back, which rows that were copied before may lack."""
+    is_in_force = isinstance(operation, UpdateSchema) and made.schema.same_columns(operation.schema)
+    if not is_in_force and made.current_schema_id == before.current_schema_id:
+        return callers
     if any(i <= callers.last_column_id and i not in callers.schema.fields_by_id for i in made.schema.fields_by_id):
         return callers
     return replace(callers, schemas=made.schemas, current_schema_id=made.current_schema_id, last_column_id=made.last_column_id)

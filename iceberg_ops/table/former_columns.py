@@ -3,21 +3,47 @@ column gets the id of the former one of its name, whatever its type. Manifests d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.manifests import entries_of
 from iceberg_ops.table.table import Table
 
 
 def as_it_was(table: Table, schema: Schema) -> Table:
     """The table as a snapshot of ``schema`` is to be read: its own columns tell of which types partition values are. That differs
-    from what the current ones tell only where another engine has replaced the table: a column of the former one's name got its id,
-    whatever its type."""
-    metadata, now = table.metadata, table.metadata.schema.fields_by_id
+    from what the table tells only where another engine has replaced it: a column of the former one's name got its id, whatever its
+    type. The table may lack that one by now, too."""
+    metadata, now = table.metadata, table.metadata.all_fields_by_id
     if schema.schema_id == metadata.current_schema_id:
         return table
     pairs = [(f.type, now[i].type) for i, f in schema.fields_by_id.items() if i in now]
     if all((a.is_nested and b.is_nested) or can_promote(a, b, metadata.format_version) for a, b in pairs):
         return table
     return replace(table, metadata=replace(metadata, current_schema_id=schema.schema_id))
+
+
+def as_written(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Table:
+    """The table as a manifest of ``snapshot`` is to be read: by the columns of the snapshot that made it, as long as that is there.
+    A branch of the former table may have got commits since, whose snapshots have the present columns and carry its manifests on."""
+    maker = table.metadata.snapshots_by_id.get(manifest.added_snapshot_id or -1, snapshot)
+    return as_it_was(table, table.metadata.schema_of(maker))
+
+
+def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
+    """Live entries of a manifest of ``snapshot``, for callers that do not look at partition values: where the snapshot that made it
+    has expired, by the columns of any schema that reads it. Raises CorruptTableError where none does."""
+    try:
+        return entries_of(as_written(table, snapshot, manifest), manifest, live_only=True)
+    except CorruptTableError:
+        for schema in reversed(table.metadata.schemas):
+            with suppress(CorruptTableError):
+                then = replace(table.metadata, current_schema_id=schema.schema_id)
+                return entries_of(replace(table, metadata=then), manifest, live_only=True)
+        raise

@@ -102,3 +102,38 @@ def test_a_former_snapshot_is_no_damage_and_in_nobodys_way(types: str) -> None:
         commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
     commit(lake.catalog, lake.table, RemoveRef(ref="before"))
     commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_former_snapshots_are_read_where_the_table_lacks_their_partition_column_by_now(types: str) -> None:
+    former, now, regions = TYPES[types]
+    lake = replaced_lake(2, former, now, regions)
+    commit(lake.catalog, lake.table, SetRef(ref="between", type="tag"))
+    commit(lake.catalog, lake.table, UpdateSchema(schema=Schema.of(*schema(now).fields[:2])))
+    assert lake.rows(Scan(ref="before")) == [(1, "a", regions[0]), (2, "b", regions[1])]
+    assert lake.rows(Scan(ref="before", where=eq("region", regions[1]))) == [(2, "b", regions[1])]
+    assert lake.rows(Scan(ref="between")) == [(9, "z", None)]
+    assert len(lake.rows()) == 1
+    assert list(IntegrityCheck(lake.table).findings()) == []
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["with its history", "without"])
+@pytest.mark.parametrize("types", TYPES)
+def test_a_branch_of_the_former_table_that_is_written_to_is_in_nobodys_way(types: str, is_there: bool) -> None:
+    """Its manifests are read by the columns of the snapshot that made them, not of one that carries them on."""
+    former, now, regions = TYPES[types]
+    lake = replaced_lake(2, former, now, regions, deleted=(1,))
+    start = lake.table.metadata.refs["before"].snapshot_id
+    commit(lake.catalog, lake.table, SetRef(ref="audit", snapshot_id=start))
+    late = data_file("late", spec_id=lake.table.metadata.default_spec_id)
+    commit(lake.catalog, lake.table, AppendFiles(added=(late,), branch="audit", merge=False))
+    commit(lake.catalog, lake.table, RemoveRef(ref="before"))
+    for older_than in (0, 0) if is_there else (2**60, 2**60):
+        expiry = ExpireSnapshots(older_than_ms=older_than, retain_last=1, clean_expired_metadata=True)
+        expire(lake.catalog, lake.table, expiry)
+    assert (len(lake.table.metadata.snapshots) > 2) is is_there
+    keyless = Schema.of(*schema(now).fields[1:])
+    with pytest.raises(SchemaError, match="live in branch 'audit', compares it"):
+        commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
+    commit(lake.catalog, lake.table, RemoveRef(ref="audit"))
+    commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))

@@ -61,6 +61,10 @@ def changes_of(catalog: SqlCatalog) -> dict[str, Callable[[], object]]:
     }
 
 
+def metadata_files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*.metadata.json"))
+
+
 def ending_of(change: Callable[[], object]) -> BaseException:
     with pytest.raises(Exception) as ended:
         change()
@@ -70,6 +74,7 @@ def ending_of(change: Callable[[], object]) -> BaseException:
 @pytest.mark.parametrize("name", ["create", "register", "rename", "drop", "commit", "append", "create namespace"])
 def test_a_change_that_the_locked_database_refuses_did_not_happen(tmp_path: Path, catalog: SqlCatalog, name: str) -> None:
     change = changes_of(catalog)[name]
+    before = metadata_files(tmp_path)
     with closing(sqlite3.connect(tmp_path / "db" / "c.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         ended = ending_of(change)
@@ -78,6 +83,7 @@ def test_a_change_that_the_locked_database_refuses_did_not_happen(tmp_path: Path
     assert "database is locked" in str(ended)
     assert catalog.list_tables(("ns",)) == [IDENTIFIER]
     assert catalog.load_table(IDENTIFIER).metadata.snapshots == ()
+    assert metadata_files(tmp_path) == before
     change()
 
 
@@ -86,6 +92,7 @@ def test_a_change_for_which_nobody_reached_the_database_did_not_happen(
     tmp_path: Path, catalog: SqlCatalog, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = changes_of(catalog)[name]
+    before = metadata_files(tmp_path)
     real = getattr(catalog, POINTERS[name])
 
     def unreached(*arguments: Any) -> Any:
@@ -101,6 +108,7 @@ def test_a_change_for_which_nobody_reached_the_database_did_not_happen(
     assert isinstance(ended, CatalogUnavailableError)
     assert "unable to open database file" in str(ended)
     assert catalog.list_tables(("ns",)) == [IDENTIFIER]
+    assert metadata_files(tmp_path) == before
     change()
 
 

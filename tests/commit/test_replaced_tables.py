@@ -100,3 +100,18 @@ def test_files_of_a_transaction_are_written_by_the_schema_that_it_makes(attempts
     operation = Transaction(operations=(UpdateSchema(schema=STRICT), AppendFiles(added=(full,))))
     done = commit(Meddles(catalog, *others), table, operation, sleep=lambda _: None)
     assert (done.attempts, "new" in live_files(done.table)) == (attempts, True)
+
+
+@pytest.mark.parametrize("when", ["before the first attempt", "between stage and swap"])
+def test_files_of_a_transaction_are_written_by_the_schema_that_another_commit_made_before_it(when: str) -> None:
+    """The same change of schema: the transaction's own one changes nothing then."""
+    catalog = make_catalog()
+    table = make_table(catalog)
+    others = [lambda: commit(catalog, table, UpdateSchema(schema=STRICT))]
+    if when == "before the first attempt":
+        others.pop()()
+    full = replace(data_file("new"), null_value_counts={4: 0})
+    operation = Transaction(operations=(UpdateSchema(schema=STRICT), AppendFiles(added=(full,))))
+    done = commit(Meddles(catalog, *others), table, operation, sleep=lambda _: None)
+    assert set(live_files(done.table)) == {"new"}
+    assert done.table.schema.struct == STRICT.struct
