@@ -97,6 +97,8 @@ def _lost(path: str, read: spark.StructType) -> str | None:
         found = pq.read_schema(Path(path))
     except (OSError, pa.ArrowException):
         return None  # Spark says what is the matter with it
+    except UnicodeDecodeError as e:  # Spark reads it by another name, and so not at all
+        raise DataError(f"source {path} has a column whose name is no UTF-8: {e}") from None
     return next(_missing(pa.struct(list(found)), read, ""), None)
 
 

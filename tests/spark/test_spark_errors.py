@@ -70,6 +70,35 @@ def test_a_damaged_file_of_the_table_is_not_bad_data(place: Place) -> None:
         place.run("update", "t", where="id % 2 = 0", change=RowChange(set={"v": "'x'"}))
 
 
+@pytest.mark.parametrize("job", ["delete", "update", "append"])
+def test_a_file_of_the_table_with_a_name_that_is_no_utf_8_is_damaged(place: Place, job: str) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "vv", STRING)))
+    place.append("t", pa.table({"id": [1, 2], "vv": ["a", "b"]}))
+    (file,) = [f for f in place.files_on_disk("t") if f.startswith("data/")]
+    path = Path(place.table("t").location.removeprefix("file://")) / file
+    path.write_bytes(path.read_bytes().replace(b"\x02vv", b"\x02v\xff"))
+    parts: dict[str, dict[str, Any]] = {
+        "delete": {"where": "id % 2 = 0"},
+        "update": {"where": "id % 2 = 0", "change": RowChange(set={"vv": "'x'"})},
+        "append": {"source": Source(format="sql", query="SELECT * FROM target")},
+    }
+    with pytest.raises(CorruptTableError, match=r"\.parquet .*utf-8"):
+        place.run(job, "t", **parts[job])
+
+
+def test_a_file_of_the_source_with_a_name_that_is_no_utf_8_is_bad_data(place: Place) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "vv", STRING)))
+    (place.folder / "in").mkdir()
+    for name in ("a", "b"):
+        path = Path(place.parquet(pa.table({"id": [1, 2], "vv": ["a", "b"]}), f"in/{name}.parquet").paths[0])
+    path.write_bytes(path.read_bytes().replace(b"\x02vv", b"\x02v\xff"))
+    folder = str(place.folder / "in")
+    for source in (Source(format="parquet", paths=[folder]), Source(format="sql", query="SELECT id FROM s", views={"s": folder})):
+        with pytest.raises(DataError, match=r"b\.parquet has a column whose name is no UTF-8"):
+            place.run("append", "t", source=source)
+    assert place.rows("t") == []
+
+
 @pytest.mark.parametrize("options", [{"compression": "brotli"}, {"column_encoding": {"id": "BYTE_STREAM_SPLIT"}}])
 def test_a_file_that_only_spark_does_not_read_is_not_damaged(tmp_path: Path, options: dict[str, Any]) -> None:
     path = tmp_path / "f.parquet"
