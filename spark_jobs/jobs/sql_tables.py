@@ -57,7 +57,7 @@ class _Relation:
 
 class SqlTables:
     """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them; ``relations``
-    counts names of relations in all texts so far."""
+    counts names of relations in all texts so far, and expressions with a subquery: a function in it may read relations, too."""
 
     def __init__(self, run: JobRun, target: DataFrame | None = None) -> None:
         """``target``: the changed table's rows, where they are planned already."""
@@ -77,7 +77,9 @@ class SqlTables:
 
     def in_expression(self, text: str) -> str:
         """``text``, an expression, with its subqueries as Spark can run them; raises like ``in_query``."""
-        return self._replaced(text, _expression_plan(self._run.session, text))
+        plan = _expression_plan(self._run.session, text)
+        self.relations += int(plan.innerChildren().nonEmpty())
+        return self._replaced(text, plan)
 
     def _replaced(self, text: str, plan: Any) -> str:
         _forbid_computed_names(plan)
