@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.errors.exceptions.base import PySparkException
 
-from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, RowChange, Source
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.errors import CorruptTableError, DataError, IcebergOpsError, OptionError, TerminalError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
@@ -93,9 +93,18 @@ def test_a_file_of_the_source_with_a_name_that_is_no_utf_8_is_bad_data(place: Pl
         path = Path(place.parquet(pa.table({"id": [1, 2], "vv": ["a", "b"]}), f"in/{name}.parquet").paths[0])
     path.write_bytes(path.read_bytes().replace(b"\x02vv", b"\x02v\xff"))
     folder = str(place.folder / "in")
-    for source in (Source(format="parquet", paths=[folder]), Source(format="sql", query="SELECT id FROM s", views={"s": folder})):
+    clause = MergeClause(when="not-matched", action="insert", assignments={"id": "source.id"})
+    one, merge = Source(format="parquet", paths=[str(path)]), RowChange(on="target.id = source.id", clauses=[clause])
+    jobs: list[tuple[str, Source, dict[str, Any]]] = [
+        ("append", Source(format="parquet", paths=[folder]), {}),
+        ("append", Source(format="sql", query="SELECT id FROM s", views={"s": folder}), {}),
+        ("append", Source(format="sql", query="SELECT id FROM s", views={"s": str(path)}), {}),
+        ("append", one, {"options": {"merge-schema": "true"}}),
+        ("merge", one, {"change": merge}),
+    ]
+    for job, source, parts in jobs:
         with pytest.raises(DataError, match=r"b\.parquet has a column whose name is no UTF-8"):
-            place.run("append", "t", source=source)
+            place.run(job, "t", source=source, **parts)
     assert place.rows("t") == []
 
 
