@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+EXACT_MAX = 2**53
+"""Up to it every whole number is a double."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 

@@ -54,7 +54,7 @@ class JobRun:
     metrics: dict[str, int] = field(default_factory=dict)
     starts: int = 1
     pinned_rows: list[DataFrame] = field(default_factory=list)
-    """What temporary views read of pinned snapshots of tables."""
+    """What temporary views, and a source that is a table, read of pinned snapshots of tables."""
     outcome: Outcome = field(default_factory=Outcome)
     """The commit, from the moment it is one: what fails afterwards (a clean-up, an interrupt) does not hide it."""
     _first: Table | None = field(default=None, init=False)

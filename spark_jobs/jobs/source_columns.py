@@ -26,15 +26,17 @@ from spark_jobs.jobs.source_files import FIELD_ID, folder_columns
 from spark_jobs.runners.column_names import quoted
 
 _FOOTER_THREADS = 8
+_NO_CHARACTER = "\ufffd"
+"""What Spark reads for bytes that are no UTF-8."""
 
 
 def check_columns_of_files(rows: DataFrame) -> None:
     """Raise DataError for a file of ``rows``, a Parquet source as Spark reads it, that has a column or field which is not read.
 
-    Opens every footer, where there is more than one local file.
+    Opens every footer, where there is more than one local file, or a name that Spark may have changed because it is no UTF-8.
     """
     paths = sorted(_local_files(rows))
-    if len(paths) < 2:
+    if len(paths) < 2 and _NO_CHARACTER not in rows.schema.simpleString():
         return
     with ThreadPoolExecutor(_FOOTER_THREADS) as pool:
         for path, lost in zip(paths, pool.map(lambda path: _lost(path, rows.schema), paths), strict=True):
@@ -97,6 +99,8 @@ def _lost(path: str, read: spark.StructType) -> str | None:
         found = pq.read_schema(Path(path))
     except (OSError, pa.ArrowException):
         return None  # Spark says what is the matter with it
+    except UnicodeDecodeError as e:  # Spark reads it by another name, and so not at all
+        raise DataError(f"source {path} has a column whose name is no UTF-8: {e}") from None
     return next(_missing(pa.struct(list(found)), read, ""), None)
 
 

@@ -8,6 +8,7 @@ one line that names the path, before anything is written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
@@ -21,11 +22,12 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice
 from spark_jobs.jobs.source_paths import check_paths
-from spark_jobs.jobs.source_state import check_listed_alike
+from spark_jobs.jobs.source_state import check_as_listed, check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, refuse_hidden_view
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.jobs.text_source import text_rows
+from spark_jobs.runners.changes import retryable_if_changed
 from spark_jobs.runners.column_names import refuse_own_names
 
 TEXT_FORMATS = ("csv", "json")
@@ -94,7 +96,9 @@ def _table(run: JobRun, source: Source) -> DataFrame:
     catalog, name = load_catalog(source.catalog), tuple(source.table.split(".")[1:])
     table = run.outcome.reads.load(lambda: catalog.load_table(name))
     check_is_another(run.table, run.job.branch, table, source)
-    return table_rows(run.session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
+    rows = table_rows(run.session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
+    run.pinned_rows.append(rows)
+    return rows
 
 
 def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
@@ -112,7 +116,8 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
             if (typed := schema_to_read(rows, run.table.schema)) is not None:
                 first, rows = rows, reader.schema(typed).parquet(path)
                 check_listed_alike(first, rows)
-            check_columns_of_files(rows)
+            with retryable_if_changed(partial(check_as_listed, rows)):
+                check_columns_of_files(rows)
             with_folder_decimals(rows, run.table.schema).createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e

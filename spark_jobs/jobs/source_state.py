@@ -26,18 +26,21 @@ nanoseconds and the inode. None: no file."""
 class SourceState:
     """What is known of ``rows``, the source as Spark reads it, or what subqueries of a statement read, from now on."""
 
-    def __init__(self, run: JobRun, rows: DataFrame, *, besides: Collection[str] = ()) -> None:
-        """``besides``: local files that never change, because they are the table's own.
+    def __init__(self, run: JobRun, rows: DataFrame, *, besides: Collection[str] | None = None) -> None:
+        """``besides``: local files that never change, because they are the table's own; ``rows`` are then those of a whole
+        statement, and not of its source alone.
 
         Raises RetryableError for a file that is no longer as Spark listed it."""
         self._run, self._rows = run, rows
         source = run.job.source
-        self._is_pinned = source is not None and source.format == "table"
+        self._is_pinned = besides is None and source is not None and source.format == "table"
         if not self._is_pinned:
             refuse_field_ids(rows, run.pinned_rows)
-        own = {local_path(path) for path in besides}
+        own = {_place(path) for path in besides or ()}
+        if besides is not None:
+            own |= {_place(f.path) for pinned in run.pinned_rows for f in listed_files(pinned)}
         found = () if self._is_pinned else listed_files(rows, run.pinned_rows)
-        files = [f for f in found if local_path(f.path) not in own]
+        files = [f for f in found if _place(f.path) not in own]
         self._stamps = {f.path: _stamp(run.session, f.path) for f in files}
         for file in files:
             _check_as_listed(file, self._stamps[file.path])
@@ -85,6 +88,10 @@ def _changed_since_listed(path: str) -> RetryableError:
         f"source {path} was changed after Spark listed it, so nothing was committed: run the job again when the file is complete "
         "(a view or cache of the program that reads it must be made again first)"
     )
+
+
+def _place(path: str) -> str:
+    return local_path(path) or path
 
 
 def _stamp(session: SparkSession, path: str) -> Stamp:

@@ -57,7 +57,7 @@ class _Relation:
 
 class SqlTables:
     """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them; ``relations``
-    counts names of relations in all texts so far."""
+    counts names of relations in all texts so far, and expressions with a subquery: a function in it may read relations, too."""
 
     def __init__(self, run: JobRun, target: DataFrame | None = None) -> None:
         """``target``: the changed table's rows, where they are planned already."""
@@ -77,7 +77,9 @@ class SqlTables:
 
     def in_expression(self, text: str) -> str:
         """``text``, an expression, with its subqueries as Spark can run them; raises like ``in_query``."""
-        return self._replaced(text, _expression_plan(self._run.session, text))
+        plan = _expression_plan(self._run.session, text)
+        self.relations += int(plan.innerChildren().nonEmpty())
+        return self._replaced(text, plan)
 
     def _replaced(self, text: str, plan: Any) -> str:
         _forbid_computed_names(plan)
@@ -149,18 +151,21 @@ def refuse_hidden_view(session: SparkSession, name: str) -> None:
 
 
 def _views_read(session: SparkSession) -> Iterator[tuple[str, str]]:
-    """The temporary views and functions of the program that are SQL text, each with the name of a temporary view that it reads."""
+    """The temporary views and functions of the program that are SQL text, each with the name of a view of its session that it
+    reads. (Names of global ones have two parts.)"""
     catalog: Any = session._jsparkSession.sessionState().catalog()
     for view in items(catalog.listTempViews(catalog.globalTempDatabase(), "*")):
         for parts in items(view.viewReferredTempViewNames()):
-            yield f"view {view.identifier().table()!r}", str(parts.last())
+            if parts.size() == 1:
+                yield f"view {view.identifier().table()!r}", str(parts.last())
     for function in items(catalog.listTemporaryFunctions()):
         name = function.funcName()
         for found in (catalog.lookupBuiltinOrTempFunction(name), catalog.lookupBuiltinOrTempTableFunction(name)):
             if found.isDefined() and str(found.get().getClassName()) == _SQL_FUNCTION:
                 about = json.loads(str(found.get().getUsage()))
-                for part_names in json.loads(about.get("referredTempViewNames", "[]")):
-                    yield f"function {name!r}", str(part_names[-1])
+                for parts in json.loads(about.get("referredTempViewNames", "[]")):
+                    if len(parts) == 1:
+                        yield f"function {name!r}", str(parts[0])
 
 
 def _command_in(session: SparkSession, plan: Any) -> str | None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.text.csv_rows import CsvShape, header_names, wider_guess
+from iceberg_ops.data.text.csv_rows import CsvShape, column_type, header_names, wider_guess
 from iceberg_ops.data.text.json_shape import Occurring, source_fields
 from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
@@ -168,7 +168,7 @@ def _guessed(lines: _Lines, options: CsvOptions, own: Mapping[str, list[str]], h
         for name, type_ in zip(own[file], types, strict=True):
             guess = None if type_ is None else primitive_from_name(type_)
             found[name.lower()] = wider_guess(found.get(name.lower()), guess)
-    return {name: type_ or STRING for name, type_ in found.items()}
+    return {name: column_type(type_) for name, type_ in found.items()}
 
 
 def _json(lines: _Lines, options: JsonOptions, schema: Schema, *, strict: bool) -> DataFrame:

@@ -49,7 +49,7 @@ def footer_fits(path: str, task: FileScanTask, context: ReadContext) -> bool:
         footer = pq.read_metadata(path)
         columns = footer.schema.to_arrow_schema()
         encrypted = file_has_encrypted_columns(footer, path)
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         return False  # whatever is the matter with it, the other reader knows how to say it, or to read it all the same
     found = _by_id(columns)
     wanted = (*lineage_fields(context.projected), *context.data_fields)

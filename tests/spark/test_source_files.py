@@ -131,6 +131,35 @@ def test_a_subquery_over_a_file_that_grew_is_not_committed(place: Place, files: 
         fails_unchanged(place, job, **parts[job])
 
 
+@pytest.mark.parametrize("where", ["id = (SELECT top())", "id IN (SELECT id FROM listed())", "id = top()"])
+def test_a_subquery_whose_function_reads_a_file_that_grew_is_not_committed(place: Place, files: Files, where: str) -> None:
+    place.create("t", SCHEMA)
+    place.append("t", rows(3, "x"))
+    session = place.session
+    with program_view(files.read(session, "json")):
+        session.sql("CREATE TEMPORARY FUNCTION top() RETURNS BIGINT RETURN SELECT max(id) FROM landing")
+        session.sql("CREATE TEMPORARY FUNCTION listed() RETURNS TABLE(id BIGINT) RETURN SELECT id FROM landing")
+        try:
+            files.grow("json")
+            fails_unchanged(place, "delete", where=where)
+        finally:
+            for name in ("top", "listed"):
+                session.sql(f"DROP TEMPORARY FUNCTION {name}")
+
+
+def test_a_merge_of_a_table_by_values_of_a_file_that_grew_is_not_committed(place: Place, files: Files) -> None:
+    for name in ("t", "other"):
+        place.create(name, SCHEMA)
+        place.append(name, rows(3, "x"))
+    source = Source(format="table", table="test.db.other", catalog=place.config)
+    clause = MergeClause(when="matched", action="update", assignments={"v": "(SELECT max(v) FROM landing)"})
+    change = RowChange(mode="merge-on-read", on="target.id = source.id", clauses=[clause])
+    with program_view(files.read(place.session, "parquet")):
+        place.run("merge", "t", source=source, change=change)
+        files.grow("parquet")
+        fails_unchanged(place, "merge", source=source, change=change)
+
+
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_text_that_grows_after_its_columns_were_found_is_not_committed(
     place: Place, files: Files, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -220,6 +249,22 @@ def test_parquet_that_is_replaced_after_it_was_listed_is_not_committed(
     views = {"s": str(files.parquet.parent)}
     spec = Source(format="sql", query="SELECT * FROM s", views=views) if source == "view" else None
     fails_unchanged(place, "append", source=spec or Source(format="parquet", paths=[str(files.parquet)]))
+
+
+def test_a_file_of_a_view_that_is_replaced_while_its_columns_are_checked_is_one_that_changed(
+    place: Place, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.create("t", SCHEMA)
+    pq.write_table(rows(2, "old"), files.parquet.with_name("g.parquet"))
+    real = source_rows.check_columns_of_files
+
+    def replaced(found: DataFrame) -> None:
+        pq.write_table(rows(2, "new").append_column("more", pa.array([1, 2])), files.parquet)
+        real(found)
+
+    monkeypatch.setattr(source_rows, "check_columns_of_files", replaced)
+    views = {"s": str(files.parquet.parent)}
+    fails_unchanged(place, "append", source=Source(format="sql", query="SELECT id, v FROM s", views=views))
 
 
 def test_parquet_that_is_replaced_while_its_folders_are_judged_is_not_committed(

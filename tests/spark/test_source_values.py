@@ -195,6 +195,23 @@ def test_a_view_of_the_job_never_takes_the_place_of_one_that_other_text_of_the_p
     assert [row["id"] for row in place.rows("t")] == [7]
 
 
+def test_a_view_of_the_job_may_have_the_name_of_a_global_one_that_the_program_reads(place: Place) -> None:
+    place.create("t", PAIRS)
+    pq.write_table(pa.table({"id": [1], "v": ["job"]}), place.folder / "s.parquet")
+    session = place.session
+    session.sql("CREATE GLOBAL TEMPORARY VIEW s AS SELECT 7L AS id, 'program' AS v")
+    session.sql("CREATE TEMPORARY VIEW w AS SELECT * FROM global_temp.s")
+    session.sql("CREATE TEMPORARY FUNCTION f() RETURNS BIGINT RETURN SELECT 1 + max(id) FROM global_temp.s")
+    query = "SELECT * FROM s UNION ALL SELECT * FROM w UNION ALL SELECT f(), 'f'"
+    try:
+        place.run("append", "t", source=Source(format="sql", query=query, views={"s": str(place.folder / "s.parquet")}))
+    finally:
+        session.sql("DROP TEMPORARY FUNCTION f")
+        session.catalog.dropTempView("w")
+        session.sql("DROP VIEW global_temp.s")
+    assert [row["id"] for row in place.rows("t")] == [1, 7, 8]
+
+
 def test_a_merge_takes_text_without_a_header_by_position(place: Place) -> None:
     place.create("t", PAIRS)
     (place.folder / "a.csv").write_text("1,a\n2,b\n")

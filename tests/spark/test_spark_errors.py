@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.errors.exceptions.base import PySparkException
 
-from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, RowChange, Source
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.errors import CorruptTableError, DataError, IcebergOpsError, OptionError, TerminalError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
@@ -68,6 +68,44 @@ def test_a_damaged_file_of_the_table_is_not_bad_data(place: Place) -> None:
         place.run("delete", "t", where="id % 2 = 0")
     with pytest.raises(CorruptTableError, match=r"\.parquet"):
         place.run("update", "t", where="id % 2 = 0", change=RowChange(set={"v": "'x'"}))
+
+
+@pytest.mark.parametrize("job", ["delete", "update", "append"])
+def test_a_file_of_the_table_with_a_name_that_is_no_utf_8_is_damaged(place: Place, job: str) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "vv", STRING)))
+    place.append("t", pa.table({"id": [1, 2], "vv": ["a", "b"]}))
+    (file,) = [f for f in place.files_on_disk("t") if f.startswith("data/")]
+    path = Path(place.table("t").location.removeprefix("file://")) / file
+    path.write_bytes(path.read_bytes().replace(b"\x02vv", b"\x02v\xff"))
+    parts: dict[str, dict[str, Any]] = {
+        "delete": {"where": "id % 2 = 0"},
+        "update": {"where": "id % 2 = 0", "change": RowChange(set={"vv": "'x'"})},
+        "append": {"source": Source(format="sql", query="SELECT * FROM target")},
+    }
+    with pytest.raises(CorruptTableError, match=r"\.parquet .*utf-8"):
+        place.run(job, "t", **parts[job])
+
+
+def test_a_file_of_the_source_with_a_name_that_is_no_utf_8_is_bad_data(place: Place) -> None:
+    place.create("t", Schema.of(NestedField(1, "id", LONG), NestedField(2, "vv", STRING)))
+    (place.folder / "in").mkdir()
+    for name in ("a", "b"):
+        path = Path(place.parquet(pa.table({"id": [1, 2], "vv": ["a", "b"]}), f"in/{name}.parquet").paths[0])
+    path.write_bytes(path.read_bytes().replace(b"\x02vv", b"\x02v\xff"))
+    folder = str(place.folder / "in")
+    clause = MergeClause(when="not-matched", action="insert", assignments={"id": "source.id"})
+    one, merge = Source(format="parquet", paths=[str(path)]), RowChange(on="target.id = source.id", clauses=[clause])
+    jobs: list[tuple[str, Source, dict[str, Any]]] = [
+        ("append", Source(format="parquet", paths=[folder]), {}),
+        ("append", Source(format="sql", query="SELECT id FROM s", views={"s": folder}), {}),
+        ("append", Source(format="sql", query="SELECT id FROM s", views={"s": str(path)}), {}),
+        ("append", one, {"options": {"merge-schema": "true"}}),
+        ("merge", one, {"change": merge}),
+    ]
+    for job, source, parts in jobs:
+        with pytest.raises(DataError, match=r"b\.parquet has a column whose name is no UTF-8"):
+            place.run(job, "t", source=source, **parts)
+    assert place.rows("t") == []
 
 
 @pytest.mark.parametrize("options", [{"compression": "brotli"}, {"column_encoding": {"id": "BYTE_STREAM_SPLIT"}}])

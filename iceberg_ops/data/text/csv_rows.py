@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from iceberg_ops.config.whole_numbers import EXACT_MAX
 from iceberg_ops.data.text.csv_records import CsvCutter, CsvRecord, Fields
 from iceberg_ops.data.text.decoding import decoded
 from iceberg_ops.data.text.parsed import BadRecord, Parsed, nulls_where_bad
@@ -17,7 +18,8 @@ from iceberg_ops.data.text.text_values import TextForms, parse_texts, text_parse
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, DecimalType, IcebergType
 
-_WHOLES = DecimalType(38, 0)
+_LARGE, _WHOLES = DecimalType(19, 0), DecimalType(38, 0)
+"""What is guessed of longs that no double holds, until all values are known (``column_type``), and of longer whole numbers."""
 _GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, _WHOLES, DOUBLE, DATE, TIMESTAMPTZ, STRING)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 
@@ -83,7 +85,8 @@ def parse(texts: Iterable[bytes], shape: CsvShape, options: CsvOptions, *, skip:
 
 def guessed_types(texts: Iterable[bytes], width: int, options: CsvOptions, *, skip: frozenset[int]) -> list[IcebergType | None]:
     """Of each field the first of boolean, int, long, decimal(38, 0), double, date, timestamptz and string that all values are of;
-    None where all are NULL. No guess rounds whole numbers that are no longs, or takes the time off a midnight."""
+    None where all are NULL. No guess rounds whole numbers, or takes the time off a midnight. Guesses of parts are united by
+    ``wider_guess``, and ``column_type`` is what the column is read as."""
     parsers = [(type_, text_parser(type_, options.forms)) for type_ in _GUESSED]
     found: list[IcebergType | None] = [None] * width
     for _, _, fields in _records(texts, options, skip):
@@ -99,20 +102,25 @@ def wider_guess(a: IcebergType | None, b: IcebergType | None) -> IcebergType | N
     """The guess that takes values of both."""
     if a is None or b is None or a == b:
         return a or b
-    numbers = (INT, LONG, _WHOLES, DOUBLE)
-    if a in numbers and b in numbers and {a, b} != {_WHOLES, DOUBLE}:
+    numbers = (INT, LONG, _LARGE, _WHOLES, DOUBLE)
+    if a in numbers and b in numbers and {a, b} not in ({_LARGE, DOUBLE}, {_WHOLES, DOUBLE}):
         return max(a, b, key=numbers.index)
     return TIMESTAMPTZ if {a, b} == {DATE, TIMESTAMPTZ} else STRING
+
+
+def column_type(guess: IcebergType | None) -> IcebergType:
+    """The type to read a column of these values as; one without values is text."""
+    return LONG if guess == _LARGE else guess or STRING
 
 
 def _guess(text: str, parsers: Iterable[tuple[IcebergType, Callable[[str], Any]]], forms: TextForms) -> IcebergType:
     for type_, parse_one in parsers:
         if _may_be_guessed(text, type_, forms):
             try:
-                parse_one(text)
+                value = parse_one(text)
             except ValueError:
                 continue
-            return type_
+            return _LARGE if type_ == LONG and abs(value) > EXACT_MAX else type_
     return STRING
 
 

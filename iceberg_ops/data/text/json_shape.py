@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from iceberg_ops.config.whole_numbers import LONG_MAX
+from iceberg_ops.config.whole_numbers import EXACT_MAX, LONG_MAX
 from iceberg_ops.data.text.json_values import Number
 from iceberg_ops.spec.types import (
     BOOLEAN,
@@ -34,6 +34,7 @@ _ANY_KEY = ""
 _SCALARS: dict[str, IcebergType] = {
     "boolean": BOOLEAN,
     "long": LONG,
+    "large": LONG,
     "decimal": DecimalType(_MOST_DIGITS, 0),
     "double": DOUBLE,
     "string": STRING,
@@ -188,9 +189,10 @@ def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> Ice
 
 
 def _scalar(kinds: Iterable[str]) -> IcebergType:
-    order = ("long", "decimal", "double")
+    order = ("long", "large", "decimal", "double")
     numbers = [kind for kind in kinds if kind in order]
-    if len(numbers) == len(list(kinds)) and not {"decimal", "double"} <= set(numbers):  # a double would round the others
+    rounded = "double" in numbers and not {"large", "decimal"}.isdisjoint(numbers)
+    if len(numbers) == len(list(kinds)) and not rounded:
         return _SCALARS[max(numbers, key=order.index)]
     return _SCALARS[next(iter(kinds))] if len(list(kinds)) == 1 else STRING
 
@@ -205,4 +207,7 @@ def _kind(value: Any) -> str:
         return "double"
     if len(digits) > _MOST_DIGITS:
         return "string"
-    return "long" if -LONG_MAX - 1 <= int(value) <= LONG_MAX else "decimal"
+    whole = int(value)
+    if abs(whole) <= EXACT_MAX:
+        return "long"
+    return "large" if -LONG_MAX - 1 <= whole <= LONG_MAX else "decimal"

@@ -235,9 +235,19 @@ def test_keys_of_the_tables_maps_are_not_gathered() -> None:
     assert len(found.fields["x"].fields) == 50  # type: ignore[index, arg-type, union-attr]
 
 
-@pytest.mark.parametrize("beside", ["0.5", "9" * 39, "1e2"])
-def test_whole_numbers_of_a_new_column_are_never_rounded(beside: str) -> None:
-    assert columns_of('{"n": 12345678901234567890}', f'{{"n": {beside}}}') == {"n": "string"}
+@pytest.mark.parametrize(
+    ("whole", "beside"),
+    [
+        ("12345678901234567890", "0.5"),
+        ("12345678901234567890", "9" * 39),
+        ("12345678901234567890", "1e2"),
+        ("9007199254740993", "0.5"),
+        ("-9007199254740993", "NaN"),
+    ],
+)
+def test_whole_numbers_of_a_new_column_are_never_rounded(whole: str, beside: str) -> None:
+    assert columns_of(f'{{"n": {whole}}}', f'{{"n": {beside}}}') == {"n": "string"}
+    assert columns_of(f'{{"n": {whole[:-4]}}}', f'{{"n": {whole}}}') == {"n": "long" if len(whole) < 19 else "decimal(38, 0)"}
 
 
 JSON = st.recursive(
