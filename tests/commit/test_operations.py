@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -379,6 +380,21 @@ def test_a_partition_overwrite_is_not_picked_over_rows_that_came_meanwhile() -> 
     table = commit(catalog, table, AppendFiles(added=(data_file("c", partition=EU),))).table
     with pytest.raises(ValidationError, match="changed partition"):
         commit(catalog, table, CherryPick(snapshot_id=staged.snapshot.snapshot_id))
+
+
+def test_a_picked_partition_overwrite_replaces_what_it_was_seen_to_and_no_rows_that_a_rewrite_brought_into_its_partition() -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    old = data_file("of-the-old-spec")
+    table = commit(catalog, table, AppendFiles(added=(old,))).table
+    table = commit(catalog, table, UpdateSpec(spec=replace(BY_REGION, spec_id=1))).table
+    table = commit(catalog, table, AppendFiles(added=(data_file("c", partition=EU, spec_id=1),))).table
+    new = data_file("w", partition=EU, spec_id=1)
+    staged = commit(catalog, table, ReplacePartitions(added=(new,), staged=True, starting_snapshot_id=head(table).snapshot_id))
+    assert staged.snapshot is not None
+    rewrite = RewriteFiles(removed_data=(old,), added_data=(data_file("rewritten", partition=EU, spec_id=1),))
+    table = commit(catalog, table, rewrite).table
+    assert live_paths(commit(catalog, table, CherryPick(snapshot_id=staged.snapshot.snapshot_id)).table) == {"rewritten", "w"}
 
 
 def test_a_partition_overwrite_of_the_tables_own_rows_is_not_picked_where_these_may_have_changed() -> None:

@@ -81,7 +81,7 @@ def whatever_has_the_name(original: Any, table: Table, reload: Callable[[], Tabl
     return original(replace(table, metadata=now.metadata), reload, *args, **more)
 
 
-def as_it_is_spelled(_: Any, io: Any) -> Callable[[str], str]:
+def as_it_is_spelled(_: Any, io: Any, *folders: Any) -> Callable[[str], str]:
     return lambda location: location
 
 

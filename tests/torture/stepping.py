@@ -78,6 +78,7 @@ class Writer:
         """Boundaries passed, those without I/O among them."""
         self.at = "start"
         self.ended = False
+        self.killed = False
         self.error: BaseException | None = None
         self._thread = greenlet.greenlet(self._run)
 
@@ -92,6 +93,7 @@ class Writer:
     def kill(self) -> None:
         """It goes no further, whatever it has to tidy up."""
         self.meets = None
+        self.killed = True
         while self._thread and not self._thread.dead:
             self._thread.parent = greenlet.getcurrent()
             self._thread.throw(Died)
@@ -115,7 +117,8 @@ class Writer:
         except Died:
             pass
         except BaseException as e:  # noqa: BLE001 - the scheduler looks at it
-            self.error = e
+            if not self.killed:  # What is said of its end reaches nobody.
+                self.error = e
         finally:
             _WRITERS.pop(self._thread, None)
             self.ended = True

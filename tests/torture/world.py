@@ -11,7 +11,7 @@ import random
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -267,14 +267,15 @@ class World:
                 planned = self.key_of(writer.loads[0]) if writer is not None and writer.loads else table.uuid
                 assert planned == table.uuid, f"{writer and writer.kind} was planned on one table and changed another"
                 self.story.append(f"{self.tick:5} {writer.label if writer else '-':30} COMMIT {location}")
+                before = frozenset(table.snapshots)
                 table.moved(location, metadata, writer)
-                self._check_leases(table, writer)
+                self._check_leases(table, before - table.snapshots.keys(), writer)
 
-    def _check_leases(self, table: Watched, writer: Writer | None) -> None:
+    def _check_leases(self, table: Watched, expired: Collection[int], writer: Writer | None) -> None:
         lost = [
             lease
             for lease, leased in self.leased.items()
-            if leased.uuid == table.uuid and leased.snapshot_id not in table.snapshots and self.clock.ms < leased.expires_ms
+            if leased.uuid == table.uuid and leased.snapshot_id in expired and self.clock.ms < leased.expires_ms
         ]
         unseen = [lease for lease in lost if writer is not None and self.leased[lease].taken_ms < writer.started]
         assert not unseen, f"{writer and writer.kind} expired snapshots that were leased before it began: {unseen}"
@@ -313,13 +314,23 @@ class World:
         """Commit an operation; sometimes the same work is submitted once more under its run key."""
         written = list(files)
         done = self.attempt(w, act, lambda: commit(w.catalog, table, operation), written, planned=table)
-        if done is not None and act.key is not None and self.once_more() and self._are_there(written):
+        if (
+            done is not None
+            and act.key is not None
+            and self.once_more()
+            and self._are_there(written)
+            and not (act.staged and self._is_expiring())
+        ):
             self.attempt(w, act, lambda: commit(w.catalog, table, operation), planned=table)
         return done
 
     def _are_there(self, files: Iterable[DataFile]) -> bool:
         """An expiry may have taken an unpublished snapshot, and its files: a host that runs the job again writes new ones."""
         return all(self.storage.io.exists(self.storage.identity(f.file_path)) for f in files)
+
+    def _is_expiring(self) -> bool:
+        """Whether the files of an unpublished snapshot may be about to go."""
+        return any(other.kind.startswith("expire") for other in self.active)
 
     def once_more(self) -> bool:
         """Whether a work that is done is submitted again."""
@@ -353,7 +364,7 @@ class World:
             again = act.key is not None and (self.persistent or self.random.random() < 0.5)
             if not (act.in_doubt or comes_from(error, w.raised[raised:])) or attempt == MOST_ATTEMPTS or not again:
                 break
-            if not self._are_there(files):
+            if not self._are_there(files) or (act.staged and self._is_expiring()):
                 break
         w.act = None
         if not act.in_doubt:

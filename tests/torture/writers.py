@@ -154,17 +154,20 @@ def stage_and_publish(world: World, w: Writer) -> None:
     }  # fmt: skip
     staged = ReplacePartitions(starting_snapshot_id=head, **common) if replaces else AppendFiles(**common)
     seen: list[Row] = []
+    whole: list[Row] = []
 
     def beside(model: Model) -> Model:
-        seen.extend(watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else [])
+        whole[:] = model
+        seen[:] = watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else []
         return (*minus(model, seen), *rows)
 
     def effect(model: Model) -> Model:
         if (head := branch_heads(watched.metadata).get(w.branch)) in watched.seen:  # The branch is moved to the staged snapshot.
             return watched.seen[head].rows
-        gone = watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else []
-        assert holds(seen, gone), "rows that came meanwhile were overwritten by a pick"
-        return (*minus(model, gone), *rows)
+        there = watched.in_partitions((f.spec_id, f.partition) for f in files) if replaces else []
+        # A rewrite may have brought rows of files of another spec into the partitions: these stay.
+        assert holds(whole, there), "a pick replaces partitions to which rows came meanwhile"
+        return (*minus(model, seen), *rows)
 
     w.beside = beside
     if world.commit(w, table, staged, act, files) is None or world.random.random() < 0.3:
