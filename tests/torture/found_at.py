@@ -18,5 +18,5 @@ SEEDS: dict[str, int] = {
     "9a a delete under an append's key": 15,
     "9b publishing under the staging key": 174,
     "9c an append to another branch": 262,
-    "10a two imports at once": 99,
+    "10a two imports at once": 241,
 }
