@@ -18,7 +18,6 @@ from iceberg_ops.config.job_spec import Source
 from iceberg_ops.data.source_fit import parts_that_fit
 from iceberg_ops.data.source_parts import SourcePart
 from iceberg_ops.errors import DataError, UnsupportedError
-from iceberg_ops.io.locations import location_identity
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.source_files import folder_columns
@@ -55,9 +54,6 @@ def direct_parts(session: SparkSession, source: Source | None, rows: DataFrame, 
 def _is_plain(session: SparkSession, source: Source) -> bool:
     if source.format != "parquet" or source.options or any(_GLOB & set(path) for path in source.paths):
         return False
-    places = [location_identity(path).rstrip("/") + "/" for path in source.paths]
-    if any(a.startswith(b) for i, a in enumerate(places) for j, b in enumerate(places) if i != j):
-        return False  # read twice
     return all(str(session.conf.get(key)).lower() == value.lower() for key, value in _SPARK_SETTINGS.items())
 
 

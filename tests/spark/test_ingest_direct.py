@@ -217,8 +217,6 @@ def other_columns(folder: Path) -> Source:
 OF_SPARK: dict[str, Callable[[Path], Source]] = {
     "read-options": lambda folder: parquet(folder, pathGlobFilter="*.parquet"),
     "glob": lambda folder: parquet(folder / "*.parquet"),
-    "one-path-twice": lambda folder: parquet(folder, str(folder)),
-    "a-file-of-a-folder-again": lambda folder: parquet(folder, str(folder / "a.parquet")),
     "hive-partitions": subfolder,
     "written-by-spark-2": older_calendar,
     "a-file-without-a-column": other_columns,
