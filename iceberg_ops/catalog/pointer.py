@@ -119,7 +119,7 @@ class PointerCatalog(BaseCatalog):
                 raise
             return True  # The first try had happened, and got no answer.
         if done or doubt is None:
-            return done
+            return bool(done)
         if self._has_passed(new, location):
             return True
         raise _unknown_rename(old, new, location, doubt) from doubt
@@ -136,9 +136,10 @@ class PointerCatalog(BaseCatalog):
                 raise moved_while_dropped(identifier)
             raise unknown(doubt) from doubt
 
-    def _asked(self, change: Callable[[], bool]) -> tuple[bool, CatalogUnavailableError | None]:
-        """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer,
-        and the first doubt. With a doubt, no means that it had happened before, or cannot. Raises NotAppliedError."""
+    def _asked(self, change: Callable[[], bool]) -> tuple[bool | None, CatalogUnavailableError | None]:
+        """Make a change that can happen only once; a store that does not answer is asked again. Whether it happened by the answer
+        (None: there was none), and the first doubt. With a doubt, no means that it had happened before, or cannot. Raises
+        NotAppliedError."""
         doubt: CatalogUnavailableError | None = None
         not_applied: NotAppliedError | None = None
         for _ in attempts(SWAP_ATTEMPTS, self._sleep):
@@ -150,7 +151,7 @@ class PointerCatalog(BaseCatalog):
                 doubt = doubt or e
         if doubt is None and not_applied is not None:
             raise not_applied
-        return False, doubt
+        return None, doubt
 
     def _has_passed(self, identifier: Identifier, location: str) -> bool:
         """Whether the name has the table that was at ``location``; False where that cannot be told."""
@@ -226,28 +227,17 @@ class PointerCatalog(BaseCatalog):
 
     def _swap(self, identifier: Identifier, expected: str, new: str) -> None:
         name = ".".join(identifier)
-        doubt: CatalogUnavailableError | None = None
-        not_applied: NotAppliedError | None = None
-        for _ in attempts(SWAP_ATTEMPTS, self._sleep):
-            try:
-                if self._swap_pointer(identifier, expected, new):
-                    return
-            except NotAppliedError as e:
-                not_applied = e
-                continue
-            except CatalogUnavailableError as e:
-                doubt = doubt or e
-                continue
-            if doubt is None:
-                raise CommitFailedError(f"table {name}: the metadata location has changed from {expected}")
+        done, doubt = self._asked(lambda: self._swap_pointer(identifier, expected, new))
+        if done:
+            return
+        if doubt is None:
+            raise CommitFailedError(f"table {name}: the metadata location has changed from {expected}")
+        if done is not None:
             match self._happened(identifier, expected, new):
                 case True:
                     return
                 case False:
                     raise CommitFailedError(f"table {name}: another commit came first, on top of {expected}")
-            break
-        if doubt is None and not_applied is not None:
-            raise not_applied
         raise CommitStateUnknownError(
             f"table {name}: the swap to {new} got no answer: {doubt}; it happened if that file is in the metadata log"
         )

@@ -1,7 +1,7 @@
 """What a copy that has expired was a copy of, where another engine has copied it.
 
 A picked snapshot names what it copies. This package names what was copied first as well, another engine does not: once the copy
-between the two expires, its own copy says nothing of the first one any more, whose rows it has. So the expiry enters it into the
+between the two expires, its own copy no longer names the first one, whose rows it has. So the expiry enters it into the
 ledger, as a publication ``copy@<id of the expired copy>:<id of what it was a copy of>``.
 """
 

@@ -1,8 +1,8 @@
 """Conflicts over columns: of files that the table's schema does not read any more, and those that copies of rows do not hold.
 
-Files of a commit are written by the schema that the caller saw. Columns are added, renamed, promoted and dropped meanwhile, and the
-files are read as before. Another engine may replace the table, though (CREATE OR REPLACE TABLE): its uuid stays, and a column of a
-former one's name gets its id, whatever its type. Nobody could read files of the former type in such a table.
+Files of a commit are written by the schema that the caller saw. Columns may be added, renamed, promoted and dropped in between, and
+the files are read as before. Another engine may replace the table, though (CREATE OR REPLACE TABLE): its uuid stays, and a column
+of a former one's name gets its id, whatever its type. Nobody could read files of the former type in such a table.
 
 A rewrite, a copy-on-write statement and a merge-on-read update copy rows by the schema that the table had when they were read. A
 column that had been dropped is not in the copies, although the files that were read may hold its values. That is right as long as

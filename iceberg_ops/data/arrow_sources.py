@@ -1,8 +1,8 @@
 """The bytes of a stored file as an Arrow source.
 
 Local files are memory-mapped, small ones read at once, and those that may change (``io.changing_files``) piece by piece; others are
-read through the FileIO. A local file is opened through the
-FileIO as well before it is mapped, so that what prevents it is the same typed error in every case.
+read through the FileIO. A local file is opened through the FileIO as well before it is mapped, so that what prevents it is the same
+typed error in every case.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class OwnPlaces:
     recorded (``location-mapping`` is about recorded locations)."""
 
     def __init__(self, table: Table) -> None:
-        stores = (load_file_io(), table.io)
+        plain = load_file_io()
+        stores = [table.io] if table.io.properties == plain.properties else [plain, table.io]
         self._identities, self._links = [identity_under(io) for io in stores], [links_under(io) for io in stores]
         folders = (*folders_of(table), *former_folders(table))
         self._folders = {folder_identity(self._identities[-1], folder): folder for folder in folders}

@@ -88,7 +88,9 @@ class AssertSameHeads(TableRequirement):
     def check(self, current: TableMetadata | None) -> None:
         then, now = _heads(self.seen), _heads(_exists(current))
         if changed := sorted(name for name, _ in then ^ now):
-            raise CommitFailedError(f"requirement failed: {', '.join(dict.fromkeys(changed))} moved, came or went meanwhile")
+            raise CommitFailedError(
+                f"requirement failed: {', '.join(dict.fromkeys(changed))} moved, came or went since they were looked at"
+            )
 
 
 def _heads(metadata: TableMetadata) -> set[tuple[str, int]]:

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from iceberg_ops.data.source_folder import read_twice
 from iceberg_ops.errors import DataError, UnsupportedError
 from spark_jobs.runners.column_names import OWN
-from spark_jobs.runners.scala_sequences import items
+from spark_jobs.runners.scala_values import items, kind_of
 
 FIELD_ID = "parquet.field.id"
 _LISTS_ONCE = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
@@ -89,7 +89,7 @@ def folder_columns(rows: DataFrame) -> frozenset[str]:
 
 
 def _folder_columns(plan: Any) -> Iterator[str]:
-    if _kind(plan) == "LogicalRelation" and _kind(plan.relation()) == "HadoopFsRelation":
+    if kind_of(plan) == "LogicalRelation" and kind_of(plan.relation()) == "HadoopFsRelation":
         yield from map(str, plan.relation().partitionSchema().fieldNames())
     for child in items(plan.children()):
         yield from _folder_columns(child)
@@ -103,10 +103,10 @@ class _Walk:
         self._pinned = pinned
 
     def indexes(self, plan: Any) -> Iterator[Any]:
-        kind = _kind(plan)
+        kind = kind_of(plan)
         if kind == "View" and any(plan.child().sameResult(own) for own in self._pinned):
             return
-        if kind in ("LogicalRelation", "FileSourceScanExec") and _kind(plan.relation()) == "HadoopFsRelation":
+        if kind in ("LogicalRelation", "FileSourceScanExec") and kind_of(plan.relation()) == "HadoopFsRelation":
             yield plan.relation().location()
         elif kind == "DataSourceV2Relation" and self._is_a(plan.table(), _FILE_TABLE):
             yield plan.table().fileIndex()
@@ -120,9 +120,9 @@ class _Walk:
 
     def relations(self, plan: Any) -> Iterator[Any]:
         """A logical plan's relations of files."""
-        if _kind(plan) == "View" and any(plan.child().sameResult(own) for own in self._pinned):
+        if kind_of(plan) == "View" and any(plan.child().sameResult(own) for own in self._pinned):
             return
-        if _kind(plan) == "LogicalRelation" and _kind(plan.relation()) == "HadoopFsRelation":
+        if kind_of(plan) == "LogicalRelation" and kind_of(plan.relation()) == "HadoopFsRelation":
             yield plan.relation()
         for children in (plan.children(), plan.innerChildren()):
             for child in items(children):
@@ -137,7 +137,3 @@ class _Walk:
 
     def _is_a(self, value: Any, name: str) -> bool:
         return bool(self._java.java.lang.Class.forName(name).isInstance(value))
-
-
-def _kind(value: Any) -> str:
-    return str(value.getClass().getSimpleName())

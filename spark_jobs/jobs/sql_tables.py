@@ -25,7 +25,7 @@ from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.runners.column_names import quoted
-from spark_jobs.runners.scala_sequences import items
+from spark_jobs.runners.scala_values import items
 
 TARGET = "target"
 """What SQL text may call the table that is changed."""
@@ -78,7 +78,7 @@ class SqlTables:
     def in_expression(self, text: str) -> str:
         """``text``, an expression, with its subqueries as Spark can run them; raises like ``in_query``."""
         plan = _expression_plan(self._run.session, text)
-        self.relations += int(plan.innerChildren().nonEmpty())
+        self.relations += int(_holds_subquery(plan))
         return self._replaced(text, plan)
 
     def _replaced(self, text: str, plan: Any) -> str:
@@ -198,7 +198,11 @@ def _parts(plan: Any) -> Iterator[Any]:
 
 def has_subquery(session: SparkSession, text: str) -> bool:
     """Whether there is a subquery in an expression. Raises ParseException."""
-    return bool(_expression_plan(session, text).innerChildren().nonEmpty())
+    return _holds_subquery(_expression_plan(session, text))
+
+
+def _holds_subquery(plan: Any) -> bool:
+    return bool(plan.innerChildren().nonEmpty())
 
 
 def _parser(session: SparkSession) -> Any:

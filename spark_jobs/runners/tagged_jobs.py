@@ -21,7 +21,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
-from spark_jobs.runners.scala_sequences import items
+from spark_jobs.runners.scala_values import items
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

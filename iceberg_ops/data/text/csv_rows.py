@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,14 +13,13 @@ from iceberg_ops.data.text.csv_records import CsvCutter, CsvRecord, Fields
 from iceberg_ops.data.text.decoding import decoded
 from iceberg_ops.data.text.parsed import BadRecord, Parsed, nulls_where_bad
 from iceberg_ops.data.text.text_options import CsvOptions
-from iceberg_ops.data.text.text_values import TextForms, parse_texts, text_parser
+from iceberg_ops.data.text.text_values import WHOLE, TextForms, parse_texts, text_parser
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.types import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, TIMESTAMPTZ, DecimalType, IcebergType
 
 _LARGE, _WHOLES = DecimalType(19, 0), DecimalType(38, 0)
 """What is guessed of longs that no double holds, until all values are known (``column_type``), and of longer whole numbers."""
 _GUESSED: tuple[IcebergType, ...] = (BOOLEAN, INT, LONG, _WHOLES, DOUBLE, DATE, TIMESTAMPTZ, STRING)
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ def _guess(text: str, parsers: Iterable[tuple[IcebergType, Callable[[str], Any]]
 
 def _may_be_guessed(text: str, type_: IcebergType, forms: TextForms) -> bool:
     if type_ in (_WHOLES, DOUBLE):
-        return (_WHOLE.fullmatch(text) is not None) is (type_ == _WHOLES)
+        return (WHOLE.fullmatch(text) is not None) is (type_ == _WHOLES)
     return type_ != DATE or forms.date is not None or not any(part in text for part in " T:")
 
 

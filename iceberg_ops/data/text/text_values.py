@@ -29,7 +29,7 @@ from iceberg_ops.spec.types import BINARY, STRING, DecimalType, FixedType, Icebe
 from iceberg_ops.spec.values import float32
 
 _NANOS_OF_DAY = SECONDS_PER_DAY * 1_000_000_000
-_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?", re.ASCII)
 _DAY = re.compile(r"[+-]?\d{4,7}-\d{1,2}-\d{1,2}", re.ASCII)
 _DAY_AND_TIME = re.compile(r"[+-]?\d{4,6}-\d{1,2}-\d{1,2}(?:[ T].*)?", re.ASCII | re.DOTALL)
@@ -92,7 +92,7 @@ def floating_of(text: str, *, single: bool) -> float:
 
 def whole_of(text: str, most: int) -> int:
     """A whole number of at most ``most``, at least ``-most - 1``. Raises ValueError."""
-    if not _WHOLE.fullmatch(text) or len(text) > _MOST_DIGITS or not -most - 1 <= (value := int(text)) <= most:
+    if not WHOLE.fullmatch(text) or len(text) > _MOST_DIGITS or not -most - 1 <= (value := int(text)) <= most:
         raise NotAValueError
     return value
 

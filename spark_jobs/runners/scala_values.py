@@ -1,0 +1,16 @@
+"""Scala's values that py4j hands out, as Python takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def items(sequence: Any) -> Iterator[Any]:
+    """The items of a ``scala.collection.Seq``."""
+    return (sequence.apply(i) for i in range(sequence.size()))
+
+
+def kind_of(value: Any) -> str:
+    """The simple name of a value's class: of a plan, an expression, a relation."""
+    return str(value.getClass().getSimpleName())
