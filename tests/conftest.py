@@ -75,3 +75,17 @@ def session() -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
+
+
+MARKS_OF_LONG_TESTS = ("slow", "java", "spark", "airflow")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start Spark, Java or Airflow come first, in the order of ``MARKS_OF_LONG_TESTS``: two processes share the files
+    out, and a long one that comes last keeps one of them waiting."""
+    place: dict[str, int] = {}
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        marked = (n for n, mark in enumerate(MARKS_OF_LONG_TESTS) if item.get_closest_marker(mark))
+        place[file] = min(place.get(file, len(MARKS_OF_LONG_TESTS)), *marked, len(MARKS_OF_LONG_TESTS))
+    items.sort(key=lambda item: place[item.nodeid.partition("::")[0]])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.actions.delete_rows import DeletedRows, DeleteRows
+from iceberg_ops.commit import committer
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.refs import SetRef
 from iceberg_ops.commit.statement import MOST_EVALUATIONS
@@ -110,7 +111,8 @@ def test_a_run_key_deletes_once_also_after_a_lost_answer() -> None:
     no_leftovers(lake)
 
 
-def test_after_an_unknown_outcome_nothing_is_tried_again_or_deleted() -> None:
+def test_after_an_unknown_outcome_nothing_is_tried_again_or_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(committer.commit.__kwdefaults__, "sleep", lambda _: None)
     lake = lake_of(3)
     table = lake.table
     with pytest.raises(CommitStateUnknownError):
