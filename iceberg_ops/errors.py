@@ -7,7 +7,8 @@
     │   ├── CommitFailedError           the pointer moved: refresh, validate again, stage again
     │   └── CatalogUnavailableError     the catalog or store did not answer, or refused for now
     ├── CommitStateUnknownError         the swap may have happened: look for the run key, clean up nothing
-    │   └── CommitInterruptedError      the same, because of a Ctrl-C (also a KeyboardInterrupt)
+    │   ├── CommitInterruptedError      the same, because of a Ctrl-C (also a KeyboardInterrupt)
+    │   └── JobDiedError                a job's process ended without saying how its work ended
     ├── IncompleteError                 a part of the job is committed or done, the rest failed: the message says what is left
     │   └── IncompleteInterruptedError  the same, because of a Ctrl-C (also a KeyboardInterrupt)
     ├── TerminalError                   the call can not succeed as it is
@@ -15,8 +16,9 @@
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
     │   ├── UnsupportedError            a known limit of this package, refused by name
-    │   ├── RuntimeMissingError        Java, Spark or a library is missing or too old
-    │   └── MachineLimitError          this process ran out of open files, or of space for temporary files
+    │   ├── RuntimeMissingError         Java, Spark or a library is missing or too old
+    │   ├── MachineLimitError           this process ran out of open files, or of space for temporary files
+    │   └── InternalError               an exception that is not of this tree, reported by another process
     └── BadInputError                   what a person wrote is wrong: names the thing, the value and the rule
         ├── NoSuchTableError, NoSuchNamespaceError, NoSuchSnapshotError
         ├── AlreadyExistsError
@@ -26,10 +28,14 @@
         ├── WhereError                  a WHERE that does not parse, or names what is not there
         └── DataError                   rows that do not fit the table
 
-Every class carries ``code``: a stable word for logs, reports and retry policies.
+Every class carries ``code``: a stable word for logs, reports and retry policies. ``ERROR_KINDS`` is the one table of what follows
+from a code: the next step that reports name, whether a scheduler tries again, and the run book. ``error_of_code`` gives the
+exception of a code that crossed a process: workers, reports and last lines of output carry codes.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 
 class IcebergOpsError(Exception):
@@ -67,6 +73,13 @@ class CommitStateUnknownError(IcebergOpsError):
 
 class CommitInterruptedError(CommitStateUnknownError, KeyboardInterrupt):
     """Ctrl-C between a swap and its answer: an interrupt to whoever handles interrupts, an unknown outcome to whoever cleans up."""
+
+
+class JobDiedError(CommitStateUnknownError):
+    """A process ended without saying how its work ended: it was killed, or its report is incomplete or not its own. The message
+    has its exit code and last line."""
+
+    code = "JOB_DIED"
 
 
 class IncompleteError(IcebergOpsError):
@@ -145,6 +158,12 @@ class MachineLimitError(TerminalError):
     code = "MACHINE_LIMIT"
 
 
+class InternalError(TerminalError):
+    """An exception that is not of this tree, met by another process: a fault of this package or of a library."""
+
+    code = "INTERNAL"
+
+
 class BadInputError(IcebergOpsError):
     """What a person wrote is wrong."""
 
@@ -203,3 +222,134 @@ class DataError(BadInputError):
     """Rows that do not fit the table: a missing required value, a value out of range, a cardinality violation."""
 
     code = "BAD_DATA"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Whether a scheduler runs a failed job again, and why. ``after_s``: seconds until then; None: it does not."""
+
+    after_s: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """What follows from a code. ``error`` is the class that stands for it; None for a code that only ends a command line."""
+
+    code: str
+    error: type[IcebergOpsError] | None
+    next_step: str
+    retry: Retry | None = None
+
+    @property
+    def run_book(self) -> str:
+        """The heading of its run book in ``docs/runbooks.md``, as an anchor."""
+        return f"#{self.code.lower()}"
+
+
+def _kind(
+    error: type[IcebergOpsError], retry: Retry, next_step: str = "correct what the message names and run the job again"
+) -> ErrorKind:
+    return ErrorKind(error.code, error, next_step, retry)
+
+
+_OUTCOME_UNKNOWN = Retry(60, "outcome unknown: the next try looks for the run key first")
+_TERMINAL = Retry(None, "the job can not succeed as it is")
+_WRONG_INPUT = Retry(None, "what was asked for is wrong: correct the policy, option or statement")
+
+ERROR_KINDS: tuple[ErrorKind, ...] = (
+    _kind(
+        CommitFailedError,
+        Retry(10, "the table moved on: plan and commit again"),
+        "run the job again: other commits were faster than its retries (commit.retry.* sets how many it makes)",
+    ),
+    _kind(
+        CatalogUnavailableError,
+        Retry(60, "catalog or store did not answer: nothing was changed"),
+        "check that the catalog and the store answer, then run the job again: nothing was changed",
+    ),
+    _kind(
+        RetryableError,
+        Retry(30, "nothing was changed: the same job may succeed later"),
+        "run the job again: nothing was changed; a process that was killed for want of memory needs more of it",
+    ),
+    _kind(
+        JobDiedError,
+        _OUTCOME_UNKNOWN,
+        "read the end of the log, look for the run key in the table's snapshots; then run again with the same run key",
+    ),
+    _kind(
+        CommitStateUnknownError,
+        _OUTCOME_UNKNOWN,
+        "look for the run key in the table's snapshots first; then run again with the same run key",
+    ),
+    _kind(
+        IncompleteError,
+        Retry(60, "a part is done: the next try does the rest"),
+        "see what is done in the report (snapshot-ids, groups, files), then run the job again: it does the rest",
+    ),
+    _kind(
+        ValidationError,
+        Retry(30, "a concurrent change conflicts: plan again on the new snapshot"),
+        "run the job again: it makes a new plan on the table as it is now; a narrower where conflicts less",
+    ),
+    _kind(
+        CorruptTableError,
+        Retry(None, "the table is damaged: see iceberg-ops check"),
+        "run 'iceberg-ops check' on the table; restore the file it names, or roll back to a snapshot without it",
+    ),
+    _kind(
+        VerificationError,
+        Retry(None, "a rewrite did not keep its rows: nothing was committed; report it"),
+        "keep the report: a rewrite did not keep its rows, and nothing was committed; this is a bug to report",
+    ),
+    _kind(UnsupportedError, _TERMINAL, "see the limits in the documentation; the table was not changed"),
+    _kind(RuntimeMissingError, Retry(None, "this worker lacks what the job needs"), "install what the message names"),
+    _kind(MachineLimitError, _TERMINAL, "raise the limit that the message names, then run the job again: nothing was changed"),
+    _kind(
+        InternalError,
+        _TERMINAL,
+        "read the log of the run; run again once its cause is gone: nothing half-written was committed",
+    ),
+    _kind(TerminalError, _TERMINAL),
+    _kind(RunKeyReusedError, _WRONG_INPUT, "give the run a key of its own"),
+    _kind(NoSuchTableError, _WRONG_INPUT, "check the name, and which catalogs file is in use (ICEBERG_OPS_CATALOGS)"),
+    _kind(NoSuchNamespaceError, _WRONG_INPUT, "check the name of the namespace"),
+    _kind(NoSuchSnapshotError, _WRONG_INPUT, "list snapshots and refs with 'iceberg-ops inspect'"),
+    _kind(AlreadyExistsError, _WRONG_INPUT),
+    _kind(OptionError, _WRONG_INPUT, "correct the option; 'iceberg-ops policy lint' checks a whole policy"),
+    _kind(SchemaError, _WRONG_INPUT),
+    _kind(WhereError, _WRONG_INPUT, "correct the WHERE; 'iceberg-ops files TABLE --where' shows what it selects"),
+    _kind(DataError, _WRONG_INPUT),
+    _kind(BadInputError, _WRONG_INPUT),
+    _kind(IcebergOpsError, _TERMINAL),
+    ErrorKind("INTERRUPTED", None, "run the job again: nothing was changed"),
+    ErrorKind("IO", None, "correct the path or the rights that the message names"),
+    ErrorKind("USAGE", None, "see 'iceberg-ops COMMAND --help'"),
+)
+"""One row for each code, a subclass before its base. A subclass that shares its base's code has no row."""
+
+_BY_CODE = {kind.code: kind for kind in ERROR_KINDS}
+
+ONLY_CLEAN_UP = (
+    "do not run the job again without its run key: its work is committed (snapshot-ids); files that were not cleaned up are left "
+    "to remove_orphan_files"
+)
+"""The next step of an IncompleteError all of whose work is committed."""
+
+
+def kind_of_code(code: str) -> ErrorKind | None:
+    """The row of a code; None for one that this version does not know."""
+    return _BY_CODE.get(code)
+
+
+def next_step(code: str) -> str:
+    """What to do next, in one sentence; a general one for a code that this version does not know."""
+    return _BY_CODE.get(code, _BY_CODE[TerminalError.code]).next_step
+
+
+def error_of_code(code: str, message: str) -> IcebergOpsError:
+    """The exception that ``code`` stands for. A code that is of no class, or that this version does not know, becomes a
+    TerminalError that names it."""
+    kind = _BY_CODE.get(code)
+    return TerminalError(f"{code}: {message}") if kind is None or kind.error is None else kind.error(message)

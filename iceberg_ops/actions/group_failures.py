@@ -1,7 +1,7 @@
 """The exception that the failure of a group stands for.
 
-A worker's error crosses processes as its code and message; here it becomes the class of the tree again, so that retry policies
-tell a corrupt file from a store that did not answer.
+A worker's error crosses processes as its code and message; here it becomes the class of the tree again, with its consequence for
+the run.
 """
 
 from __future__ import annotations
@@ -10,34 +10,7 @@ from collections.abc import Sequence
 
 from iceberg_ops.actions.report_file import error_report
 from iceberg_ops.actions.runner import GroupFailure
-from iceberg_ops.errors import (
-    BadInputError,
-    CatalogUnavailableError,
-    CorruptTableError,
-    DataError,
-    IcebergOpsError,
-    MachineLimitError,
-    RetryableError,
-    RuntimeMissingError,
-    SchemaError,
-    TerminalError,
-    UnsupportedError,
-    VerificationError,
-    WhereError,
-)
-
-_BY_CODE: dict[str, type[IcebergOpsError]] = {
-    kind.code: kind
-    for kind in (
-        BadInputError, CatalogUnavailableError, CorruptTableError, DataError, MachineLimitError, RetryableError,
-        RuntimeMissingError, SchemaError, UnsupportedError, VerificationError, WhereError,
-    )
-}  # fmt: skip
-
-
-def error_class(code: str) -> type[IcebergOpsError]:
-    """The class with that code; TerminalError for a code that says nothing to the caller."""
-    return _BY_CODE.get(code, TerminalError)
+from iceberg_ops.errors import IcebergOpsError, error_of_code
 
 
 def text_of(error: BaseException) -> str:
@@ -58,6 +31,5 @@ def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
 
 def error_of(failure: GroupFailure, consequence: str) -> IcebergOpsError:
     """The error to raise for a failed group; ``consequence`` says what it means for the run."""
-    kind = error_class(failure.code)
     group = failure.group_id.partition("/")[0]
-    return kind(f"group {group}: {failure.message} ({consequence})")
+    return error_of_code(failure.code, f"group {group}: {failure.message} ({consequence})")

@@ -19,7 +19,7 @@ from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, sh
 from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses, usable_cpus
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
-from iceberg_ops.errors import IcebergOpsError, RetryableError
+from iceberg_ops.errors import IcebergOpsError, InternalError, RetryableError
 from iceberg_ops.io.machine_limits import typed_os_errors
 
 INLINE_BYTES = 24 * 2**20
@@ -115,7 +115,7 @@ def attempt(work: GroupWork) -> GroupResult | GroupFailure:
     except IcebergOpsError as e:
         return GroupFailure(work.group_id, e.code, str(e))
     except Exception as e:  # noqa: BLE001 - a worker must answer for every work; the report carries the message
-        return GroupFailure(work.group_id, "INTERNAL", " ".join(f"{type(e).__name__}: {e}".split()))
+        return GroupFailure(work.group_id, InternalError.code, " ".join(f"{type(e).__name__}: {e}".split()))
 
 
 def _answer(future: Future[GroupResult | GroupFailure], work: GroupWork) -> GroupResult | GroupFailure:
@@ -131,7 +131,7 @@ def _not_answered(work: GroupWork, e: Exception) -> GroupFailure:
         return GroupFailure(work.group_id, RetryableError.code, _lost(e))
     if isinstance(e, IcebergOpsError):
         return GroupFailure(work.group_id, e.code, str(e))
-    return GroupFailure(work.group_id, "INTERNAL", " ".join(f"{type(e).__name__}: {e}".split()))
+    return GroupFailure(work.group_id, InternalError.code, " ".join(f"{type(e).__name__}: {e}".split()))
 
 
 def _lost(e: WorkerLostError) -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from iceberg_ops.actions.group_failures import error_class
 from iceberg_ops.data.staged_sort import write_range
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, error_of_code
 from iceberg_ops.io.machine_limits import typed_os_errors
 
 
@@ -27,7 +26,7 @@ def answer_of_stage(text: str) -> str:
     """The answer. Raises the error the stage met."""
     found = json.loads(text)
     if "answer" not in found:
-        raise error_class(found["code"])(found["message"])
+        raise error_of_code(found["code"], found["message"])
     return str(found["answer"])
 
 

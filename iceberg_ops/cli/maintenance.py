@@ -21,13 +21,13 @@ from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError, error_of_code
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from iceberg_ops.cli.spark_process import Ended
     from iceberg_ops.config.job_spec import JobSpec
-    from iceberg_ops.config.report import ActionReport, ErrorReport
+    from iceberg_ops.config.report import ActionReport
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -239,7 +239,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
                 return STOPPED if is_interrupt else 1
             if is_interrupt:
                 raise KeyboardInterrupt
-            raise _reported(found.error)
+            raise error_of_code(found.error.code, found.error.message)
         show_report(found, as_json)
         return WORK_FOUND if found.status == "planned" else 0
 
@@ -263,13 +263,6 @@ def _lost(job: JobSpec, ended: Ended) -> IcebergOpsError:
     if job.dry_run:
         return RetryableError(f"{said}: a dry run changes nothing, try again")
     return CommitStateUnknownError(f"{said}: whether it committed is not known; run it again with the same --run-key")
-
-
-def _reported(error: ErrorReport) -> IcebergOpsError:
-    """The error that a report names."""
-    raised = IcebergOpsError(error.message)
-    raised.code = error.code
-    return raised
 
 
 def show_report(report: ActionReport, as_json: bool) -> None:

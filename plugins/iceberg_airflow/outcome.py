@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from iceberg_ops import errors
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import INTERRUPTED, ActionReport, ErrorReport, TableState
 from iceberg_ops.config.secrets import hide
+from iceberg_ops.errors import IcebergOpsError, InternalError, JobDiedError, OptionError, TerminalError, error_of_code, kind_of_code
 
 NUMBERS = ("data_files", "delete_files", "bytes", "records", "snapshots")
 
@@ -34,13 +34,6 @@ class Ended:
         return self.exit_code < 0 or self.exit_code > 128
 
 
-class JobDiedError(errors.CommitStateUnknownError):
-    """A process ended without saying how its work ended: it was killed, or its report is incomplete or not its own. The message
-    has its exit code and last line."""
-
-    code = "JOB_DIED"
-
-
 def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
     """The report of a finished job. Raises what the report says; without one what the last line says, or JobDiedError."""
     if not path.is_file():
@@ -51,13 +44,13 @@ def read_report(path: Path, job: JobSpec, ended: Ended) -> ActionReport:
         raise JobDiedError(f"the job ended with exit code {ended.exit_code} and wrote no report{said}")
     try:
         report = from_json(path.read_bytes(), ActionReport, str(path))
-    except errors.OptionError as e:
+    except OptionError as e:
         raise JobDiedError(f"the job ended with exit code {ended.exit_code} and its report cannot be read: {e}") from None
     _check_own(report, job)
     if report.error is not None and report.error.code == INTERRUPTED:
         raise JobDiedError(f"the job was interrupted by a signal: {report.error.message}")
     if report.error is not None or report.status == "failed":
-        raise typed_error(report.error or ErrorReport(code="TERMINAL", message=f"{report.action} of {report.table} failed"))
+        raise typed_error(report.error or ErrorReport(code=TerminalError.code, message=f"{report.action} of {report.table} failed"))
     return report
 
 
@@ -74,19 +67,18 @@ def _check_own(report: ActionReport, job: JobSpec) -> None:
             raise JobDiedError(f"the report is another job's: its {name} is {said!r}, this job's is {asked!r}")
 
 
-def typed_error(error: ErrorReport) -> errors.IcebergOpsError:
+def typed_error(error: ErrorReport) -> IcebergOpsError:
     """The exception of the tree whose code this is; one unknown here (a newer engine's) is terminal."""
-    kind = _CLASSES.get(error.code, errors.TerminalError)
-    return kind(f"{error.message} (next: {error.next_step})" if error.next_step else error.message)
+    return error_of_code(error.code, f"{error.message} (next: {error.next_step})" if error.next_step else error.message)
 
 
-def error_of_line(line: str) -> errors.IcebergOpsError | None:
+def error_of_line(line: str) -> IcebergOpsError | None:
     """The typed error of a line ``error: CODE: message``, which is how our commands end when they fail; None for another line, and
     for a code that is no error of the tree: INTERRUPTED, IO and INTERNAL say nothing about what was committed before."""
     prefix, found, rest = line.strip().partition("error: ")
     code, separator, message = rest.partition(": ")
-    known = found and not prefix and separator and code in _CLASSES
-    return typed_error(ErrorReport(code=code, message=message)) if known else None
+    kind = kind_of_code(code) if found and not prefix and separator else None
+    return None if kind is None or kind.error in (None, InternalError) else error_of_code(code, message)
 
 
 def summary(report: ActionReport, uri: str) -> dict[str, Any]:
@@ -114,13 +106,3 @@ def narrate(report: ActionReport) -> Iterator[str]:
         yield f"group {group.partition or group.group_id}: {group.status}, {files}{proof} ({group.reason})"
     for failure in report.failures[:20]:
         yield f"failed: {failure.file_path}: {failure.reason}"
-
-
-def _all_classes(root: type[errors.IcebergOpsError]) -> Iterator[type[errors.IcebergOpsError]]:
-    yield root
-    for child in root.__subclasses__():
-        yield from _all_classes(child)
-
-
-_CLASSES = {kind.code: kind for kind in reversed(list(_all_classes(errors.IcebergOpsError)))}
-"""Where a subclass shares its base's code, the base is meant: a report does not say more."""

@@ -23,9 +23,9 @@ from pathlib import Path
 import psutil
 
 from iceberg_airflow import guard
-from iceberg_airflow.outcome import Ended, JobDiedError, error_of_line
+from iceberg_airflow.outcome import Ended, error_of_line
 from iceberg_ops.cli.child_output import output_until
-from iceberg_ops.errors import IcebergOpsError, OptionError, RetryableError
+from iceberg_ops.errors import IcebergOpsError, JobDiedError, OptionError, RetryableError
 
 PLUGINS_FOLDER = Path(__file__).resolve().parents[1]
 _GUARD_SECONDS = 15.0

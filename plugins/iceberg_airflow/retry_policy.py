@@ -13,15 +13,7 @@ from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-_TREE = "iceberg_ops.errors."
-
-
-def _again(error: str, after: timedelta, reason: str) -> RetryRule:
-    return RetryRule(exception=_TREE + error, action=RetryAction.RETRY, retry_delay=after, reason=reason)
-
-
-def _never(error: str, reason: str) -> RetryRule:
-    return RetryRule(exception=_TREE + error, action=RetryAction.FAIL, reason=reason)
+from iceberg_ops.errors import ERROR_KINDS, IcebergOpsError, Retry, kind_of_code
 
 
 def task_defaults(*, timeout: timedelta, owner: str = "data-platform", retries: int = 2) -> dict[str, Any]:
@@ -36,19 +28,20 @@ def task_defaults(*, timeout: timedelta, owner: str = "data-platform", retries: 
 
 
 def iceberg_retry_policy() -> ExceptionRetryPolicy:
-    """The policy of every task of this package. The first rule that matches decides, so narrow classes come first."""
+    """The policy of every task of this package. The first rule that matches decides, so narrow classes come first; a class has no
+    rule of its own where that of its base says the same."""
     return ExceptionRetryPolicy(
-        rules=[
-            _again("CommitFailedError", timedelta(seconds=10), "the table moved on: plan and commit again"),
-            _again("CatalogUnavailableError", timedelta(minutes=1), "catalog or store did not answer: nothing was changed"),
-            _again("RetryableError", timedelta(seconds=30), "nothing was changed: the same job may succeed later"),
-            _again("CommitStateUnknownError", timedelta(minutes=1), "outcome unknown: the next try looks for the run key first"),
-            _again("IncompleteError", timedelta(minutes=1), "a part is done: the next try does the rest"),
-            _again("ValidationError", timedelta(seconds=30), "a concurrent change conflicts: plan again on the new snapshot"),
-            _never("BadInputError", "what was asked for is wrong: correct the policy, option or statement"),
-            _never("CorruptTableError", "the table is damaged: see iceberg-ops check"),
-            _never("VerificationError", "a rewrite did not keep its rows: nothing was committed; report it"),
-            _never("RuntimeMissingError", "this worker lacks what the job needs"),
-            _never("TerminalError", "the job can not succeed as it is"),
-        ]
+        rules=[_rule(k.error, k.retry) for k in ERROR_KINDS if k.error and k.retry and _differs(k.error, k.retry)]
     )
+
+
+def _differs(error: type[IcebergOpsError], retry: Retry) -> bool:
+    bases = (kind_of_code(base.code) for base in error.__bases__ if issubclass(base, IcebergOpsError))
+    return not any(base is not None and base.retry == retry for base in bases)
+
+
+def _rule(error: type[IcebergOpsError], retry: Retry) -> RetryRule:
+    name = f"{error.__module__}.{error.__qualname__}"
+    if retry.after_s is None:
+        return RetryRule(exception=name, action=RetryAction.FAIL, reason=retry.reason)
+    return RetryRule(exception=name, action=RetryAction.RETRY, retry_delay=timedelta(seconds=retry.after_s), reason=retry.reason)

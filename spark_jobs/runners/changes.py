@@ -145,7 +145,7 @@ def gathered_changes(
         with retryable_if_changed(check):
             changes, failure = _gathered(run(), path_of)
             if failure:
-                raise typed_error(*failure)
+                raise errors.error_of_code(*failure)
         check()
         return changes
 
@@ -188,17 +188,6 @@ def _gathered(answers: Sequence[Answer], path_of: Callable[[str], str]) -> tuple
             into[place] = into.get(place, BitMap64()) | BitMap64.deserialize(bytes(payload))
             changes.seen += counted
     return changes, failure
-
-
-def typed_error(code: str, message: str) -> errors.IcebergOpsError:
-    """The exception of the tree that carries ``code``."""
-    pending: list[type[errors.IcebergOpsError]] = [errors.IcebergOpsError]
-    while pending:
-        kind = pending.pop()
-        if kind.code == code:
-            return kind(message)
-        pending.extend(kind.__subclasses__())
-    return errors.IcebergOpsError(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ from iceberg_ops.data.copy_without import CopyCounts, Positions, check_counts, c
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
-from iceberg_ops.errors import IcebergOpsError
+from iceberg_ops.errors import IcebergOpsError, error_of_code
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
 from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
-from spark_jobs.runners.changes import task_number, typed_error
+from spark_jobs.runners.changes import task_number
 from spark_jobs.runners.staged_leftovers import without_leftovers
 from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
@@ -56,7 +56,7 @@ def rewrite_without(
         files = [data_file_from_dict(f) for answer in answers for f in answer.get("files", ())]
         for answer in answers:
             if "error" in answer:
-                raise typed_error(*answer["error"])
+                raise error_of_code(*answer["error"])
         counts = CopyCounts(sum(a["read"] for a in answers), sum(a["dropped"] for a in answers))
         asked = sum(len(positions) for _, positions in tasks)
         check_counts(counts, asked=asked, written=sum(f.record_count for f in files))

@@ -24,7 +24,7 @@ from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, sh
 from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.errors import IcebergOpsError, TerminalError
+from iceberg_ops.errors import IcebergOpsError, InternalError, TerminalError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from spark_jobs.runners.staged_leftovers import delete_leftovers
@@ -117,7 +117,7 @@ class SparkRewriteRunner:
             self._has_lost_attempts = True
             said = _said(e)
             if len(batch) == 1 or self._is_over:
-                return [GroupFailure(work.group_id, "INTERNAL", said) for work in batch]
+                return [GroupFailure(work.group_id, InternalError.code, said) for work in batch]
             log.warning("a task of %d works was given up, so each is done by itself: %s", len(batch), said)
             return [answer for work in batch for answer in self._rewrite([work])]
         return [_answer(json.loads(text)) for text in answers]

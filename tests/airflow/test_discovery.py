@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from iceberg_airflow import discovery
 from iceberg_airflow.dag_builder import build_maintenance_dags
-from iceberg_airflow.outcome import JobDiedError, error_of_line
+from iceberg_airflow.outcome import error_of_line
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator, PolicyStepOperator
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.work import Answer, Request
@@ -22,7 +22,7 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.policy_lint import load_policy
-from iceberg_ops.errors import CorruptTableError, NoSuchTableError, OptionError, UnsupportedError
+from iceberg_ops.errors import CorruptTableError, JobDiedError, NoSuchTableError, OptionError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane

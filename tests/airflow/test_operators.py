@@ -16,10 +16,11 @@ from iceberg_airflow.operators import (
     IcebergPlanOperator,
     IcebergUpdateOperator,
 )
-from iceberg_airflow.outcome import Ended, JobDiedError
+from iceberg_airflow.outcome import Ended
 from iceberg_ops import errors
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ErrorReport, TableState
+from iceberg_ops.errors import JobDiedError
 from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
 
 pytestmark = pytest.mark.airflow
@@ -96,24 +97,24 @@ def test_xcom_carries_the_reports_place_and_five_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "kind", "said"),
     [
-        ("CONFLICT", errors.ValidationError),
-        ("COMMIT_FAILED", errors.CommitFailedError),
-        ("COMMIT_STATE_UNKNOWN", errors.CommitStateUnknownError),
-        ("NO_SUCH_TABLE", errors.NoSuchTableError),
-        ("BAD_WHERE", errors.WhereError),
-        ("FROM_THE_FUTURE", errors.TerminalError),
+        ("CONFLICT", errors.ValidationError, ""),
+        ("COMMIT_FAILED", errors.CommitFailedError, ""),
+        ("COMMIT_STATE_UNKNOWN", errors.CommitStateUnknownError, ""),
+        ("NO_SUCH_TABLE", errors.NoSuchTableError, ""),
+        ("BAD_WHERE", errors.WhereError, ""),
+        ("FROM_THE_FUTURE", errors.TerminalError, "FROM_THE_FUTURE: "),
     ],
 )
-def test_a_failed_report_raises_the_error_its_code_names(code: str, kind: type[Exception]) -> None:
+def test_a_failed_report_raises_the_error_its_code_names(code: str, kind: type[Exception], said: str) -> None:
     operator = IcebergOpsOperator(task_id="t", job="rewrite_manifests", table="nyc.flights")
     report = ErrorReport(code=code, message="one line", next_step="try this")
     lane = FakeLane(lambda job: a_report(job, "failed", error=report), Ended(1, "noise"))
     with pytest.raises(kind) as caught:
         with_lane(operator, lane).execute(a_context())
     assert type(caught.value) is kind
-    assert str(caught.value) == "one line (next: try this)"
+    assert str(caught.value) == f"{said}one line (next: try this)"
 
 
 def test_a_job_without_a_report_has_an_unknown_outcome() -> None:

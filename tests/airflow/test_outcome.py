@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from iceberg_airflow.operators import IcebergOpsOperator
-from iceberg_airflow.outcome import Ended, JobDiedError
+from iceberg_airflow.outcome import Ended
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_ops import errors
 from iceberg_ops.actions.report_file import error_report
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.errors import JobDiedError
 from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
 
 pytestmark = pytest.mark.airflow

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from iceberg_airflow import guard
-from iceberg_airflow.outcome import Ended, JobDiedError
+from iceberg_airflow.outcome import Ended
 from iceberg_airflow.processes import Processes, run_module
-from iceberg_ops.errors import OptionError, RetryableError
+from iceberg_ops.errors import JobDiedError, OptionError, RetryableError
 
 pytestmark = pytest.mark.airflow
 PLUGINS = Path(guard.__file__).parents[1]

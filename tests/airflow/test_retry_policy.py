@@ -9,10 +9,10 @@ import pytest
 from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction
 
 from iceberg_airflow.operators import IcebergOpsOperator
-from iceberg_airflow.outcome import JobDiedError
 from iceberg_airflow.policy_operators import CheckTableOperator
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_ops import errors
+from iceberg_ops.errors import JobDiedError
 
 pytestmark = pytest.mark.airflow
 

@@ -19,12 +19,12 @@ from iceberg_airflow.hook import IcebergCatalogHook
 from iceberg_airflow.job_folder import jobs_root
 from iceberg_airflow.lanes import LocalLane
 from iceberg_airflow.operators import IcebergAppendOperator, IcebergOpsOperator
-from iceberg_airflow.outcome import Ended, JobDiedError
+from iceberg_airflow.outcome import Ended
 from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesOperator
 from iceberg_airflow.processes import Processes
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ErrorReport
-from iceberg_ops.errors import IcebergOpsError, OptionError, RuntimeMissingError
+from iceberg_ops.errors import IcebergOpsError, JobDiedError, OptionError, RuntimeMissingError
 from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
 
 pytestmark = pytest.mark.airflow

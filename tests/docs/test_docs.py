@@ -11,8 +11,6 @@ from pathlib import Path
 import click
 import pytest
 
-from iceberg_ops import errors
-from iceberg_ops.actions.next_steps import next_step
 from iceberg_ops.catalog.configuration import CatalogFile
 from iceberg_ops.cli.main import COMMANDS, cli
 from iceberg_ops.cli.target import parse_options
@@ -22,24 +20,14 @@ from iceberg_ops.config.options import OPTIONS, check_option_names, check_option
 from iceberg_ops.config.policy import MaintenanceStep, Settings
 from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.config.table_options import TABLE_OPTIONS
+from iceberg_ops.errors import ERROR_KINDS, ErrorKind
 from spark_jobs.jobs.dispatch import check_fields
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section
 
 DOCS = ROOT / "docs"
 OPERATIONS, RUNBOOKS, CLI, POLICIES = (DOCS / f"{name}.md" for name in ("operations", "runbooks", "cli", "policies"))
 NOW_MS = 1_800_000_000_000
-OTHER_CODES = {"INTERNAL", "JOB_DIED", "IO", "USAGE", "INTERRUPTED"}
-"""Codes that are no class of the tree: the command line's own, and Airflow's."""
-
-
-def error_codes() -> set[str]:
-    def below(kind: type[errors.IcebergOpsError]) -> Iterator[str]:
-        yield kind.code
-        for child in kind.__subclasses__():
-            if child.__module__ == errors.__name__:
-                yield from below(child)
-
-    return set(below(errors.IcebergOpsError))
+CODES = [kind.code for kind in ERROR_KINDS]
 
 
 def option_rows(text: str) -> dict[str, tuple[str, str]]:
@@ -104,10 +92,10 @@ def test_every_count_of_a_report_is_explained(action: str) -> None:
 
 def test_every_error_code_has_a_run_book_and_every_run_book_a_code() -> None:
     entries = {heading for heading in headings(RUNBOOKS) if re.fullmatch(r"[A-Z_]+", heading)}
-    assert entries == error_codes() | OTHER_CODES
+    assert entries == set(CODES)
 
 
-@pytest.mark.parametrize("code", sorted(error_codes() | OTHER_CODES))
+@pytest.mark.parametrize("code", CODES)
 def test_a_run_book_says_what_it_means_and_whether_anything_is_changed(code: str) -> None:
     entry = section(RUNBOOKS, code)
     assert "**Means**" in entry or "Treat it as" in entry
@@ -115,16 +103,23 @@ def test_a_run_book_says_what_it_means_and_whether_anything_is_changed(code: str
     assert f"(#{code.lower()})" in section(RUNBOOKS, "Run books")
 
 
-@pytest.mark.parametrize("code", sorted(error_codes() | {"INTERNAL"}))
-def test_a_report_names_a_next_step_for_every_code(code: str) -> None:
-    assert next_step(code)
+@pytest.mark.parametrize("kind", ERROR_KINDS, ids=lambda kind: kind.code)
+def test_the_table_of_codes_says_which_errors_airflow_tries_again(kind: ErrorKind) -> None:
+    (row,) = (line for line in section(RUNBOOKS, "Run books").splitlines() if line.startswith("|") and f"({kind.run_book})" in line)
+    told = row.split("|")[3].strip()
+    if kind.retry is None:
+        assert told == "-"
+    elif kind.retry.after_s is None:
+        assert told == "no"
+    else:
+        minutes, seconds = divmod(kind.retry.after_s, 60)
+        assert told == f"yes, after {f'{minutes} min' if minutes else f'{seconds} s'}"
 
 
 def test_codes_that_docs_mention_exist() -> None:
-    known = error_codes() | OTHER_CODES
     for page in PAGES:
         mentioned = set(re.findall(r"error: ([A-Z_]+):", page.read_text())) - {"CODE"}
-        assert mentioned <= known, page.name
+        assert mentioned <= set(CODES), page.name
 
 
 # cli.md
