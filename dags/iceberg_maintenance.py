@@ -15,7 +15,7 @@ from airflow.sdk import Param, dag, task
 from iceberg_airflow.operators import IcebergOpsOperator, IcebergPlanOperator
 from iceberg_airflow.policy_operators import CheckTableOperator
 from iceberg_airflow.retry_policy import task_defaults
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
+from iceberg_ops.config.actions import MAINTENANCE_ACTIONS
 
 WORK: dict[str, Any] = {
     "job": "{{ params.action }}",

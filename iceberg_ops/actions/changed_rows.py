@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from iceberg_ops.actions.row_commits import RowFields
-from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.data.copy_without import CopyCounts, check_counts, copy_context, copy_without
 from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.write_context import WriteContext

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
-from iceberg_ops.config.table_options import compute_stats_options
+from iceberg_ops.config.table_options import compute_partition_stats_options
 from iceberg_ops.data.arrow_schema import stored_schema
 from iceberg_ops.data.arrow_values import array_of
 from iceberg_ops.data.writer import identity_of
@@ -84,7 +84,7 @@ class PartitionCounts:
 def compute_partition_stats(run: Run) -> None:
     """Fill ``run.outcome``; nothing to do for a table that is not partitioned, or by columns of type unknown only: a file has no
     place for their values, which are all NULL. Raises OptionError, NoSuchSnapshotError, UnsupportedError."""
-    options = compute_stats_options("compute_partition_stats", run.job.options)
+    options = compute_partition_stats_options(run.job.options)
     metadata = run.table.metadata
     fields = union_of(metadata).type.fields
     if not metadata.snapshots or not fields:

@@ -16,7 +16,7 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import SpreadingRunner
 from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
-from iceberg_ops.config.table_options import compute_stats_options
+from iceberg_ops.config.table_options import compute_table_stats_options
 from iceberg_ops.data.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
@@ -35,7 +35,7 @@ _MOST_BYTES_OF_SHARE = 256 * 2**20
 
 def compute_table_stats(run: Run) -> None:
     """Fill ``run.outcome``. Raises OptionError, SchemaError, NoSuchSnapshotError, CorruptTableError."""
-    options = compute_stats_options("compute_table_stats", run.job.options)
+    options = compute_table_stats_options(run.job.options)
     with run.step("plan") as detail:
         scan = Scan(ref=run.job.branch) if options.snapshot_id is None else Scan(snapshot_id=options.snapshot_id)
         planned = plan(run.table, scan) if run.table.metadata.snapshots else None

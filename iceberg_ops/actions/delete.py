@@ -8,9 +8,8 @@ from iceberg_ops.actions.changed_rows import Mode
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.row_commits import exact_where, row_fields
-from iceberg_ops.actions.write_options import WriteOptions
-from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.config import properties as p
+from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.errors import OptionError
 
 
@@ -19,7 +18,7 @@ def delete(run: Run) -> None:
     ``DeleteRows.run`` raises."""
     if not run.job.where:
         raise OptionError('delete needs a WHERE (write "true" to delete every row)')
-    options = WriteOptions.parse("delete", run.job.options, run.table)
+    options = WriteOptions.parse("delete", run.job.options, run.table.properties)
     where = exact_where(run, run.job.where)
     properties, change = run.table.properties, run.job.change
     head = run.table.metadata.branch_head(run.job.branch)

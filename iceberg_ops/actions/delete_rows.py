@@ -17,10 +17,11 @@ from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_cou
 from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.operation import Committed, Isolation
+from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run_now
 from iceberg_ops.commit.staged_files import Check, OnCommit, commit_staged, discard, unchecked
 from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.write_context import WriteContext

@@ -30,8 +30,8 @@ from iceberg_ops.catalog.neighbours import forbid_copy
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.remember_run import RememberRun
 from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
-from iceberg_ops.config.job_spec import ROW_OPERATIONS, TABLE_ACTIONS, TAKE_BRANCH, TAKE_WHERE, JobSpec, check_fields
-from iceberg_ops.config.options import check_option_names
+from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
+from iceberg_ops.config.job_spec import JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError, UnsupportedError
 from iceberg_ops.io.locations import look_at_folders_again
@@ -213,10 +213,10 @@ def _check(job: JobSpec) -> None:
         if not job.dry_run and job.source is not None and (job.source.format not in ("parquet", "table") or job.source.options):
             raise UnsupportedError(f"not supported: a source of format {job.source.format} without Spark: run it with --lane spark")
         return
-    check_option_names(job.job, job.options)
-    if job.where is not None and job.job not in TAKE_WHERE:
+    ACTIONS[job.job].check_option_names(job.options)
+    if job.where is not None and "where" not in ACTIONS[job.job].takes:
         raise OptionError(f"{job.job} takes no where; it was given {job.where!r}")
-    if job.branch != MAIN_BRANCH and job.job not in TAKE_BRANCH:
+    if job.branch != MAIN_BRANCH and "branch" not in ACTIONS[job.job].takes:
         raise OptionError(f"{job.job} works on the whole table and takes no branch; it was given {job.branch!r}")
     if job.source is not None or job.change is not None:
         raise OptionError(f"{job.job} takes neither source nor change")
@@ -224,7 +224,7 @@ def _check(job: JobSpec) -> None:
 
 def _check_where(job: JobSpec, table: Table) -> None:
     """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. Raises WhereError."""
-    if job.where is None or job.job not in TAKE_WHERE:
+    if job.where is None or "where" not in ACTIONS[job.job].takes:
         return
     from iceberg_ops.expressions.binding import bind
     from iceberg_ops.expressions.where import parse_where

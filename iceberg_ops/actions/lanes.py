@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, SHARED_BY_TASKS, SPARK_FROM_BYTES, is_this_machine
+from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, SPARK_FROM_BYTES, is_this_machine
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import IcebergOpsError, OptionError
 
@@ -41,7 +42,7 @@ def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = N
     if job.lane != "auto":
         return LaneChoice(job.lane, "asked for")
     threshold = _threshold(job)
-    if job.dry_run or job.job not in SHARED_BY_TASKS:
+    if job.dry_run or not ACTIONS[job.job].shared_by_tasks:
         what = "a dry run" if job.dry_run else job.job
         return LaneChoice("local", f"auto: {what} is done by one process in any lane")
     if master is None or is_this_machine(master):

@@ -19,10 +19,10 @@ from iceberg_ops.actions.row_commits import only_local_options
 from iceberg_ops.actions.row_statement import Positions, RowStatement, in_file
 from iceberg_ops.actions.set_values import Sides
 from iceberg_ops.actions.source_in_memory import SourceRows, read_source
-from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.config import properties as p
 from iceberg_ops.config.job_spec import RowChange
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.key_codes import KeyCodes
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
@@ -40,7 +40,7 @@ def merge(run: Run) -> None:
     """
     change = check_clauses(run.job.change)
     only_local_options(run)
-    options = WriteOptions.parse("merge", run.job.options, run.table)
+    options = WriteOptions.parse("merge", run.job.options, run.table.properties)
     head = run.table.metadata.branch_head(run.job.branch)
     with run.lease(None if head is None else head.snapshot_id):
         source = read_source(run, require_success_file=options.require_success_file)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, exact_where, row_fields
 from iceberg_ops.actions.source_files import write_source
-from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.expressions.predicates import Expression
 
 
@@ -19,7 +19,7 @@ def overwrite(run: Run) -> None:
 
     Raises UnsupportedError for a WHERE that only Spark can evaluate, and what ``write_source`` and the committer raise.
     """
-    options = WriteOptions.parse("overwrite", run.job.options, run.table)
+    options = WriteOptions.parse("overwrite", run.job.options, run.table.properties)
     where = None if run.job.where is None else exact_where(run, run.job.where)
     head = base_of(run.table.metadata, run.job.branch)
     with run.lease(None if head is None else head.snapshot_id):

@@ -13,9 +13,10 @@ from iceberg_ops.actions.local_source import LocalSource
 from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
-from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.config.job_spec import RowChange, paths_of
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.data.text.text_options import text_options
 from iceberg_ops.errors import OptionError
@@ -38,7 +39,7 @@ def plan_rows(run: Run) -> None:
     is missing, empty or half written.
     """
     job, table = run.job, run.table
-    options = WriteOptions.parse(job.job, job.options, table)
+    options = WriteOptions.parse(job.job, job.options, table.properties)
     context = write_context(table, options)
     if job.job != "delete":
         context.check_format()

@@ -7,9 +7,9 @@ from typing import TypedDict
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.staged_files import commit_staged
-from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit import run_keys
 from iceberg_ops.commit.operation import Operation
+from iceberg_ops.config.row_options import WAP_ID
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact

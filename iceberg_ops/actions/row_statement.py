@@ -20,9 +20,9 @@ from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_cou
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, row_fields
 from iceberg_ops.actions.staged_files import delete_staged
-from iceberg_ops.actions.write_options import WriteOptions, write_context
-from iceberg_ops.commit.operation import Isolation
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.properties import Property
+from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.data.copy_without import copy_context
 from iceberg_ops.data.reader import read_task
 from iceberg_ops.data.stored_texts import column_without_utf8

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit.run_keys import WORK, RunIdentity
 from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.row_options import WAP_ID
 
 
 def run_of(job: JobSpec) -> RunIdentity | None:

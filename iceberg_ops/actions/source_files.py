@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.local_source import LocalSource
-from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.source_fit import column_names, parts_that_fit, type_fits

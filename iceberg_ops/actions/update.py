@@ -10,9 +10,9 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import exact_where, only_local_options
 from iceberg_ops.actions.row_statement import Positions, RowStatement, in_file
 from iceberg_ops.actions.set_values import SetValue, Sides, set_values, values_of_row
-from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.config import properties as p
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.scan.tasks import FileScanTask
@@ -27,7 +27,7 @@ def update(run: Run) -> None:
     if run.job.change is None or not run.job.change.set:
         raise OptionError("update needs at least one SET column")
     only_local_options(run)
-    options = WriteOptions.parse("update", run.job.options, run.table)
+    options = WriteOptions.parse("update", run.job.options, run.table.properties)
     head = run.table.metadata.branch_head(run.job.branch)
     with run.lease(None if head is None else head.snapshot_id):
         evaluate_until_committed(

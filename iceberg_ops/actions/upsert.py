@@ -17,10 +17,11 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_commits import commit_rows, only_local_options, row_fields
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark, read_source
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
-from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.arrow_schema import arrow_type
 from iceberg_ops.data.arrow_values import values_of
 from iceberg_ops.data.delete_files import delete_format
@@ -60,7 +61,7 @@ def upsert(run: Run) -> None:
     evaluate or convert, and what ``read_source`` and the committer raise.
     """
     only_local_options(run)
-    options = WriteOptions.parse("upsert", run.job.options, run.table)
+    options = WriteOptions.parse("upsert", run.job.options, run.table.properties)
     context = write_context(run.table, options)
     context.check_format()
     delete_format(context)

@@ -50,7 +50,7 @@ def _verdicts(target: str, policy_file: str | None, locations: tuple[str, ...]) 
 
 def _jobs(target: str, policy_file: str | None) -> list[tuple[str, dict[str, Any]]]:
     """What to ask: a step's name, and the fields of its job."""
-    from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS
+    from iceberg_ops.config.actions import MAINTENANCE_ACTIONS
 
     if policy_file is None:
         return [(action, {"job": action}) for action in MAINTENANCE_ACTIONS]

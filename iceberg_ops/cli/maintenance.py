@@ -8,7 +8,7 @@ spec, the others from one or from a source given here.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,6 +21,7 @@ from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
+from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError, error_of_code
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
@@ -42,7 +43,30 @@ def _job_options(command: F) -> F:
     return json_option(command)
 
 
-@click.command()
+def _listed(names: Iterable[str]) -> str:
+    """Actions with what each is for, a line each, which click leaves as they are."""
+    width = max(map(len, TABLE_ACTIONS))
+    return "\n".join(("\b", *(f"  {name.ljust(width)}  {ACTIONS[name].purpose}" for name in names)))
+
+
+_PLAN_HELP = f"""Show what ACTION would do to TABLE, and change nothing. Exit code 2: there is work.
+
+ACTION is one of these, and what it is for:
+
+{_listed(TABLE_ACTIONS)}
+"""
+_RUN_HELP = f"""Run ACTION on TABLE, or the job of --job-spec.
+
+ACTION is one of these, and what it is for:
+
+{_listed(TABLE_ACTIONS)}
+
+It may also be append, overwrite or upsert with a source (--from, --query, --from-table), or delete; update and merge need a job
+spec.
+"""
+
+
+@click.command(help=_PLAN_HELP)
 @click.argument("action")
 @click.argument("target", metavar="TABLE")
 @map_location_option
@@ -57,11 +81,6 @@ def plan(
     report: str | None,
     as_json: bool,
 ) -> int:
-    """Show what ACTION would do to TABLE, and change nothing. Exit code 2: there is work.
-
-    ACTION is rewrite_data_files, rewrite_position_delete_files, convert_equality_deletes, rewrite_manifests, expire_snapshots or
-    remove_orphan_files.
-    """
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
 
@@ -78,7 +97,7 @@ def plan(
     return WORK_FOUND if found.status == "planned" else 0
 
 
-@click.command()
+@click.command(help=_RUN_HELP)
 @click.argument("action", required=False)
 @click.argument("target", metavar="[TABLE]", required=False)
 @_job_options
@@ -101,12 +120,6 @@ def run(
     job_spec: str | None,
     **given_source: Any,
 ) -> int:
-    """Run ACTION on TABLE, or the job of --job-spec.
-
-    ACTION is rewrite_data_files, rewrite_position_delete_files, convert_equality_deletes, rewrite_manifests, expire_snapshots or
-    remove_orphan_files; add_files, compute_table_stats or compute_partition_stats. It may also be append, overwrite or upsert
-    with a source (--from, --query, --from-table), or delete; update and merge need a job spec.
-    """
     source = source_of(**given_source)
     if job_spec is not None:
         if options or source or any(given is not None for given in (action, target, where, branch)):
@@ -135,7 +148,7 @@ def run(
 def job_for(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:
     """The job that the command line describes; ``catalog`` None: its table names one of the catalogs file. Raises OptionError."""
     from iceberg_ops.catalog.configuration import find_catalog
-    from iceberg_ops.config.job_spec import ROW_OPERATIONS, CatalogConfig, JobSpec
+    from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 
     said = more.get("source") or more.get("change") or (action == "delete" and more.get("where"))
     if action in ROW_OPERATIONS and not said:
@@ -168,7 +181,6 @@ def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str |
 
 def run_and_show(job: JobSpec, as_json: bool) -> int:
     """Run the job in its lane, print the report, return the exit code."""
-    from iceberg_ops.config.job_spec import ROW_OPERATIONS
 
     if job.dry_run:
         only_shows()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from iceberg_ops.commit.history import History
 from iceberg_ops.commit.run_keys import ACTION, MADE_UP, WORK, RunIdentity, ledger_entries, not_committed_yet
@@ -23,10 +23,6 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemoveSnapshotRef, SetProperties, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.table import Table
-
-Isolation = Literal["serializable", "snapshot"]
-"""``serializable``: no row that the operation should have seen may have appeared; ``snapshot``: only what it removes or replaces
-must be untouched. None, where an operation takes it, means that only what would corrupt the table is checked."""
 
 
 class Prepared(Protocol):

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from iceberg_ops.commit import schema_conflicts, validation
 from iceberg_ops.commit.history import History
-from iceberg_ops.commit.operation import Isolation, StagedCommit
+from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.removals import Removals, RowFilter
 from iceberg_ops.commit.snapshot_draft import Changes, NewFile, SnapshotDraft
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
+from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.errors import BadInputError
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Expression
 from iceberg_ops.spec.content_files import DataFile

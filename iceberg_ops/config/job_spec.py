@@ -15,26 +15,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given, check_place
 from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, without_secrets
 from iceberg_ops.errors import OptionError
-
-MAINTENANCE_ACTIONS = (
-    "rewrite_data_files",
-    "rewrite_position_delete_files",
-    "convert_equality_deletes",
-    "rewrite_manifests",
-    "expire_snapshots",
-    "remove_orphan_files",
-)
-TABLE_ACTIONS = (*MAINTENANCE_ACTIONS, "add_files", "compute_table_stats", "compute_partition_stats")
-"""Every action that needs no engine; the ones beyond maintenance are asked for, never due."""
-TAKE_WHERE = frozenset({"rewrite_data_files", "rewrite_position_delete_files", "convert_equality_deletes"})
-TAKE_BRANCH = TAKE_WHERE | {"rewrite_manifests", "add_files", "compute_table_stats", "compute_partition_stats"}
-"""Maintenance actions that may be limited by a WHERE, and those that work on one branch."""
-ROW_OPERATIONS = ("append", "overwrite", "delete", "update", "merge", "upsert")
-JOBS = TABLE_ACTIONS + ROW_OPERATIONS
 
 
 class CatalogConfig(Document, frozen=True, kw_only=True):
@@ -154,20 +139,9 @@ def check_fields(job: JobSpec) -> None:
         "change.on": change.on,
         "change.clauses": change.clauses,
     }
-    takes = _TAKES[job.job]
+    takes = ACTIONS[job.job].takes - {"branch"}
     if surplus := [name for name, value in given.items() if value and name not in takes]:
         raise OptionError(f"{job.job} takes no {surplus[0]}; it reads {', '.join(sorted(takes))}")
-
-
-_TAKES: Mapping[str, frozenset[str]] = {
-    "append": frozenset({"source"}),
-    "overwrite": frozenset({"source", "where"}),
-    "delete": frozenset({"where", "change.mode"}),
-    "update": frozenset({"where", "change.mode", "change.set"}),
-    "upsert": frozenset({"source"}),
-    "merge": frozenset({"source", "change.mode", "change.on", "change.clauses"}),
-}
-"""Fields of a job spec that an operation reads."""
 
 
 class JobSpec(Document, frozen=True, kw_only=True):
@@ -207,8 +181,8 @@ class JobSpec(Document, frozen=True, kw_only=True):
         _check_condition("where", self.where)
         check_given(self)
         check_place("report", self.report or "")
-        if self.job not in JOBS:
-            raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(JOBS)}")
+        if self.job not in ACTIONS:
+            raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(ACTIONS)}")
         _check_table("table", self.table, self.catalog)
 
 

@@ -7,9 +7,6 @@ SPARK_FROM_BYTES = "spark-from-bytes"
 DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
 """About two minutes of compaction on two cores: what Spark's start-up (10 s) is small against."""
 
-SHARED_BY_TASKS = frozenset({"rewrite_data_files", "compute_table_stats"})
-"""Maintenance whose reading Spark's tasks share; the others read manifests, deletes or listings on the driver in any lane."""
-
 
 def named_master(text: str | None) -> str | None:
     """A Spark master as a variable or a connection has it. Blank text names none, as what is not there does."""

@@ -6,7 +6,7 @@ A parser takes text and gives a value or raises ValueError whose message is the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -39,6 +39,12 @@ class OptionReader:
     action: str
     options: Mapping[str, str]
 
+    @classmethod
+    def of(cls, action: str, known: Iterable[Option], options: Mapping[str, str]) -> OptionReader:
+        """A reader of options of which each is one of ``known``. Raises OptionError."""
+        check_option_names(action, known, options)
+        return cls(action, options)
+
     def __call__(self, name: str, parse: Callable[[str], T], default: D) -> T | D:
         value = self.options.get(name)
         if value is None:
@@ -47,6 +53,13 @@ class OptionReader:
             return parse(str(value).strip())
         except ValueError as e:
             raise OptionError(f"{self.action}: option {name} = {value!r}: {e}") from None
+
+
+def check_option_names(action: str, known: Iterable[Option], options: Iterable[str]) -> None:
+    """Refuse options that ``action`` does not have. Raises OptionError naming the unknown and the known."""
+    names = sorted(option.name for option in known)
+    if unknown := sorted(set(options) - set(names)):
+        raise OptionError(f"{action}: unknown option {', '.join(unknown)}: the options are {', '.join(names)}")
 
 
 def text(value: str) -> str:

@@ -1,8 +1,9 @@
 """Options of the maintenance actions: Iceberg's names and defaults, typed values, and one-line refusals.
 
-``parse_options(action, options, properties, now_ms=...)`` turns the text of a job spec into one frozen value per action. Unknown
-keys are refused with the known ones named; a value that breaks a rule is refused with the value and the rule. Sizes are bytes,
-times milliseconds since the epoch. Where Iceberg takes a default from a table property, ``properties`` gives it.
+Each action has its options as documented (``EXPIRE_SNAPSHOTS``) and a function (``expire_snapshots_options``) that turns the text
+of a job spec into one frozen value. Unknown keys are refused with the known ones named; a value that breaks a rule is refused with
+the value and the rule. Sizes are bytes, times milliseconds since the epoch. Where Iceberg takes a default from a table property,
+``properties`` gives it. ``actions`` registers them.
 
 What the values mean for a plan is decided in ``iceberg_ops.planning``. Reference: Iceberg's Spark procedures and action options.
 """
@@ -33,7 +34,6 @@ from iceberg_ops.config.properties import (
     MAX_SNAPSHOT_AGE_MS,
     TARGET_FILE_SIZE_BYTES,
 )
-from iceberg_ops.config.table_options import TABLE_OPTIONS, add_files_options, compute_stats_options
 from iceberg_ops.errors import OptionError, UnsupportedError
 
 V = TypeVar("V")
@@ -57,55 +57,53 @@ _PROGRESS = (
     Option("partial-progress.max-failed-commits", "max-commits", "more failed commits than this fail the run"),
     Option("rewrite-job-order", "none", "order of groups: " + ", ".join(JOB_ORDERS)),
 )
-OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "rewrite_data_files": (
-        Option("strategy", "binpack", "binpack or sort"),
-        Option("sort-order", "the table's", "SQL order list, zorder(a, b) or hilbert(a, b); implies strategy sort"),
-        *_SIZES,
-        *_PROGRESS,
-        Option("max-files-to-rewrite", "unlimited", "the most input files of one run, the best groups first"),
-        Option("delete-file-threshold", "unlimited", "a file with at least this many delete files is a candidate"),
-        Option("delete-ratio-threshold", "0.3", "a file with at least this share of deleted rows is a candidate"),
-        Option("use-starting-sequence-number", "true", "new files keep the starting snapshot's sequence number"),
-        Option("output-spec-id", "the table's default spec", "partition spec of the new files"),
-        Option("remove-dangling-deletes", "false", "also remove delete files that apply to no live file"),
-        Option("compression-factor", "1.0", "scales the estimated number of sorted output files"),
-        Option("max-overlap-depth", "2", "sort: mean files per point of the sort key that still counts as clustered"),
-        Option("shuffle-partitions-per-file", "1", "no other value: rows are not shuffled by Spark here"),
-        Option("var-length-contribution", "8", "no other value: z-order here ranks values by quantiles, not by their first bytes"),
-        Option("max-output-size", "2147483647", "no other value: z-values have 64 bits here"),
-    ),
-    "rewrite_position_delete_files": (*_SIZES, *_PROGRESS),
-    "convert_equality_deletes": (
-        Option("target-file-size-bytes", "the table's", "size new delete files should have"),
-        *_PROGRESS,
-    ),
-    "rewrite_manifests": (
-        Option("spec-id", "the table's default spec", "rewrite the manifests of this partition spec"),
-        Option("sort-by", "all partition fields", "partition fields to cluster by, comma separated"),
-        Option("use-caching", "false", "no other value: manifests are not rewritten by Spark here, which could cache them"),
-    ),
-    "expire_snapshots": (
-        Option("older-than", "history.expire.max-snapshot-age-ms ago", "expire snapshots older than this time or age (5d)"),
-        Option("retain-last", "history.expire.min-snapshots-to-keep", "snapshots every branch keeps at least"),
-        Option("snapshot-ids", "none", "expire these snapshots, comma separated"),
-        Option("clean-expired-metadata", "false", "also drop partition specs and schemas nothing uses any more"),
-        Option("max-concurrent-deletes", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
-        Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
-    ),
-    "remove_orphan_files": (
-        Option("older-than", "3d", "only files last modified before this: a time, or an age such as 3d"),
-        Option("location", "the table's location", "folder to search, at or below the table's own"),
-        Option("unsafe-allow-recent", "false", "permit older-than within the last 24 hours, at the risk of running writers"),
-        Option("prefix-mismatch-mode", "error", "a file whose scheme or authority differs: error, ignore or delete"),
-        Option("equal-schemes", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
-        Option("equal-authorities", "none", "authorities that mean the same, as from=to pairs"),
-        Option("max-concurrent-deletes", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
-        Option("quarantine-path", "none", "move orphans below this folder instead of deleting them"),
-        Option("prefix-listing", "false", "true: the driver lists all in one go; false: on lane spark, tasks list folders"),
-        Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
-    ),
-}  # fmt: skip
+REWRITE_DATA_FILES = (
+    Option("strategy", "binpack", "binpack or sort"),
+    Option("sort-order", "the table's", "SQL order list, zorder(a, b) or hilbert(a, b); implies strategy sort"),
+    *_SIZES,
+    *_PROGRESS,
+    Option("max-files-to-rewrite", "unlimited", "the most input files of one run, the best groups first"),
+    Option("delete-file-threshold", "unlimited", "a file with at least this many delete files is a candidate"),
+    Option("delete-ratio-threshold", "0.3", "a file with at least this share of deleted rows is a candidate"),
+    Option("use-starting-sequence-number", "true", "new files keep the starting snapshot's sequence number"),
+    Option("output-spec-id", "the table's default spec", "partition spec of the new files"),
+    Option("remove-dangling-deletes", "false", "also remove delete files that apply to no live file"),
+    Option("compression-factor", "1.0", "scales the estimated number of sorted output files"),
+    Option("max-overlap-depth", "2", "sort: mean files per point of the sort key that still counts as clustered"),
+    Option("shuffle-partitions-per-file", "1", "no other value: rows are not shuffled by Spark here"),
+    Option("var-length-contribution", "8", "no other value: z-order here ranks values by quantiles, not by their first bytes"),
+    Option("max-output-size", "2147483647", "no other value: z-values have 64 bits here"),
+)
+REWRITE_POSITION_DELETE_FILES = (*_SIZES, *_PROGRESS)
+CONVERT_EQUALITY_DELETES = (
+    Option("target-file-size-bytes", "the table's", "size new delete files should have"),
+    *_PROGRESS,
+)
+REWRITE_MANIFESTS = (
+    Option("spec-id", "the table's default spec", "rewrite the manifests of this partition spec"),
+    Option("sort-by", "all partition fields", "partition fields to cluster by, comma separated"),
+    Option("use-caching", "false", "no other value: manifests are not rewritten by Spark here, which could cache them"),
+)
+EXPIRE_SNAPSHOTS = (
+    Option("older-than", "history.expire.max-snapshot-age-ms ago", "expire snapshots older than this time or age (5d)"),
+    Option("retain-last", "history.expire.min-snapshots-to-keep", "snapshots every branch keeps at least"),
+    Option("snapshot-ids", "none", "expire these snapshots, comma separated"),
+    Option("clean-expired-metadata", "false", "also drop partition specs and schemas nothing uses any more"),
+    Option("max-concurrent-deletes", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
+    Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
+)
+REMOVE_ORPHAN_FILES = (
+    Option("older-than", "3d", "only files last modified before this: a time, or an age such as 3d"),
+    Option("location", "the table's location", "folder to search, at or below the table's own"),
+    Option("unsafe-allow-recent", "false", "permit older-than within the last 24 hours, at the risk of running writers"),
+    Option("prefix-mismatch-mode", "error", "a file whose scheme or authority differs: error, ignore or delete"),
+    Option("equal-schemes", "s3n=s3,s3a=s3", "schemes that mean the same, as from=to pairs"),
+    Option("equal-authorities", "none", "authorities that mean the same, as from=to pairs"),
+    Option("max-concurrent-deletes", "in bulk", "delete file by file, up to this many at a time (256 at most)"),
+    Option("quarantine-path", "none", "move orphans below this folder instead of deleting them"),
+    Option("prefix-listing", "false", "true: the driver lists all in one go; false: on lane spark, tasks list folders"),
+    Option("stream-results", "true", "the report names 1,000 files; false: all of them"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,25 +194,9 @@ class RemoveOrphanFilesOptions:
     stream_results: bool = True
 
 
-def check_option_names(action: str, options: Mapping[str, str]) -> None:
-    """Refuse options that ``action`` does not have. Raises OptionError naming the unknown and the known."""
-    known = known_options(action)
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise OptionError(f"{action}: unknown option {', '.join(unknown)}: the options are {', '.join(sorted(known))}")
-
-
-def known_options(action: str) -> tuple[str, ...]:
-    """Names of an action's options. Raises OptionError for an unknown action."""
-    found = OPTIONS.get(action) or TABLE_OPTIONS.get(action)
-    if found is None:
-        raise OptionError(f"unknown action {action!r}: the maintenance actions are {', '.join(OPTIONS)}")
-    return tuple(option.name for option in found)
-
-
 def rewrite_data_files_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteDataFilesOptions:
     """Raises OptionError."""
-    read = _reader("rewrite_data_files", options)
+    read = OptionReader.of("rewrite_data_files", REWRITE_DATA_FILES, options)
     _refuse_others(read, "shuffle-partitions-per-file", at_least(1), 1, "rows are not shuffled by Spark")
     _refuse_others(read, "var-length-contribution", at_least(1), 8, "z-order ranks values by quantiles, not by their first bytes")
     _refuse_others(read, "max-output-size", at_least(1), 2**31 - 1, "z-values have 64 bits")
@@ -242,14 +224,14 @@ def rewrite_position_delete_files_options(
     options: Mapping[str, str], properties: Mapping[str, str]
 ) -> RewritePositionDeleteFilesOptions:
     """Raises OptionError."""
-    read = _reader("rewrite_position_delete_files", options)
+    read = OptionReader.of("rewrite_position_delete_files", REWRITE_POSITION_DELETE_FILES, options)
     sizes = _sizes(read, DELETE_TARGET_FILE_SIZE_BYTES.of(properties))
     return RewritePositionDeleteFilesOptions(sizes=sizes, progress=_progress(read))
 
 
 def convert_equality_deletes_options(options: Mapping[str, str], properties: Mapping[str, str]) -> ConvertEqualityDeletesOptions:
     """Raises OptionError."""
-    read = _reader("convert_equality_deletes", options)
+    read = OptionReader.of("convert_equality_deletes", CONVERT_EQUALITY_DELETES, options)
     return ConvertEqualityDeletesOptions(
         target_file_size_bytes=read("target-file-size-bytes", at_least(1), DELETE_TARGET_FILE_SIZE_BYTES.of(properties)),
         progress=_progress(read),
@@ -258,7 +240,7 @@ def convert_equality_deletes_options(options: Mapping[str, str], properties: Map
 
 def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[str, str]) -> RewriteManifestsOptions:
     """Raises OptionError."""
-    read = _reader("rewrite_manifests", options)
+    read = OptionReader.of("rewrite_manifests", REWRITE_MANIFESTS, options)
     _refuse_others(read, "use-caching", boolean, False, "manifests are not rewritten by Spark")
     return RewriteManifestsOptions(
         spec_id=read("spec-id", at_least(0), None),
@@ -269,7 +251,7 @@ def rewrite_manifests_options(options: Mapping[str, str], properties: Mapping[st
 
 def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> ExpireSnapshotsOptions:
     """Raises OptionError."""
-    read = _reader("expire_snapshots", options)
+    read = OptionReader.of("expire_snapshots", EXPIRE_SNAPSHOTS, options)
     return ExpireSnapshotsOptions(
         older_than_ms=read("older-than", moment(now_ms), now_ms - MAX_SNAPSHOT_AGE_MS.of(properties)),
         retain_last=read("retain-last", at_least(1), None),
@@ -282,7 +264,7 @@ def expire_snapshots_options(options: Mapping[str, str], properties: Mapping[str
 
 def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> RemoveOrphanFilesOptions:
     """Raises OptionError; also for an ``older-than`` within the last 24 hours, unless ``unsafe-allow-recent`` is true."""
-    read = _reader("remove_orphan_files", options)
+    read = OptionReader.of("remove_orphan_files", REMOVE_ORPHAN_FILES, options)
     older_than_ms = read("older-than", moment(now_ms), now_ms - 3 * DAY_MS)
     if older_than_ms > now_ms - DAY_MS and not read("unsafe-allow-recent", boolean, False):
         raise OptionError(
@@ -300,32 +282,6 @@ def remove_orphan_files_options(options: Mapping[str, str], *, now_ms: int) -> R
         prefix_listing=read("prefix-listing", boolean, False),
         stream_results=read("stream-results", boolean, True),
     )
-
-
-def check_options(action: str, options: Mapping[str, str], properties: Mapping[str, str], *, now_ms: int) -> None:
-    """Parse an action's options only to see that they are right (policy lint). Raises OptionError."""
-    check_option_names(action, options)
-    if action == "rewrite_data_files":
-        rewrite_data_files_options(options, properties)
-    elif action == "rewrite_position_delete_files":
-        rewrite_position_delete_files_options(options, properties)
-    elif action == "convert_equality_deletes":
-        convert_equality_deletes_options(options, properties)
-    elif action == "rewrite_manifests":
-        rewrite_manifests_options(options, properties)
-    elif action == "expire_snapshots":
-        expire_snapshots_options(options, properties, now_ms=now_ms)
-    elif action == "add_files":
-        add_files_options(options)
-    elif action in TABLE_OPTIONS:
-        compute_stats_options(action, options)
-    else:
-        remove_orphan_files_options(options, now_ms=now_ms)
-
-
-def _reader(action: str, options: Mapping[str, str]) -> OptionReader:
-    check_option_names(action, options)
-    return OptionReader(action, options)
 
 
 def _refuse_others(read: OptionReader, name: str, parse: Callable[[str], V], default: V, because: str) -> None:

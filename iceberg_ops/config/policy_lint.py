@@ -10,10 +10,9 @@ import graphlib
 import re
 from collections.abc import Iterable
 
+from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, check_options
 from iceberg_ops.config.document import from_yaml
 from iceberg_ops.config.globs import glob_problem, may_match
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, TAKE_BRANCH, TAKE_WHERE
-from iceberg_ops.config.options import check_options, known_options
 from iceberg_ops.config.policy import CatalogPolicy, MaintenanceStep, Policy, Settings, all_layers, as_text
 from iceberg_ops.config.schedules import schedule_problem
 from iceberg_ops.errors import OptionError
@@ -94,11 +93,9 @@ def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
         if action not in MAINTENANCE_ACTIONS:
             yield f"{path}.options: unknown action {action!r}: the maintenance actions are {_ACTIONS}"
         else:
-            unknown = sorted(set(options) - set(known_options(action)))
-            yield from (
-                f"{path}.options.{action}: unknown option {name}: the options are {', '.join(sorted(known_options(action)))}"
-                for name in unknown
-            )
+            known = sorted(ACTIONS[action].option_names)
+            unknown = sorted(set(options) - set(known))
+            yield from (f"{path}.options.{action}: unknown option {name}: the options are {', '.join(known)}" for name in unknown)
             blank = sorted(name for name, value in options.items() if not as_text(value).strip())
             yield from (f"{path}.options.{action}.{name}: {_BLANK}" for name in blank)
     labels: set[str] = set()
@@ -119,13 +116,13 @@ def _lint_step(path: str, step: MaintenanceStep) -> Iterable[str]:
         yield f"{path}.schedule: {problem}"
     for name in sorted(name for name, value in step.options.items() if not as_text(value).strip()):
         yield f"{path}.options.{name}: {_BLANK}"
-    if step.where is not None and step.action not in TAKE_WHERE:
+    if step.where is not None and "where" not in ACTIONS[step.action].takes:
         yield f"{path}.where: {step.action} takes no where"
     elif step.where is not None and not step.where.strip():
         yield f"{path}.where: is empty: leave it out for every file"
     if not step.branch.strip():
         yield f"{path}.branch: {_BLANK}"
-    elif step.branch != "main" and step.action not in TAKE_BRANCH:
+    elif step.branch != "main" and "branch" not in ACTIONS[step.action].takes:
         yield f"{path}.branch: {step.action} works on the whole table and takes no branch"
     try:
         check_options(step.action, {name: as_text(value) for name, value in step.options.items()}, {}, now_ms=2**41)

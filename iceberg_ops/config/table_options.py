@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from iceberg_ops.config.option_parsing import Option, OptionReader, at_least, boolean, names, pairs, text
 from iceberg_ops.errors import OptionError
 
-TABLE_OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "add_files": (
-        Option("source-path", "required", "the folder whose Parquet files become the table's"),
-        Option("partition-filter", "none", "only files in this partition, as name=value pairs"),
-        Option("check-duplicate-files", "true", "refuse a file that is in the table already"),
-        Option("parallelism", "8", "footers read at a time (256 at most)"),
-    ),
-    "compute_table_stats": (
-        Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),
-        Option("columns", "all that are not nested", "columns, comma separated"),
-    ),
-    "compute_partition_stats": (Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),),
-}
+ADD_FILES = (
+    Option("source-path", "required", "the folder whose Parquet files become the table's"),
+    Option("partition-filter", "none", "only files in this partition, as name=value pairs"),
+    Option("check-duplicate-files", "true", "refuse a file that is in the table already"),
+    Option("parallelism", "8", "footers read at a time (256 at most)"),
+)
+COMPUTE_PARTITION_STATS = (Option("snapshot-id", "the branch's head", "the snapshot to compute statistics of"),)
+COMPUTE_TABLE_STATS = (
+    *COMPUTE_PARTITION_STATS,
+    Option("columns", "all that are not nested", "columns, comma separated"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class ComputeStatsOptions:
 
 def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
     """Raises OptionError."""
-    read = OptionReader("add_files", options)
+    read = OptionReader.of("add_files", ADD_FILES, options)
     source = read("source-path", text, None)
     if source is None:
         raise OptionError("add_files needs option source-path: the folder whose files become the table's")
@@ -56,7 +54,13 @@ def add_files_options(options: Mapping[str, str]) -> AddFilesOptions:
     )
 
 
-def compute_stats_options(action: str, options: Mapping[str, str]) -> ComputeStatsOptions:
+def compute_table_stats_options(options: Mapping[str, str]) -> ComputeStatsOptions:
     """Raises OptionError."""
-    read = OptionReader(action, options)
+    read = OptionReader.of("compute_table_stats", COMPUTE_TABLE_STATS, options)
     return ComputeStatsOptions(snapshot_id=read("snapshot-id", at_least(0), None), columns=read("columns", names, ()))
+
+
+def compute_partition_stats_options(options: Mapping[str, str]) -> ComputeStatsOptions:
+    """Raises OptionError."""
+    read = OptionReader.of("compute_partition_stats", COMPUTE_PARTITION_STATS, options)
+    return ComputeStatsOptions(snapshot_id=read("snapshot-id", at_least(0), None))

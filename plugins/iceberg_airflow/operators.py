@@ -26,9 +26,10 @@ from iceberg_airflow.processes import Processes, run_module
 from iceberg_airflow.rendering import ExactRendering, check_given, flag, optional_text, text
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.run_keys import default_run_key, work_of
+from iceberg_ops.config.actions import ACTIONS, TABLE_ACTIONS
 from iceberg_ops.config.document import to_json
-from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, RowChange, Source
-from iceberg_ops.config.lanes import SHARED_BY_TASKS, is_this_machine
+from iceberg_ops.config.job_spec import JobSpec, RowChange, Source
+from iceberg_ops.config.lanes import is_this_machine
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import OptionError
 
@@ -173,7 +174,7 @@ class IcebergOpsOperator(GuardedOperator):
 
     def _in_lane(self, job: JobSpec, folder: JobFolder) -> JobSpec:
         """With lane ``auto`` a large rewrite goes to Spark, if the connection's master brings other machines."""
-        if self.lane != "auto" or job.lane == "spark" or job.dry_run or job.job not in SHARED_BY_TASKS:
+        if self.lane != "auto" or job.lane == "spark" or job.dry_run or not ACTIONS[job.job].shared_by_tasks:
             return job
         master = spark_master(self.spark_conn_id)
         if master is None or is_this_machine(master):

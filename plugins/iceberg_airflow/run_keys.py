@@ -20,7 +20,8 @@ import msgspec
 from msgspec.structs import replace
 
 from iceberg_airflow.job_folder import TryIdentity
-from iceberg_ops.config.job_spec import ROW_OPERATIONS, JobSpec, Source
+from iceberg_ops.config.actions import ROW_OPERATIONS
+from iceberg_ops.config.job_spec import JobSpec, Source
 
 _DIGITS = 16
 HOW_OPTIONS = frozenset(

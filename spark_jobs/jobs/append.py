@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.row_options import WriteOptions
 from spark_jobs.jobs.ingest import commit_source, remember, write_source
 from spark_jobs.jobs.job_run import JobRun
 
@@ -14,7 +14,7 @@ def run(run: JobRun) -> ActionReport:
 
     A source without rows commits nothing.
     """
-    ingested = write_source(run, WriteOptions.parse("append", run.job.options, run.table))
+    ingested = write_source(run, WriteOptions.parse("append", run.job.options, run.table.properties))
     if not ingested.files:
         return remember(run, ingested)
     operation = AppendFiles(added=tuple(ingested.files), branch=run.job.branch, run_key=run.job.run_key, summary=run.summary)

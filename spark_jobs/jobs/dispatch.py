@@ -15,7 +15,8 @@ from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
-from iceberg_ops.config.job_spec import TABLE_ACTIONS, JobSpec, check_fields
+from iceberg_ops.config.actions import TABLE_ACTIONS
+from iceberg_ops.config.job_spec import JobSpec, check_fields
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import OptionError

@@ -11,8 +11,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from iceberg_ops.actions.write_options import WriteOptions
 from iceberg_ops.config.properties import DISTRIBUTION_MODE
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder

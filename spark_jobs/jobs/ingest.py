@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.run_identity import run_of
-from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
@@ -25,6 +25,7 @@ from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import OptionError, ValidationError
 from iceberg_ops.spec.content_files import DataFile

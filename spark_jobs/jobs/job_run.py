@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.run_identity import run_of, work_summary
-from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.neighbours import forbid_copy
@@ -24,6 +23,7 @@ from iceberg_ops.commit.run_keys import ACTION, PLAN_ID, find_run_now
 from iceberg_ops.commit.run_keys import WAP_ID as SUMMARY_WAP_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, Status, Step
+from iceberg_ops.config.row_options import WAP_ID
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import Lease

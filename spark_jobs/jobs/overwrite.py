@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.write_options import WriteOptions
-from iceberg_ops.commit.operation import Isolation, Operation
+from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression
 from spark_jobs.jobs.conditions import pruning_filter
@@ -21,7 +21,7 @@ def run(run: JobRun) -> ActionReport:
 
 
 def _evaluate(run: JobRun) -> ActionReport:
-    options = WriteOptions.parse("overwrite", run.job.options, run.table)
+    options = WriteOptions.parse("overwrite", run.job.options, run.table.properties)
     replaced = _replaced(run)
     ingested = write_source(run, options)
     return commit_source(run, _operation(run, ingested, options.isolation, replaced), ingested)

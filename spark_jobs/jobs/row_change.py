@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from iceberg_ops.actions.delete_rows import whole_files_match
 from iceberg_ops.actions.merge_checks import repeated_matches
-from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
@@ -25,6 +25,7 @@ from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.staged_files import discard
 from iceberg_ops.config.properties import Property
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.copy_without import copy_context
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
@@ -60,7 +61,7 @@ class RowChangeJob:
     def __init__(self, run: JobRun, where: str | None, mode: Property[str], isolation: Property[str]) -> None:
         """Plan the files that may match ``where``. Raises WhereError, OptionError."""
         self.run = run
-        self.options = WriteOptions.parse(run.job.job, run.job.options, run.table)
+        self.options = WriteOptions.parse(run.job.job, run.job.options, run.table.properties)
         self.tables = SqlTables(run)
         refuse_own_columns(run.table.schema)
         self.filter = pruning_filter(where, run.table.schema, subqueries=True)

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from iceberg_ops.actions.write_options import WAP_ID
 from iceberg_ops.commit import staged_files
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.snapshot_operation import SnapshotOperationFields
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.row_options import WAP_ID
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.jobs.job_run import JobRun
 

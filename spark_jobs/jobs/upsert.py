@@ -15,10 +15,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
-from iceberg_ops.actions.write_options import WriteOptions, write_context
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.delete_files import delete_format
 from iceberg_ops.errors import OptionError, SchemaError, WhereError
 from iceberg_ops.spec.schema import Schema
@@ -49,7 +50,7 @@ def run(run: JobRun) -> ActionReport:
     Raises DataError for two source rows of one key that ``order-by`` does not tell apart; UnsupportedError, before the source is
     read, for a format that is not written.
     """
-    options = WriteOptions.parse("upsert", run.job.options, run.table)
+    options = WriteOptions.parse("upsert", run.job.options, run.table.properties)
     context = write_context(run.table, options)
     context.check_format()
     delete_format(context)

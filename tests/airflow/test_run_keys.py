@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from iceberg_airflow.job_folder import TryIdentity
 from iceberg_airflow.operators import IcebergAppendOperator, IcebergDeleteOperator, IcebergOpsOperator, IcebergUpdateOperator
 from iceberg_airflow.run_keys import HOW_OPTIONS, default_run_key, work_of
-from iceberg_ops.actions.write_options import known_options
+from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS
 from iceberg_ops.config.document import from_json
-from iceberg_ops.config.job_spec import ROW_OPERATIONS, JobSpec
+from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.errors import OptionError
 from tests.airflow.fakes import a_context
 from tests.airflow.test_operators import job_of
@@ -74,7 +74,7 @@ def test_the_digest_stays_the_same_over_releases() -> None:
 
 
 def test_every_option_that_is_left_out_exists() -> None:
-    known = {name for operation in ROW_OPERATIONS for name in known_options(operation)}
+    known = {name for operation in ROW_OPERATIONS for name in ACTIONS[operation].option_names}
     assert known >= HOW_OPTIONS
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -14,12 +13,11 @@ import pytest
 from iceberg_ops.catalog.configuration import CatalogFile
 from iceberg_ops.cli.main import COMMANDS, cli
 from iceberg_ops.cli.target import parse_options
+from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, check_options
 from iceberg_ops.config.document import from_json, from_yaml
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, JobSpec
-from iceberg_ops.config.options import OPTIONS, check_option_names, check_options
+from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.policy import MaintenanceStep, Settings
 from iceberg_ops.config.policy_lint import load_policy
-from iceberg_ops.config.table_options import TABLE_OPTIONS
 from iceberg_ops.errors import ERROR_KINDS, ErrorKind
 from spark_jobs.jobs.dispatch import check_fields
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section
@@ -43,29 +41,27 @@ def option_rows(text: str) -> dict[str, tuple[str, str]]:
 # operations.md
 
 
-@pytest.mark.parametrize("action", OPTIONS)
+@pytest.mark.parametrize("action", TABLE_ACTIONS)
 def test_every_option_of_an_action_is_documented_with_its_default(action: str) -> None:
     documented = option_rows(section(OPERATIONS, action))
-    assert {name: default for name, (default, _) in documented.items()} == {o.name: o.default for o in OPTIONS[action]}
+    assert {name: default for name, (default, _) in documented.items()} == {o.name: o.default for o in ACTIONS[action].options}
 
 
-@pytest.mark.parametrize("action", OPTIONS)
+@pytest.mark.parametrize("action", TABLE_ACTIONS)
 def test_an_option_without_effect_is_said_to_have_none(action: str) -> None:
     documented = option_rows(section(OPERATIONS, action))
-    accepted = {o.name for o in OPTIONS[action] if o.meaning.startswith("accepted")}
+    accepted = {o.name for o in ACTIONS[action].options if o.meaning.startswith("accepted")}
     assert {name for name, (_, meaning) in documented.items() if meaning.startswith("**No effect**")} == accepted
 
 
 def test_every_option_of_row_operations_is_documented() -> None:
-    options = importlib.import_module("iceberg_ops.actions.write_options")
-    known = {name for operation in ROW_OPERATIONS for name in options.known_options(operation)}
+    known = {name for operation in ROW_OPERATIONS for name in ACTIONS[operation].option_names}
     assert set(option_rows(section(OPERATIONS, "Row operations"))) == known
 
 
-@pytest.mark.parametrize("action", TABLE_OPTIONS)
-def test_every_option_of_an_action_that_is_only_asked_for_is_documented(action: str) -> None:
-    documented = {name: default for name, (default, _) in option_rows(section(OPERATIONS, action)).items()}
-    assert documented == {o.name: o.default for o in TABLE_OPTIONS[action]}
+@pytest.mark.parametrize("action", [*MAINTENANCE_ACTIONS, "add_files"])
+def test_the_table_of_jobs_says_what_the_registry_says(action: str) -> None:
+    assert f"| [{action}](#{action}) | {ACTIONS[action].purpose} |" in section(OPERATIONS, "Operations")
 
 
 def test_every_job_has_a_section() -> None:
@@ -177,8 +173,7 @@ def test_a_command_line_in_the_docs_parses(command: Command) -> None:
             return
     action, options = context.params.get("action"), context.params.get("options")
     if action in ROW_OPERATIONS:
-        known = importlib.import_module("iceberg_ops.actions.write_options").known_options(action)
-        assert set(parse_options(options or ())) <= set(known)
+        ACTIONS[action].check_option_names(parse_options(options or ()))
     elif name in ("plan", "run") and action and action != "ACTION" and not command.refused:
         check_options(action, parse_options(options or ()), {}, now_ms=NOW_MS)
 
@@ -193,14 +188,9 @@ def _json_jobs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "body"), _json_jobs())
 def test_a_job_spec_in_the_docs_parses(page: str, body: str) -> None:
     job = from_json(body, JobSpec, page)
-    if job.job in TABLE_ACTIONS and job.job not in MAINTENANCE_ACTIONS:
-        check_option_names(job.job, job.options)
-        return
-    if job.job in MAINTENANCE_ACTIONS:
-        check_options(job.job, job.options, {}, now_ms=NOW_MS)
-        return
-    check_fields(job)
-    assert set(job.options) <= set(importlib.import_module("iceberg_ops.actions.write_options").known_options(job.job))
+    check_options(job.job, job.options, {}, now_ms=NOW_MS)
+    if job.job in ROW_OPERATIONS:
+        check_fields(job)
 
 
 def test_every_row_operation_has_an_example_that_can_be_run() -> None:

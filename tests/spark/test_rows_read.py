@@ -11,9 +11,9 @@ import pytest
 
 from iceberg_ops.actions.changed_rows import Mode
 from iceberg_ops.actions.delete_rows import DeleteRows
-from iceberg_ops.commit.operation import Isolation
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
