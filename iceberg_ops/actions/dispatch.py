@@ -136,7 +136,7 @@ def _run(
     job = record.job
     _check(job)
     catalog = load_catalog(job.catalog) if catalog is None else catalog
-    reload = partial(catalog.load_table, tuple(job.table.split(".")[1:]))
+    reload = partial(catalog.load_table, job.identifier)
     table = _begun(record, reload)
     if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
         record.outcome.status = "already-committed"

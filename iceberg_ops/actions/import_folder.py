@@ -20,6 +20,7 @@ from iceberg_ops.commit.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import AlreadyExistsError, UnsupportedError
 from iceberg_ops.io.locations import folder_identity, identity_under
 from iceberg_ops.serde.name_mapping_json import name_mapping_to_json
@@ -43,7 +44,7 @@ def import_folder(
     """
     if not isinstance(catalog, StagesTables):
         raise UnsupportedError(f"not supported: import into catalog {catalog.name}, because it can not create a table with content")
-    identifier = tuple(table.split(".")[1:])
+    identifier = TableName.parse(table).identifier
     if catalog.table_exists(identifier):
         raise AlreadyExistsError(f"table {table} already exists: files are added to it by add_files")
     catalog.namespace_properties(identifier[:-1])

@@ -63,7 +63,7 @@ def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = N
 def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int:
     """Bytes of the branch's files, and where these are many, those that the plan takes."""
     catalog = load_catalog(job.catalog) if catalog is None else catalog
-    table = catalog.load_table(tuple(job.table.split(".")[1:]))
+    table = catalog.load_table(job.identifier)
     head = table.metadata.branch_head(job.branch)
     size = count_of(head.summary.get("total-files-size")) if head is not None else None
     if size is not None and (size < threshold or job.job != "rewrite_data_files"):

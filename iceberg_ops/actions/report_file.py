@@ -132,7 +132,7 @@ def _what_else_is_there(io: FileIO, target: str, leads: OutputPlace | None) -> s
 def _check_is_foreign(job: JobSpec, place: str, catalog: Catalog | None) -> None:
     try:
         catalog = load_catalog(job.catalog) if catalog is None else catalog
-        table = catalog.load_table(tuple(job.table.split(".")[1:]))
+        table = catalog.load_table(job.identifier)
     except Exception as e:  # noqa: BLE001 - the job meets the same error, and that is the one to report
         log.debug("report %s: whether it lies in a folder of %s is not known: %s", place, job.table, e)
         return

@@ -18,6 +18,7 @@ from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.source_fit import column_names, parts_that_fit, type_fits
@@ -94,7 +95,7 @@ def source_table(run: Run, source: Source) -> Table:
     if name == run.job.table and source.catalog in (None, run.job.catalog):
         raise OptionError(f"source {name} is the target itself: its rows are there already")
     catalog = load_catalog(source.catalog or run.job.catalog)
-    other = run.outcome.reads.load(lambda: catalog.load_table(tuple(name.split(".")[1:])))
+    other = run.outcome.reads.load(lambda: catalog.load_table(TableName.parse(name).identifier))
     check_is_another(run.table, run.job.branch, other, source)
     return other
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from iceberg_ops.config.document import Document, from_yaml
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.errors import BadInputError, OptionError
+from iceberg_ops.errors import OptionError
 
 CATALOGS_VARIABLE = "ICEBERG_OPS_CATALOGS"
 DEFAULT_FILE = "catalogs.yml"
@@ -51,11 +51,3 @@ def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> Cata
             return config
     names = ", ".join(sorted(c.name for c in known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
     raise OptionError(f"catalog {name!r} is not configured: known are {names}")
-
-
-def split_identifier(text: str) -> tuple[str, tuple[str, ...]]:
-    """``catalog.namespace.name`` as (catalog, (*namespace, name)). Raises BadInputError."""
-    parts = tuple(text.split("."))
-    if len(parts) < 3 or not all(parts):
-        raise BadInputError(f"table {text!r} must be catalog.namespace.name")
-    return parts[0], parts[1:]

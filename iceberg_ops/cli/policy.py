@@ -9,6 +9,7 @@ import click
 
 from iceberg_ops.cli.output import print_json, print_rows
 from iceberg_ops.cli.target import json_option
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
@@ -71,10 +72,9 @@ def policy_of(file: str, table: str) -> EffectivePolicy:
     from iceberg_ops.config.policy import effective
     from iceberg_ops.config.policy_lint import load_policy
 
-    if table.count(".") < 2 or not all(table.split(".")):
-        raise OptionError(f"table {table!r} must be catalog.namespace.name")
+    name = TableName.parse(table)
     policy = load_policy(read(file), file)
-    policy.catalog_config(table.partition(".")[0])
+    policy.catalog_config(name.catalog)
     return effective(policy, table)
 
 

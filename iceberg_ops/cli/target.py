@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from iceberg_ops.config.secrets import is_secret
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import NoSuchTableError, OptionError
 
 if TYPE_CHECKING:
@@ -119,15 +120,16 @@ def open_in_catalog(target: str) -> tuple[Catalog, Table]:
 
 def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:
     """The catalog that TABLE names and the identifier inside it. Raises OptionError for a path or an unknown catalog."""
-    from iceberg_ops.catalog.configuration import find_catalog, split_identifier
+    from iceberg_ops.catalog.configuration import find_catalog
     from iceberg_ops.catalog.load import load_catalog
 
     if is_path(target):
         raise OptionError(f"{target}: a table given by its path is only read; name it as catalog.namespace.name to change it")
-    if target.count(".") < 2 or not all(target.split(".")):
-        raise NoSuchTableError(f"no table {target!r}: must be catalog.namespace.name or an existing path")
-    name, identifier = split_identifier(target)
-    return load_catalog(find_catalog(name)), identifier
+    try:
+        name = TableName.parse(target)
+    except OptionError:
+        raise NoSuchTableError(f"no table {target!r}: must be catalog.namespace.name or an existing path") from None
+    return load_catalog(find_catalog(name.catalog)), name.identifier
 
 
 def _table_at(path: str, mapping: list[tuple[str, str]]) -> Table:

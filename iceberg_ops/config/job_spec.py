@@ -19,6 +19,7 @@ from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given, check_place
 from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, without_secrets
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
 
 
@@ -170,6 +171,11 @@ class JobSpec(Document, frozen=True, kw_only=True):
     report: str | None = None
     """Where the ActionReport is to be written (a location); None: nowhere but standard output."""
 
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The table's name in its catalog: the levels of its namespace, then its name."""
+        return TableName.parse(self.table).identifier
+
     def secrets(self) -> tuple[str, ...]:
         """Every secret of the table's catalog, of the source (its catalog, paths, views and reader options), and of the locations
         that the options and ``report`` name, in every form it may be printed in, longest first."""
@@ -195,8 +201,8 @@ def _check_condition(name: str, condition: str | None) -> None:
 def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
     """Raise OptionError unless the table is named in full, and in the catalog that is configured beside it: the job would work on
     that one's table, and report the other name."""
-    first, *rest = table.split(".")
-    if len(rest) < 2 or not all(part.strip() for part in (first, *rest)):
-        raise OptionError(f"{name} {table!r} must be catalog.namespace.name")
-    if catalog is not None and first != catalog.name:
-        raise OptionError(f"{name} {table!r} is in catalog {first!r}, but the catalog configured with it is {catalog.name!r}")
+    found = TableName.parse(table, name)
+    if catalog is not None and found.catalog != catalog.name:
+        raise OptionError(
+            f"{name} {table!r} is in catalog {found.catalog!r}, but the catalog configured with it is {catalog.name!r}"
+        )

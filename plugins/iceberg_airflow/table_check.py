@@ -12,9 +12,9 @@ from pathlib import Path
 
 from iceberg_airflow.last_line import exit_code_of
 from iceberg_airflow.work import CheckAnswer, CheckRequest
-from iceberg_ops.catalog.configuration import split_identifier
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.table.integrity import Finding, IntegrityCheck
 from iceberg_ops.table.table import Table
 
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
     def work() -> None:
         request = from_json(request_path.read_bytes(), CheckRequest, request_path.name)
-        answer = check(load_catalog(request.catalog).load_table(split_identifier(request.table)[1]))
+        answer = check(load_catalog(request.catalog).load_table(TableName.parse(request.table).identifier))
         answer_path.write_bytes(to_json(answer))
 
     return exit_code_of(work)

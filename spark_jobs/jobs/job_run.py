@@ -65,7 +65,7 @@ class JobRun:
         """Load the catalog and the table. Raises NoSuchTableError, CatalogUnavailableError, OptionError, UnsupportedError."""
         catalog = load_catalog(job.catalog)
         outcome = outcome or Outcome()
-        table = outcome.reads.load(lambda: catalog.load_table(tuple(job.table.split(".")[1:])))
+        table = outcome.reads.load(lambda: catalog.load_table(job.identifier))
         forbid_copy(catalog, table)
         return cls(session, job, catalog, table, outcome=outcome)
 

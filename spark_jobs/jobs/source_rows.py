@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from iceberg_ops.actions.source_files import check_is_another
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
+from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.job_run import JobRun
@@ -93,7 +94,7 @@ def _rows(run: JobRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
 def _table(run: JobRun, source: Source) -> DataFrame:
     if source.table is None or source.catalog is None:
         raise OptionError("source of format table names no table, or no catalog to find it in")
-    catalog, name = load_catalog(source.catalog), tuple(source.table.split(".")[1:])
+    catalog, name = load_catalog(source.catalog), TableName.parse(source.table).identifier
     table = run.outcome.reads.load(lambda: catalog.load_table(name))
     check_is_another(run.table, run.job.branch, table, source)
     rows = table_rows(run.session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
