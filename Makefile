@@ -34,7 +34,7 @@ down: $(STAMP)  ## stop what up (or an interrupted demo) left running
 	@PYTHONPATH=.:plugins $(BIN)/python -m demo down
 
 test: $(STAMP)  ## unit, property, Spark, DAG and oracle tests, in two processes
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=10
 
 torture: $(STAMP)  ## 10,000 seeded interleavings, kill -9 at every I/O step, 8 processes, a Spark cluster that fails, real Airflow killed (ICEBERG_OPS_TORTURE=n, ICEBERG_OPS_SEED=n: one)
 	ICEBERG_OPS_TORTURE=$${ICEBERG_OPS_TORTURE:-10000} $(BIN)/python -m pytest -n 2 $(if $(ICEBERG_OPS_SEED),tests/torture/test_interleaved_steps.py -k models_rows,tests/torture tests/spark/test_cluster_torture.py)

@@ -159,9 +159,10 @@ def _schemas_with(metadata: TableMetadata, kept: set[int], field_ids: set[int]) 
 
 
 def _schemas_of_old_types(metadata: TableMetadata, spec_ids: set[int]) -> set[int]:
-    """Schemas in which the source of a partition field has another type than now: only they show that a promotion may have moved
-    rows. And those that show that there was none, where a later upsert or scan could not rule it out without them."""
-    now = metadata.schema.fields_by_id
+    """Schemas in which the source of a partition field has another type than now, or than it had last: only they show that a
+    promotion may have moved rows, and they read partition values of a table that another engine has replaced. And those that show
+    that there was no promotion, where a later upsert or scan could not rule it out without them."""
+    now = metadata.all_fields_by_id
     specs = [metadata.specs_by_id[i] for i in spec_ids & metadata.specs_by_id.keys()]
     sources = {i for spec in specs for f in spec.fields for i in f.source_ids} & now.keys()
     found = {

@@ -16,6 +16,7 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -91,6 +92,20 @@ class History:
             snapshot_id=self._starting_snapshot_id,
         )
 
+    @cached_property
+    def _readable_snapshots(self) -> tuple[Snapshot, ...]:
+        """The same. Raises ValidationError where the table has columns of other types by now, as another engine leaves it that
+        replaces the table and not the branch: nothing that the snapshot changed can be compared with anything then."""
+        metadata = self._table.metadata
+        for snapshot in {s.schema_id: s for s in self.snapshots}.values():
+            if as_it_was(self._table, metadata.schema_of(snapshot)) is not self._table:
+                raise ValidationError(
+                    f"Cannot commit to branch {self._branch}: columns have other types now than when its snapshot "
+                    f"{snapshot.snapshot_id} was made, because the table was replaced since",
+                    snapshot_id=snapshot.snapshot_id,
+                )
+        return self.snapshots
+
     def no_other_line(self) -> None:
         """Prevents going on where a rollback took the branch to another line: a statement did not see the rows that came back, and
         a delete that applied to nothing where the operation started may count again. Raises ValidationError where the start is not
@@ -144,7 +159,7 @@ class History:
     def _changes(
         self, operations: frozenset[str], content: ManifestContent, status: EntryStatus, may_match: ManifestTest
     ) -> Iterator[Change]:
-        for snapshot in self.snapshots:
+        for snapshot in self._readable_snapshots:
             if operation_of(snapshot) not in operations:
                 continue
             for manifest in manifests_of(self._table, snapshot):

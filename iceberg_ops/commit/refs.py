@@ -2,7 +2,8 @@
 
 Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
 commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
-were it rolled back between the look and the swap, the branch would get what was just taken back. A ref that was removed since the
+were it rolled back between the look and the swap, the branch would get what was just taken back. What moves a branch that is there,
+or main, requires the schema that it was compared with. A ref that was removed since the
 caller saw it is not brought back. RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
 """
 
@@ -12,8 +13,9 @@ from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, ref_as_seen, staged_updates
 from iceberg_ops.commit.run_keys import RunIdentity, entries_of_moving
+from iceberg_ops.commit.schema_conflicts import of_another_type
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
-from iceberg_ops.spec.requirements import AssertRefSnapshotId
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.updates import RemoveSnapshotRef, SetProperties, SetSnapshotRef, TableUpdate
@@ -233,6 +235,10 @@ def _set(
     if found == wanted:
         return StagedCommit()
     requirements = list(ref_as_seen(metadata, name))
+    is_moved = name == MAIN_BRANCH if found is None else found.snapshot_id != wanted.snapshot_id
+    if wanted.is_branch and is_moved:
+        _forbid_former_columns(metadata, name, wanted.snapshot_id)
+        requirements.append(AssertCurrentSchemaId(metadata.current_schema_id))
     if follows is not None:
         requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
     updates: list[TableUpdate] = [SetSnapshotRef(name, wanted)]
@@ -259,6 +265,17 @@ def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name:
             f"ref {name} of table {table.name} {was} when it was looked at, and is at snapshot {found.snapshot_id} now: nothing "
             f"was changed; look again, and move it if that is still right",
             snapshot_id=found.snapshot_id,
+        )
+
+
+def _forbid_former_columns(metadata: TableMetadata, name: str, snapshot_id: int) -> None:
+    """Prevents a branch whose rows nobody can read, or everybody reads wrongly: another engine has replaced the table since the
+    snapshot was made, and branches are read by the table's columns (``schema_conflicts``)."""
+    if why := of_another_type(metadata, metadata.schema_of(metadata.snapshot(snapshot_id))):
+        raise ValidationError(
+            f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when it was made; read it by its id, and write its rows "
+            f"again",
+            snapshot_id=snapshot_id,
         )
 
 

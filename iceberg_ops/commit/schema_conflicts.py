@@ -25,7 +25,7 @@ from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import MISSING, NestedField
+from iceberg_ops.spec.types import MISSING, UNKNOWN, NestedField
 from iceberg_ops.table.table import Table
 
 
@@ -95,8 +95,11 @@ def no_files_of_other_columns(
 
 def of_another_type(now: TableMetadata, written: Schema, field_ids: Collection[int] | None = None) -> str | None:
     """A column, of ``field_ids`` or of all, whose values in files of schema ``written`` are none of its type; None where there is
-    none."""
-    for f in now.schema.fields_by_id.values():
+    none. One that the table lacks by now counts where files are partitioned by it: partition values have the type that it had
+    last."""
+    sources = {i for spec in now.partition_specs for f in spec.fields for i in f.source_ids}
+    gone = (f for i, f in now.all_fields_by_id.items() if i in sources and i not in now.schema.fields_by_id)
+    for f in (*now.schema.fields_by_id.values(), *gone):
         before = written.fields_by_id.get(f.field_id)
         if (field_ids is None or f.field_id in field_ids) and before is not None and not _reads(before, f, now.format_version):
             return f"{_named(now, f)} is of type {f.type}, and was {before.type}"
@@ -123,7 +126,7 @@ def may_be_null(file: DataFile, field_id: int) -> bool:
 
 
 def _named(now: TableMetadata, f: NestedField) -> str:
-    return f"column {now.schema.names_by_id[f.field_id]!r} (field {f.field_id})"
+    return f"column {now.schema.names_by_id.get(f.field_id, f.name)!r} (field {f.field_id})"
 
 
 def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
@@ -134,6 +137,6 @@ def on_this_schema(staged: StagedCommit, table: Table) -> StagedCommit:
 
 def _reads(written: NestedField, now: NestedField, format_version: int) -> bool:
     """Whether values that were written for ``written`` are values of ``now``. Fields of nested types have ids of their own."""
-    if written.type.is_nested or now.type.is_nested:
+    if written.type != UNKNOWN and (written.type.is_nested or now.type.is_nested):
         return type(written.type) is type(now.type)
     return can_promote(written.type, now.type, format_version)

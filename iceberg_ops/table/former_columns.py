@@ -36,14 +36,19 @@ def as_written(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Tabl
     return as_it_was(table, table.metadata.schema_of(maker))
 
 
-def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
-    """Live entries of a manifest of ``snapshot``, for callers that do not look at partition values: where the snapshot that made it
-    has expired, by the columns of any schema that reads it. Raises CorruptTableError where none does."""
+def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
+    """Entries of a manifest of ``snapshot``, for callers that do not look at partition values: where the snapshot that made it has
+    expired, by the columns of any schema that reads it. Raises CorruptTableError where none does."""
     try:
-        return entries_of(as_written(table, snapshot, manifest), manifest, live_only=True)
+        return entries_of(as_written(table, snapshot, manifest), manifest)
     except CorruptTableError:
         for schema in reversed(table.metadata.schemas):
             with suppress(CorruptTableError):
                 then = replace(table.metadata, current_schema_id=schema.schema_id)
-                return entries_of(replace(table, metadata=then), manifest, live_only=True)
+                return entries_of(replace(table, metadata=then), manifest)
         raise
+
+
+def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
+    """As ``former_entries_of``, what is live."""
+    return [e for e in former_entries_of(table, snapshot, manifest) if e.is_live]

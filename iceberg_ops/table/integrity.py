@@ -22,8 +22,8 @@ from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.former_columns import as_written
-from iceberg_ops.table.manifests import entries_of, manifests_of
+from iceberg_ops.table.former_columns import former_entries_of
+from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.stored_files import reason_of
 from iceberg_ops.table.table import Table
 
@@ -129,7 +129,7 @@ class IntegrityCheck:
             yield _of(manifest, "manifest-spec", f"partition spec {manifest.partition_spec_id} is not in the metadata", snapshot)
             return
         try:
-            entries = entries_of(as_written(self._table, snapshot, manifest), manifest)
+            entries = former_entries_of(self._table, snapshot, manifest)
         except _UNREADABLE as e:
             yield _of(manifest, "manifest-reads", _reason(e), snapshot)
             return

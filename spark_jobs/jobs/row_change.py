@@ -42,6 +42,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.conditions import pruning_filter
 from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.source_files import refuse_listed_twice
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.sql_tables import SqlTables
 from spark_jobs.jobs.staged_commit import commit_staged
@@ -174,6 +175,7 @@ class RowChangeJob:
         """``check``, and that files stayed as they were that only subqueries read."""
         if is_repeatable():
             return check
+        refuse_listed_twice(rows, only_subqueries=True)
         state = SourceState(self.run, rows, besides=task_places(self.tasks, self.run.table.io).keys())
 
         def check_all() -> None:

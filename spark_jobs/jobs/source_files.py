@@ -50,15 +50,17 @@ def listed_files(rows: DataFrame, pinned: Collection[DataFrame] = ()) -> list[Li
     return list(dict.fromkeys(f for index in walk.indexes(rows._jdf.queryExecution().withCachedData()) for f in walk.listed(index)))
 
 
-def refuse_listed_twice(rows: DataFrame) -> None:
-    """Raise DataError for a file that ``rows``, read from paths, would have twice, because two of the paths, or a path and a link
-    of this machine, lead to it."""
-    walk = _Walk(rows.sparkSession, ())
-    urls = [f.path for index in walk.indexes(rows._jdf.queryExecution().analyzed()) for f in walk.listed(index)]
-    real = [url if (local := local_path(url)) is None else os.path.realpath(local) for url in urls]
-    times = Counter(real)
-    if url := next((url for url, file in zip(urls, real, strict=True) if times[file] > 1), None):
-        raise DataError(read_twice(url))
+def refuse_listed_twice(rows: DataFrame, *, only_subqueries: bool = False) -> None:
+    """Raise DataError for a file that ``rows`` would have twice, because two of the paths of one relation, or a path and a link of
+    this machine, lead to it. What a view reads is its maker's affair, and so is a text that names a path twice. With
+    ``only_subqueries`` the rest, the rows of tables, is not looked at."""
+    walk, plan = _Walk(rows.sparkSession, (), into_views=False), rows._jdf.queryExecution().analyzed()
+    for index in walk.indexes_of_subqueries(plan) if only_subqueries else walk.indexes(plan):
+        urls = [str(url) for url in index.inputFiles()]
+        real = [url if (local := local_path(url)) is None else os.path.realpath(local) for url in urls]
+        times = Counter(real)
+        if url := next((url for url, file in zip(urls, real, strict=True) if times[file] > 1), None):
+            raise DataError(read_twice(url))
 
 
 def local_path(url: str) -> str | None:
@@ -98,13 +100,14 @@ def _folder_columns(plan: Any) -> Iterator[str]:
 class _Walk:
     """A plan's file indexes: of a logical plan, and of the physical plans of caches that it uses."""
 
-    def __init__(self, session: SparkSession, pinned: tuple[Any, ...]) -> None:
+    def __init__(self, session: SparkSession, pinned: tuple[Any, ...], *, into_views: bool = True) -> None:
         self._java: Any = session._jvm
         self._pinned = pinned
+        self._into_views = into_views
 
     def indexes(self, plan: Any) -> Iterator[Any]:
         kind = kind_of(plan)
-        if kind == "View" and any(plan.child().sameResult(own) for own in self._pinned):
+        if kind == "View" and (not self._into_views or any(plan.child().sameResult(own) for own in self._pinned)):
             return
         if kind in ("LogicalRelation", "FileSourceScanExec") and kind_of(plan.relation()) == "HadoopFsRelation":
             yield plan.relation().location()
@@ -117,6 +120,13 @@ class _Walk:
         for children in (plan.children(), plan.innerChildren()):
             for child in items(children):
                 yield from self.indexes(child)
+
+    def indexes_of_subqueries(self, plan: Any) -> Iterator[Any]:
+        """Those of a logical plan that only its subqueries read."""
+        for subquery in items(plan.innerChildren()):
+            yield from self.indexes(subquery)
+        for child in items(plan.children()):
+            yield from self.indexes_of_subqueries(child)
 
     def relations(self, plan: Any) -> Iterator[Any]:
         """A logical plan's relations of files."""

@@ -119,12 +119,15 @@ def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
                 check_listed_alike(first, rows)
             with retryable_if_changed(partial(check_as_listed, rows)):
                 check_columns_of_files(rows)
+            refuse_listed_twice(rows)
             with_folder_decimals(rows, run.table.schema).createOrReplaceTempView(name)
         except AnalysisException as e:
             raise DataError(f"view {name} at {path}: {first_line(e)}") from e
     try:
-        return run.session.sql(tables.in_query(source.query))
+        rows = run.session.sql(tables.in_query(source.query))
     except ParseException as e:
         raise OptionError(f"source query does not parse: {first_line(e)}") from e
     except AnalysisException as e:
         raise OptionError(f"source query: {first_line(e)}") from e
+    refuse_listed_twice(rows)
+    return rows

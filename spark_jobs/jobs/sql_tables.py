@@ -21,6 +21,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
+from iceberg_ops.table.same_table import logged
 from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.table_rows import table_rows
@@ -30,8 +31,6 @@ from spark_jobs.runners.scala_values import items
 TARGET = "target"
 """What SQL text may call the table that is changed."""
 _FILE_FORMATS = frozenset({"parquet", "csv", "json", "orc", "avro", "text"})
-_TAKES_NO_ALIAS = frozenset({"SubqueryAlias", "Sample", "LocalLimit"})
-"""Parents of a relation that has a name already, or after which none may stand."""
 _COMMANDS = (
     "plans.logical.Command",
     "plans.logical.ParsedStatement",
@@ -41,18 +40,19 @@ _COMMANDS = (
 )
 _SQL_FUNCTION = "sqlFunction."
 """The class that Spark names for a function whose body is SQL text; what it names as its usage is JSON."""
-_TABLE_WORD = re.compile(r"\bTABLE\s+\Z", re.IGNORECASE)
+_BLANKS = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*\n)*"
+_NAME_ONLY = re.compile(rf"\b(?:TABLE|STREAM){_BLANKS}\(?{_BLANKS}\Z", re.IGNORECASE)
+"""What stands before a relation that can be nothing but a name: ``TABLE a.b``, an argument ``TABLE(a.b)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """A relation in a text: its parts, where they stand (last character included), and whether a name may follow."""
+    """A relation in a text: its parts, and where they stand (last character included)."""
 
     parts: tuple[str, ...]
     start: int
     stop: int
-    takes_alias: bool
-    at_a_version: bool = False
+    at_a_version: bool
 
 
 class SqlTables:
@@ -83,14 +83,13 @@ class SqlTables:
 
     def _replaced(self, text: str, plan: Any) -> str:
         _forbid_computed_names(plan)
-        for found in sorted(_relations(plan, None), key=lambda n: n.start, reverse=True):
+        for found in sorted(_relations(plan), key=lambda n: n.start, reverse=True):
             self.relations += 1
             view = self._view_of(found)
             if view is not None:
-                alias = (
-                    f" AS {quoted(found.parts[-1])}" if found.takes_alias and not _TABLE_WORD.search(text[: found.start]) else ""
-                )
-                text = f"{text[: found.start]}`{view}`{alias}{text[found.stop + 1 :]}"
+                # In brackets, so that whatever may follow a table's name may follow: another alias, its columns, a sample.
+                named = f"`{view}`" if _NAME_ONLY.search(text[: found.start]) else f"(`{view}` AS {quoted(found.parts[-1])})"
+                text = f"{text[: found.start]}{named}{text[found.stop + 1 :]}"
         return text
 
     def _view_of(self, found: _Relation) -> str | None:
@@ -120,7 +119,8 @@ class SqlTables:
         return self._views[name]
 
     def _rows_of(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
-        table = self._run.outcome.reads.load(lambda: catalog.load_table(parts[1:]))
+        table, target = self._run.outcome.reads.load(lambda: catalog.load_table(parts[1:])), self._run.table
+        self.reads_target |= logged(table, target.metadata_location, target.metadata.last_updated_ms)  # by another catalog
         return table_rows(self._run.session, table, Scan())
 
     def _target_rows(self) -> DataFrame:
@@ -215,24 +215,24 @@ def _expression_plan(session: SparkSession, text: str) -> Any:
     return plans.Filter(_parser(session).parseExpression(text), plans.OneRowRelation())
 
 
-def _relations(plan: Any, parent: str | None) -> Iterator[_Relation]:
+def _relations(plan: Any) -> Iterator[_Relation]:
     """Every table name in a plan that is parsed only, those of subqueries and WITH among them."""
     kind = str(plan.nodeName())
     if kind == "RelationTimeTravel":
         relation = plan.relation()
         if str(relation.nodeName()) == "UnresolvedRelation":
-            yield _relation(relation, takes_alias=False, at_a_version=True)
+            yield _relation(relation, at_a_version=True)
         return
     if kind == "UnresolvedRelation":
-        yield _relation(plan, takes_alias=parent not in _TAKES_NO_ALIAS, at_a_version=False)
+        yield _relation(plan, at_a_version=False)
     for children in (plan.children(), plan.innerChildren()):
         walk = children.iterator()
         while walk.hasNext():
-            yield from _relations(walk.next(), kind)
+            yield from _relations(walk.next())
 
 
-def _relation(found: Any, *, takes_alias: bool, at_a_version: bool) -> _Relation:
+def _relation(found: Any, *, at_a_version: bool) -> _Relation:
     names = found.multipartIdentifier()
     origin = found.origin()
     parts = tuple(str(names.apply(i)) for i in range(names.size()))
-    return _Relation(parts, origin.startIndex().get(), origin.stopIndex().get(), takes_alias, at_a_version)
+    return _Relation(parts, origin.startIndex().get(), origin.stopIndex().get(), at_a_version)

@@ -7,8 +7,9 @@ from typing import Any
 
 
 def items(sequence: Any) -> Iterator[Any]:
-    """The items of a ``scala.collection.Seq``."""
-    return (sequence.apply(i) for i in range(sequence.size()))
+    """The items of a ``scala.collection.Seq``. (A linked list would be walked from its head for each of them.)"""
+    indexed = sequence.toIndexedSeq()
+    return (indexed.apply(i) for i in range(indexed.size()))
 
 
 def kind_of(value: Any) -> str:

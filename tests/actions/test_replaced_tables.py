@@ -137,3 +137,20 @@ def test_a_branch_of_the_former_table_that_is_written_to_is_in_nobodys_way(types
         commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
     commit(lake.catalog, lake.table, RemoveRef(ref="audit"))
     commit(lake.catalog, lake.table, UpdateSchema(schema=keyless, keep_delete_keys=True))
+
+
+@pytest.mark.parametrize("types", TYPES)
+def test_a_branch_of_the_former_table_is_read_where_the_table_lacks_the_partition_column_by_now(types: str) -> None:
+    """No snapshot has the former schema any more: it stays because partition values of that branch have its types."""
+    former, now, regions = TYPES[types]
+    lake = replaced_lake(2, former, now, regions, deleted=(1,))
+    start = lake.table.metadata.refs["before"].snapshot_id
+    commit(lake.catalog, lake.table, UpdateSchema(schema=Schema.of(*schema(now).fields[:2])))
+    commit(lake.catalog, lake.table, SetRef(ref="audit", snapshot_id=start))
+    late = data_file("late", spec_id=lake.table.metadata.default_spec_id)
+    commit(lake.catalog, lake.table, AppendFiles(added=(late,), branch="audit", merge=False))
+    commit(lake.catalog, lake.table, RemoveRef(ref="before"))
+    for _ in range(2):
+        expire(lake.catalog, lake.table, ExpireSnapshots(older_than_ms=2**60, retain_last=1, clean_expired_metadata=True))
+    assert {f.rule for f in IntegrityCheck(lake.table).findings()} == {"data-file-exists"}
+    commit(lake.catalog, lake.table, UpdateSchema(schema=Schema.of(schema(now).fields[0]), keep_delete_keys=True))

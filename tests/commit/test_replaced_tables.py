@@ -15,13 +15,17 @@ from iceberg_ops.commit.cherry_pick import CherryPick
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.commit.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.refs import FastForward, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, NestedField
+from iceberg_ops.spec.types import LONG, UNKNOWN, ListType, NestedField, StructType
+from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
 from iceberg_ops.table.table import Table
-from tests.builders import IDENTIFIER, SCHEMA, data_file, live_files, make_catalog, make_table
+from tests.builders import BY_REGION, IDENTIFIER, SCHEMA, data_file, live_files, make_catalog, make_table, position_deletes
 from tests.catalog.wrappers import Meddles
 from tests.commit.scenarios import RETYPED_SCHEMA, Replaced
 
@@ -115,3 +119,98 @@ def test_files_of_a_transaction_are_written_by_the_schema_that_another_commit_ma
     done = commit(Meddles(catalog, *others), table, operation, sleep=lambda _: None)
     assert set(live_files(done.table)) == {"new"}
     assert done.table.schema.struct == STRICT.struct
+
+
+MOVES: dict[str, Callable[[int], Operation]] = {
+    "set": lambda former: SetCurrentSnapshot(snapshot_id=former),
+    "fast-forward": lambda _: FastForward(to="audit"),
+    "ref": lambda former: SetRef(ref="main", snapshot_id=former),
+}
+
+
+@pytest.mark.parametrize("when", ["before the first attempt", "between stage and swap"])
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_not_moved_to_rows_of_former_columns(how: str, when: str) -> None:
+    """Branches are read by the table's columns: nobody could read it, or numbers were read as dates."""
+    catalog = make_catalog()
+    table = make_table(catalog)
+    table = commit(catalog, table, AppendFiles(added=(data_file("a"),), branch="audit")).table
+    head = table.metadata.ref("audit")
+    assert head is not None
+    others = [lambda: replaced(catalog)]
+    if when == "before the first attempt":
+        others.pop()()
+    with pytest.raises(ValidationError, match=r"Cannot move branch main to .* column 'data' \(field 2\) is of type long, and was"):
+        commit(Meddles(catalog, *others), table, MOVES[how](head.snapshot_id), sleep=lambda _: None)
+    assert catalog.load_table(IDENTIFIER).metadata.current_snapshot_id is None
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_moved_to_rows_whose_columns_are_read(how: str) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog)
+    table = commit(catalog, table, AppendFiles(added=(data_file("a"),), branch="audit")).table
+    head = table.metadata.ref("audit")
+    assert head is not None
+    replaced(catalog, Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG)))
+    assert set(live_files(commit(catalog, table, MOVES[how](head.snapshot_id)).table)) == {"a"}
+
+
+BY_NUMBER = Schema.of(*SCHEMA.fields[:2], NestedField(3, "region", LONG))
+EU = ("eu",)
+LOST = position_deletes("p", "a", partition=EU)
+ON_A_BRANCH: dict[str, Callable[[int], Operation]] = {
+    "append": lambda _: AppendFiles(added=(data_file("new", partition=EU),), branch="audit"),
+    "overwrite": lambda start: OverwriteFiles(
+        added=(data_file("new", partition=EU),),
+        removed=(data_file("a", partition=EU),),
+        branch="audit",
+        starting_snapshot_id=start,
+    ),
+    "delete of rows": lambda start: RowDelta(
+        added_deletes=(LOST,), referenced_data_files=("a",), branch="audit", starting_snapshot_id=start
+    ),
+    "publication": lambda _: CherryPick(wap_id="w"),
+}
+
+
+@pytest.mark.parametrize("is_dropped", [False, True], ids=["there", "dropped since"])
+@pytest.mark.parametrize("former", [SCHEMA, BY_NUMBER], ids=["text to number", "number to text"])
+@pytest.mark.parametrize("name", ON_A_BRANCH)
+def test_a_former_partition_column_is_a_conflict_and_no_damage(name: str, former: Schema, is_dropped: bool) -> None:
+    """Also where others changed the branch since the work began, and where the table lacks the column by now."""
+    value: Any = "eu" if former is SCHEMA else 1
+
+    def at_home(files: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(replace(f, partition=(value,)) for f in files)
+
+    catalog = make_catalog()
+    table = catalog.create_table(IDENTIFIER, former, spec=BY_REGION, properties={"format-version": "2"})
+    table = commit(catalog, table, AppendFiles(added=at_home((data_file("a"),)), branch="audit")).table
+    seen = commit(catalog, table, AppendFiles(added=at_home((data_file("s"),)), staged=True, summary={"wap.id": "w"})).table
+    commit(catalog, seen, AppendFiles(added=at_home((data_file("b"),)), branch="audit", merge=False))
+    now = BY_NUMBER if former is SCHEMA else SCHEMA
+    late = replaced(catalog, now)
+    if is_dropped:
+        late = catalog.commit_table(late, (), (AddPartitionSpec(UNPARTITIONED), SetDefaultSpec(LAST_ADDED)))
+        commit(catalog, late, UpdateSchema(schema=Schema.of(*SCHEMA.fields[:2])))
+    start = seen.metadata.ref("audit")
+    assert start is not None
+    operation: Any = ON_A_BRANCH[name](start.snapshot_id)
+    given = {k: at_home(v) for k in ("added", "removed", "added_deletes") if (v := getattr(operation, k, ()))}
+    with pytest.raises(ValidationError, match=r"is of type (long|string), and was|columns have other types now"):
+        commit(catalog, seen, replace(operation, **given), sleep=lambda _: None)
+
+
+@pytest.mark.parametrize("late", ["append", "publication"])
+@pytest.mark.parametrize(
+    "now", [StructType((NestedField(5, "a", LONG),)), ListType(NestedField(5, "element", LONG))], ids=["struct", "list"]
+)
+def test_files_of_a_column_of_unknown_type_are_read_whatever_it_becomes(now: Any, late: str) -> None:
+    catalog = make_catalog()
+    schema = Schema.of(*SCHEMA.fields, NestedField(4, "more", UNKNOWN))
+    table = catalog.create_table(IDENTIFIER, schema, properties={"format-version": "3"})
+    table, picked = staged(catalog, table)
+    commit(catalog, table, UpdateSchema(schema=Schema.of(*SCHEMA.fields, NestedField(4, "more", now))))
+    operation = CherryPick(snapshot_id=picked) if late == "publication" else AppendFiles(added=(data_file("w"),))
+    assert set(live_files(commit(catalog, table, operation).table)) == {"w"}

@@ -358,7 +358,8 @@ class Torture:
         self._play_one(job, name, source, said)
         (notes / "job-is-over").touch()
         struck = (notes / "hit").exists()
-        self.drawn["faults that struck"][kind] += struck
+        if kind != faults.NONE:
+            self.drawn["faults that struck"][kind] += struck
         self.played.append(said + (", which struck" if struck else ""))
         self._check(said, kind, notes, before)
         for key in settings:

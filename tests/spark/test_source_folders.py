@@ -83,6 +83,43 @@ def test_a_file_that_two_paths_lead_to_is_refused_by_name(place: Place, job: str
             place.run(job, "t", source=source(form, folder, second), **INTO[job])
 
 
+@pytest.mark.parametrize("query", ["SELECT * FROM s", "SELECT id FROM parquet.`{path}`", "SELECT id FROM s WHERE id IN (TABLE s)"])
+def test_a_file_that_a_link_leads_to_as_well_is_refused_in_a_query(place: Place, query: str) -> None:
+    place.create("t", SCHEMA)
+    folder = laid(place.folder / "in", "parquet", 1)
+    given = Source(format="sql", query=query.format(path=folder), views={"s": str(folder)})
+    place.run("append", "t", source=given)
+    both = f"SELECT id FROM parquet.`{folder}` UNION ALL SELECT * FROM parquet.`{folder}`"
+    place.run("append", "t", source=Source(format="sql", query=both))  # the text says so twice
+    (folder / "link.parquet").symlink_to(folder / "1.parquet")
+    with pytest.raises(DataError, match=r"\.parquet would be read twice"):
+        place.run("append", "t", source=given)
+    assert ids(place) == [(1, None)] * 3
+
+
+@pytest.mark.parametrize("job", ["delete", "update", "merge"])
+def test_a_file_that_a_link_leads_to_as_well_is_refused_in_a_subquery(place: Place, job: str) -> None:
+    place.create("t", SCHEMA)
+    folder = laid(place.folder / "in", "parquet", 1)
+    place.run("append", "t", source=source("parquet", folder))
+    counted = f"(SELECT count(*) FROM parquet.`{folder}`)"
+    clause = MergeClause(when="matched", action="update", assignments={"k": counted})
+    parts: dict[str, dict[str, Any]] = {
+        "delete": {"where": f"id < {counted}"},
+        "update": {"where": "id = 1", "change": RowChange(set={"k": counted})},
+        "merge": {
+            "source": Source(format="sql", query="SELECT 1L AS id"),
+            "change": RowChange(on="target.id = source.id", clauses=[clause]),
+        },
+    }
+    place.run(job, "t", **parts[job])
+    before = ids(place)
+    (folder / "link.parquet").symlink_to(folder / "1.parquet")
+    with pytest.raises(DataError, match=r"\.parquet would be read twice"):
+        place.run(job, "t", **parts[job])
+    assert ids(place) == before
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_file_beside_folders_that_are_values_is_never_left_out(place: Place, form: str) -> None:
     place.create("t", SCHEMA)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udtf
 
-from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.errors import DataError, NoSuchTableError, UnsupportedError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
-from spark_jobs.jobs import delete
+from spark_jobs.jobs import delete, merge
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place, temporary_views
 
@@ -153,6 +158,71 @@ def test_rows_that_come_meanwhile_are_a_conflict_where_the_subquery_reads_the_ta
         report = delete.run(run)
     assert report.metrics["evaluations-count"] == evaluations
     assert ids(filled) == sorted({*left, added})
+
+
+NAMED = [
+    "SELECT a AS id, b AS k, c AS city FROM test.db.other AS x(a, b, c)",
+    "SELECT x.a AS id, x.b AS k, x.c AS city FROM `test`.db.other x(a, b, c)",
+    "SELECT x.* FROM test.db.other TABLESAMPLE (10 ROWS) AS x(id, k, city)",
+    "SELECT other.* FROM test.db.other TABLESAMPLE (10 ROWS)",
+    "SELECT x.* FROM (test.db.other) AS x(id, k, city)",
+    "SELECT x.* FROM test.db.other AS x",
+    "TABLE /* all of it */ test.db.other",
+    "FROM test.db.other |> WHERE other.id > 0",
+    "SELECT o.* FROM test.db.other o JOIN (TABLE test.db.other) p USING (id)",
+    "SELECT /*+ BROADCAST(other) */ other.* FROM test.db.t RIGHT JOIN test.db.other ON t.id = other.id",
+]
+
+
+@pytest.mark.parametrize("query", NAMED)
+def test_a_table_of_the_catalog_may_stand_wherever_a_table_may(filled: Place, query: str) -> None:
+    filled.create("out", SCHEMA)
+    filled.run("append", "out", source=Source(format="sql", query=query))
+    assert {r["id"]: (r["k"], r["city"]) for r in filled.rows("out")} == {r[0]: r[1:] for r in OTHER}
+
+
+def test_a_table_of_the_catalog_may_be_the_argument_of_a_table_function(filled: Place) -> None:
+    class Twice:
+        def eval(self, row: Any) -> Iterator[tuple[int, int | None, str | None]]:
+            yield row["id"] * 2, row["k"], row["city"]
+
+    filled.session.udtf.register("twice", udtf(Twice, returnType="id bigint, k bigint, city string"))  # type: ignore[call-overload]
+    filled.create("out", SCHEMA)
+    for argument in ("TABLE(test.db.other)", "TABLE ( test.db.other ) PARTITION BY id"):
+        filled.run("overwrite", "out", source=Source(format="sql", query=f"SELECT * FROM twice({argument})"))
+        assert [r["id"] for r in filled.rows("out")] == [2, 8, 18]
+    filled.session.sql("DROP TEMPORARY FUNCTION twice")
+
+
+def test_an_alias_in_a_subquery_may_name_columns(filled: Place, mode: str) -> None:
+    where = "id IN (SELECT a FROM test.db.other AS x(a, b, c))"
+    filled.run("delete", "t", where=where, change=RowChange(mode=mode))  # type: ignore[arg-type]
+    assert ids(filled) == [2, 3, 5, 6]
+
+
+@pytest.mark.parametrize("name", ["twin", "test"])
+def test_a_subquery_that_reads_the_changed_table_by_another_catalog_reads_it_all_the_same(
+    session: SparkSession, tmp_path: Path, name: str
+) -> None:
+    one, twin = (
+        CatalogConfig(name=n, type="filesystem", properties={"warehouse": str(tmp_path / "warehouse")}) for n in ("test", name)
+    )
+    place = Place(session, tmp_path, one, load_catalog(one))
+    place.catalog.create_namespace(("db",))
+    for table, rows in (("t", ROWS), ("other", OTHER)):
+        place.create(table, SCHEMA)
+        place.append(table, arrow(rows))
+    sets = {"k": f"(SELECT max(k) FROM {name}.db.t)"}
+    change = RowChange(on="target.id = source.id", clauses=[MergeClause(when="matched", action="update", assignments=sets)])
+    source = Source(format="table", table=f"{name}.db.other", catalog=twin)
+    others = [lambda: place.run("update", "t", where="id = 6", change=RowChange(set={"k": "1000"}))]
+    spec = JobSpec(
+        job="merge", table="test.db.t", catalog=one, source=source, change=change, options={"isolation-level": "snapshot"}
+    )
+    with place.job_run(spec, Meddles(place.catalog, *others)) as run:
+        report = merge.run(run)
+    assert report.metrics["evaluations-count"] == 2
+    assert [r["k"] for r in place.rows("t") if r["id"] in (1, 4)] == [1000, 1000]
 
 
 def test_an_overwrite_s_filter_takes_no_subquery(filled: Place) -> None:
