@@ -3,8 +3,8 @@
 Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
 commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
 were it rolled back between the look and the swap, the branch would get what was just taken back. What moves a branch that is there,
-or main, requires the schema that it was compared with. A ref that was removed since the
-caller saw it is not brought back. RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
+or main, requires the schema that its rows were compared with. A ref that was removed since the caller saw it is not brought back.
+RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from iceberg_ops.commit.operation import CallersView, MetadataOperation, StagedCommit, ref_as_seen, staged_updates
 from iceberg_ops.commit.run_keys import RunIdentity, entries_of_moving
-from iceberg_ops.commit.schema_conflicts import of_another_type
+from iceberg_ops.commit.schema_conflicts import former_rows
 from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertRefSnapshotId
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
@@ -71,7 +71,7 @@ class SetRef(_OfRef):
                 raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
             if place != found.snapshot_id:
                 _forbid_moved(prepared, table, found, self.ref)
-        return _set(metadata, self.ref, found, wanted, self.run)
+        return _set(table, self.ref, found, wanted, self.run)
 
     def _place(self, table: Table, found: SnapshotRef | None) -> int:
         if self.snapshot_id is not None:
@@ -148,7 +148,7 @@ class FastForward(MetadataOperation):
         found = metadata.ref(self.branch)
         _forbid_removed(prepared, table, self.branch)
         if found is None:
-            return _set(metadata, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run, follows=self.to)
+            return _set(table, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run, follows=self.to)
         if not found.is_branch:
             raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
         if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
@@ -157,7 +157,7 @@ class FastForward(MetadataOperation):
                 snapshot_id=found.snapshot_id,
             )
         moved = replace(found, snapshot_id=target.snapshot_id)
-        return _set(metadata, self.branch, found, moved, self.run, follows=self.to)
+        return _set(table, self.branch, found, moved, self.run, follows=self.to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,11 +220,11 @@ def _move(table: Table, branch: str, snapshot_id: int, run: RunIdentity | None, 
     if found is not None and not found.is_branch:
         raise BadInputError(f"{branch} of table {table.name} is a tag: tags never move")
     wanted = SnapshotRef(snapshot_id=snapshot_id) if found is None else replace(found, snapshot_id=snapshot_id)
-    return _set(table.metadata, branch, found, wanted, run, follows=follows)
+    return _set(table, branch, found, wanted, run, follows=follows)
 
 
 def _set(
-    metadata: TableMetadata,
+    table: Table,
     name: str,
     found: SnapshotRef | None,
     wanted: SnapshotRef,
@@ -232,12 +232,13 @@ def _set(
     follows: str | None = None,
 ) -> StagedCommit:
     """``follows``: the ref that ``wanted`` was read from; it must not have moved."""
+    metadata = table.metadata
     if found == wanted:
         return StagedCommit()
     requirements = list(ref_as_seen(metadata, name))
     is_moved = name == MAIN_BRANCH if found is None else found.snapshot_id != wanted.snapshot_id
     if wanted.is_branch and is_moved:
-        _forbid_former_columns(metadata, name, wanted.snapshot_id)
+        _forbid_former_columns(table, name, found, wanted.snapshot_id)
         requirements.append(AssertCurrentSchemaId(metadata.current_schema_id))
     if follows is not None:
         requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
@@ -268,13 +269,18 @@ def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name:
         )
 
 
-def _forbid_former_columns(metadata: TableMetadata, name: str, snapshot_id: int) -> None:
-    """Prevents a branch whose rows nobody can read, or everybody reads wrongly: another engine has replaced the table since the
-    snapshot was made, and branches are read by the table's columns (``schema_conflicts``)."""
-    if why := of_another_type(metadata, metadata.schema_of(metadata.snapshot(snapshot_id))):
+def _forbid_former_columns(table: Table, name: str, found: SnapshotRef | None, snapshot_id: int) -> None:
+    """Prevents a branch whose rows nobody can read, or everybody reads wrongly: another engine has replaced the table since they
+    were written, and branches are read by the table's columns (``schema_conflicts``). Rows that are in the branch's history already
+    are no reason."""
+    metadata = table.metadata
+    line = {s.snapshot_id for s in metadata.ancestors(None if found is None else found.snapshot_id)}
+    if former := former_rows(table, metadata.snapshot(snapshot_id), line):
+        made, why = former
+        which = "it" if made.snapshot_id == snapshot_id else f"snapshot {made.snapshot_id}, from which it has rows,"
         raise ValidationError(
-            f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when it was made; read it by its id, and write its rows "
-            f"again",
+            f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when {which} was made; read that one by its id, and write "
+            f"its rows again",
             snapshot_id=snapshot_id,
         )
 

@@ -20,12 +20,15 @@ from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.validation import is_by_equality, new_deletes_for
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.content_files import DataFile, FileContent
-from iceberg_ops.spec.manifests import ManifestFile
+from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.requirements import AssertCurrentSchemaId
 from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import MISSING, UNKNOWN, NestedField
+from iceberg_ops.table.former_columns import live_entries_of
+from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
 
@@ -113,10 +116,39 @@ def without_required(now: TableMetadata, written: Schema, may_be_null: Callable[
         before, parent = written.fields_by_id.get(f.field_id), now.schema.parents[f.field_id]
         if not f.required:
             continue
-        if before is None and f.initial_default is MISSING and (parent is None or parent in written.fields_by_id):
+        if before is None and f.initial_default is MISSING and (parent is None or _has_values(written, parent)):
             return f"{_named(now, f)} is required, and was not there"
         if before is not None and not before.required and may_be_null(f.field_id):
             return f"{_named(now, f)} is required, and was not"
+    return None
+
+
+def _has_values(written: Schema, field_id: int) -> bool:
+    """Whether rows of the schema may have a value of the field that is not null."""
+    found = written.fields_by_id.get(field_id)
+    return found is not None and found.type != UNKNOWN
+
+
+def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tuple[Snapshot, str] | None:
+    """The snapshot that made rows of ``snapshot`` that nobody can read by the table's columns, or everybody reads wrongly, and why;
+    None where there are none. Snapshots in ``line`` do not count, unless it is ``snapshot`` itself. Files are looked at only where
+    the history of ``snapshot`` has other columns."""
+    metadata = table.metadata
+    schemas: dict[int | None, str | None] = {}
+    former: dict[int | None, tuple[Snapshot, str]] = {}
+    for s in metadata.ancestors(snapshot.snapshot_id):
+        if s is not snapshot and s.snapshot_id in line:
+            continue
+        if s.schema_id not in schemas:
+            written = metadata.schema_of(s)
+            schemas[s.schema_id] = of_another_type(metadata, written) or without_required(metadata, written, lambda _: False)
+        if why := schemas[s.schema_id]:
+            former[s.snapshot_id] = s, why
+    for manifest in manifests_of(table, snapshot) if former else ():
+        if manifest.content is ManifestContent.DATA:
+            for entry in live_entries_of(table, snapshot, manifest):
+                if found := former.get(entry.snapshot_id) or former.get(snapshot.snapshot_id):
+                    return found
     return None
 
 

@@ -12,6 +12,7 @@ from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.manifests import entries_of
 from iceberg_ops.table.table import Table
 
@@ -42,7 +43,7 @@ def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) 
     try:
         return entries_of(as_written(table, snapshot, manifest), manifest)
     except CorruptTableError:
-        for schema in reversed(table.metadata.schemas):
+        for schema in _of_each_type(table.metadata, manifest.partition_spec_id):
             with suppress(CorruptTableError):
                 then = replace(table.metadata, current_schema_id=schema.schema_id)
                 return entries_of(replace(table, metadata=then), manifest)
@@ -52,3 +53,12 @@ def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) 
 def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
     """As ``former_entries_of``, what is live."""
     return [e for e in former_entries_of(table, snapshot, manifest) if e.is_live]
+
+
+def _of_each_type(metadata: TableMetadata, spec_id: int) -> list[Schema]:
+    """The latest schema of each set of types that the sources of a partition spec have had: the others read nothing else, and each
+    reads the file again."""
+    spec = metadata.specs_by_id.get(spec_id)
+    sources = [] if spec is None else [i for f in spec.fields for i in f.source_ids]
+    latest = {tuple(f and f.type for f in map(schema.fields_by_id.get, sources)): schema for schema in metadata.schemas}
+    return [*reversed(latest.values())] if sources else []

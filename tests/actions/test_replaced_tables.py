@@ -18,12 +18,15 @@ from iceberg_ops.data.changelog import changelog_batches
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.expressions.predicates import eq, gt
 from iceberg_ops.scan.planning import Scan
-from iceberg_ops.spec.partitioning import UNPARTITIONED
+from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, DecimalType, IcebergType, NestedField
 from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
+from iceberg_ops.table import manifests
+from iceberg_ops.table.entry_cache import EntryCache
 from iceberg_ops.table.integrity import IntegrityCheck
 from iceberg_ops.table.manifests import live_paths, manifests_of
+from iceberg_ops.table.stored_files import read_stored
 from tests.actions.lake import Lake
 from tests.builders import BY_REGION, IDENTIFIER, data_file, live_files, make_catalog
 from tests.commit.scenarios import Replaced
@@ -154,3 +157,25 @@ def test_a_branch_of_the_former_table_is_read_where_the_table_lacks_the_partitio
         expire(lake.catalog, lake.table, ExpireSnapshots(older_than_ms=2**60, retain_last=1, clean_expired_metadata=True))
     assert {f.rule for f in IntegrityCheck(lake.table).findings()} == {"data-file-exists"}
     commit(lake.catalog, lake.table, UpdateSchema(schema=Schema.of(schema(now).fields[0]), keep_delete_keys=True))
+
+
+@pytest.mark.parametrize("spec", [UNPARTITIONED, BY_REGION], ids=["unpartitioned", "by region"])
+def test_a_manifest_that_is_gone_is_not_asked_for_by_every_schema(spec: PartitionSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = make_catalog()
+    table = catalog.create_table(IDENTIFIER, schema(STRING), spec=spec)
+    table = commit(catalog, table, AppendFiles(added=(data_file("a", partition=("eu",) if spec.fields else ()),))).table
+    for n in range(20):
+        more = (NestedField(10 + i, f"c{i}", LONG) for i in range(n + 1))
+        table = commit(catalog, table, UpdateSchema(schema=Schema.of(*schema(STRING).fields, *more))).table
+    (manifest,) = manifests_of(table, table.metadata.current_snapshot)
+    table.io.delete(manifest.manifest_path)
+    asked: list[str] = []
+
+    def counted(io: Any, location: str, what: str) -> bytes:
+        asked.append(location)
+        return read_stored(io, location, what)
+
+    monkeypatch.setattr(manifests, "read_stored", counted)
+    monkeypatch.setattr(manifests, "CACHE", EntryCache())
+    assert [f.rule for f in IntegrityCheck(table).findings()] == ["manifest-reads"]
+    assert asked.count(manifest.manifest_path) <= 2

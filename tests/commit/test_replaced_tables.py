@@ -16,13 +16,13 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import FastForward, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.refs import FastForward, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.types import LONG, UNKNOWN, ListType, NestedField, StructType
+from iceberg_ops.spec.types import LONG, UNKNOWN, ListType, MapType, NestedField, StructType
 from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
 from iceberg_ops.table.table import Table
 from tests.builders import BY_REGION, IDENTIFIER, SCHEMA, data_file, live_files, make_catalog, make_table, position_deletes
@@ -156,6 +156,61 @@ def test_main_is_moved_to_rows_whose_columns_are_read(how: str) -> None:
     assert set(live_files(commit(catalog, table, MOVES[how](head.snapshot_id)).table)) == {"a"}
 
 
+def former_branch(catalog: Any, schema: Schema, *late: str, properties: Any = None) -> Table:
+    """A table with branch audit; replaced; the branch gets the files ``late`` by the new columns."""
+    table = make_table(catalog, properties=properties)
+    table = commit(catalog, table, AppendFiles(added=(data_file("a"),), branch="audit")).table
+    table = replaced(catalog, schema)
+    for path in late:
+        table = commit(catalog, table, AppendFiles(added=(data_file(path),), branch="audit")).table
+    return table
+
+
+def head_of_audit(table: Table) -> int:
+    head = table.metadata.ref("audit")
+    assert head is not None
+    return head.snapshot_id
+
+
+@pytest.mark.parametrize("properties", [None, {"commit.manifest.min-count-to-merge": "2"}], ids=["as they were", "merged"])
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_not_moved_to_a_branch_that_has_rows_of_former_columns_below_those_of_its_head(how: str, properties: Any) -> None:
+    catalog = make_catalog()
+    table = former_branch(catalog, RETYPED_SCHEMA, "b", "c", properties=properties)
+    with pytest.raises(ValidationError, match=r"is of type long, and was string when snapshot \d+, from which it has"):
+        commit(catalog, table, MOVES[how](head_of_audit(table)))
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_moved_to_a_branch_that_has_no_rows_of_former_columns_any_more(how: str) -> None:
+    catalog = make_catalog()
+    table = former_branch(catalog, RETYPED_SCHEMA)
+    start = head_of_audit(table)
+    swap = OverwriteFiles(added=(data_file("b"),), removed=(data_file("a"),), branch="audit", starting_snapshot_id=start)
+    table = commit(catalog, table, swap).table
+    assert set(live_files(commit(catalog, table, MOVES[how](head_of_audit(table))).table)) == {"b"}
+
+
+def test_a_branch_of_the_former_table_is_moved_along_its_own_history_and_to_main() -> None:
+    catalog = make_catalog()
+    table = former_branch(catalog, RETYPED_SCHEMA, "b", "c")
+    before = table.metadata.snapshot(head_of_audit(table)).parent_snapshot_id
+    table = commit(catalog, table, RollBack(snapshot_id=before, branch="audit")).table
+    assert set(live_files(table, "audit")) == {"a", "b"}
+    done = commit(catalog, table, AppendFiles(added=(data_file("d"),)))
+    assert done.snapshot is not None
+    move = SetRef(ref="audit", snapshot_id=done.snapshot.snapshot_id, replace_existing=True)
+    assert set(live_files(commit(catalog, done.table, move).table, "audit")) == {"d"}
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_not_moved_to_rows_that_lack_a_column_that_is_required_now(how: str) -> None:
+    catalog = make_catalog()
+    table = former_branch(catalog, STRICT)
+    with pytest.raises(ValidationError, match=r"column 'more' \(field 4\) is required, and was not there when it was made"):
+        commit(catalog, table, MOVES[how](head_of_audit(table)))
+
+
 BY_NUMBER = Schema.of(*SCHEMA.fields[:2], NestedField(3, "region", LONG))
 EU = ("eu",)
 LOST = position_deletes("p", "a", partition=EU)
@@ -204,7 +259,14 @@ def test_a_former_partition_column_is_a_conflict_and_no_damage(name: str, former
 
 @pytest.mark.parametrize("late", ["append", "publication"])
 @pytest.mark.parametrize(
-    "now", [StructType((NestedField(5, "a", LONG),)), ListType(NestedField(5, "element", LONG))], ids=["struct", "list"]
+    "now",
+    [
+        StructType((NestedField(5, "a", LONG),)),
+        StructType((NestedField(5, "a", LONG, True),)),
+        ListType(NestedField(5, "element", LONG, True)),
+        MapType(NestedField(5, "key", LONG, True), NestedField(6, "value", LONG)),
+    ],
+    ids=["struct", "struct of a required field", "list", "map"],
 )
 def test_files_of_a_column_of_unknown_type_are_read_whatever_it_becomes(now: Any, late: str) -> None:
     catalog = make_catalog()
