@@ -78,6 +78,17 @@ class Outcome:
         self.files = list(found.files)
         self.failures = list(found.failures)
 
+    def found(self) -> Findings:
+        """What was kept, with what was added since."""
+        return Findings(
+            plan_id=self.plan_id,
+            metrics=dict(self.metrics),
+            groups=tuple(self.groups.values()),
+            skipped=tuple(self.skipped),
+            files=tuple(self.files),
+            failures=tuple(self.failures),
+        )
+
     def end(self, result: Result) -> None:
         """How the job ended: from here on the report tells the result."""
         self.keep(result.found)

@@ -123,15 +123,8 @@ class GroupRecord:
             self._outcome.count(self._lost, planned.input_files)
 
     def findings(self) -> Findings:
-        """All of it, as a result's parts."""
-        found = self._outcome
-        return Findings(
-            plan_id=found.plan_id,
-            metrics=dict(found.metrics),
-            groups=tuple(found.groups.values()),
-            skipped=tuple(found.skipped),
-            failures=tuple(found.failures),
-        )
+        """All of it, as a result's part."""
+        return self._outcome.found()
 
     def result(self, of: type[WorkCommitted]) -> WorkCommitted:
         """The result of a run that committed something."""

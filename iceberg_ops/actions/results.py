@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from iceberg_ops.commit import operation
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status
 from iceberg_ops.table.table import Table
 
@@ -44,7 +45,8 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """All of the work is done. ``table`` is the table afterwards, ``attempts`` how often its commits were tried."""
+    """All of the work is done. ``table`` is the table afterwards, ``attempts`` how often its commits were tried; there may be none,
+    where the work was to delete files."""
 
     found: Findings
     table: Table
@@ -68,3 +70,10 @@ class AlreadyCommitted(Committed):
 
 
 Result = NothingToDo | Planned | Committed
+
+
+def result_of(done: operation.Committed, found: Findings) -> Committed:
+    """The result of a job that made one commit."""
+    of = AlreadyCommitted if done.already_committed else Committed
+    ids = () if done.snapshot is None else (done.snapshot.snapshot_id,)
+    return of(found=found, table=done.table, snapshot_ids=ids, attempts=done.attempts)
