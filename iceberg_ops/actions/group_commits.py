@@ -161,9 +161,9 @@ class GroupCommits(Generic[F]):
         try:
             return self._work_again(plan, end) or end.kept
         except Exception as e:
+            self._record.dropped_if_open(f"not rewritten again: {text_of(e)}", list(self._record.groups))
             if not end.kept or isinstance(e, VerificationError) or outcome_unknown(e) is not None:
                 raise
-            self._record.dropped_if_open(f"not rewritten again: {text_of(e)}", list(self._record.groups))
             return True
 
     def _work_again(self, plan: GroupPlan[F], end: _Committed[F]) -> bool:
