@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
@@ -111,12 +112,18 @@ class World:
     keys: list[str] = field(default_factory=list)
     again: list[Done] = field(default_factory=list)
 
-    def commit(self, progress: ProgressOptions, *script: Ends, answers: Sequence[Done | FailedGroup] | None = None) -> Result:
+    def commit(
+        self,
+        progress: ProgressOptions,
+        *script: Ends,
+        answers: Sequence[Done | FailedGroup] | None = None,
+        strategy_of: Callable[..., Scripted] = Scripted,
+    ) -> Result:
         def work() -> Generator[Done | FailedGroup]:
             yield from self.groups if answers is None else answers
 
         planned = tuple(GroupReport(group_id=group.group_id, status="planned", input_files=1) for group in self.groups)
-        strategy = Scripted(run=self.run, script=iter(script), keys=self.keys, again=self.again)
+        strategy = strategy_of(run=self.run, script=iter(script), keys=self.keys, again=self.again)
         plan = GroupPlan(groups=planned, work=work, strategy=strategy, snapshot_id=self.run.table.metadata.current_snapshot_id)
         return GroupCommits[Done](self.run, Findings(groups=planned), lost="failed-count").work_and_commit(plan, progress)
 
@@ -219,3 +226,34 @@ def test_an_interrupt_drops_what_is_not_committed(world: World, progress: Progre
         "" if progress is AT_ONCE else "023"
     )  # files of groups that were not answered for are found by their name
     assert world.lake.rows() == sorted(row for i in range(4) for row in numbered(10 * i, 5))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interrupted(Scripted):
+    """Carries a row over to the first group's file, and is interrupted right after the commit, or when the groups are recorded."""
+
+    recorded: bool
+
+    def committed(self, operation: Operation, groups: Sequence[Done], turn: int, commit: CommitStaged) -> CarriedOver:
+        done = super().committed(operation, groups, turn, commit)
+        if not self.recorded:
+            raise KeyboardInterrupt
+        return replace(done, rows={groups[0].new.file_path: 3})
+
+    def counts(self, groups: Sequence[Done], batch: Batch, done: CarriedOver) -> Mapping[str, int]:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_what_is_committed_is_recorded_whatever_interrupts_its_record(world: World, recorded: bool) -> None:
+    def interrupted(**given: Any) -> Interrupted:
+        return Interrupted(**given, recorded=recorded)
+
+    with pytest.raises(KeyboardInterrupt):
+        world.commit(AT_ONCE, strategy_of=interrupted)
+    assert (world.statuses, world.left) == ("cccc", "0123")
+    assert world.run.outcome.changed
+    first = world.run.outcome.groups["g0"]
+    assert first.status == ("carried-over" if recorded else "committed")
+    assert first.reason.count("3 rows deleted meanwhile") == recorded
+    assert {task.file_path for task in world.lake.tasks()} == {group.new.file_path for group in world.groups}
