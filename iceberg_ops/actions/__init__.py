@@ -3,10 +3,13 @@
 ``dispatch.run_job`` looks the action up, loads the table, and writes the report, however the job ends. Then:
 
 - one module per action: ``rewrite_data_files``, ``expire_snapshots``, ``append``, ``delete``, ``merge`` and so on.
-- ``context``: the ``Run`` that an action is given (job, table, clock, lease, steps) and the ``Outcome`` that it fills.
+- ``context``: the ``Run`` that an action is given (job, table, clock, lease, steps) and the ``Outcome``: what is known of the job
+  if it fails. ``results``: what it gives back where it does not.
 - ``runner``: the protocol of what rewrites file groups; ``local_runner`` and ``worker_processes``, each of which runs
   ``worker_main``, do it on this machine; ``worker_frames`` is how they talk.
-- ``delete_runs``, ``rewrite_commits``, ``delete_commits``, ``row_commits``: how groups and row changes are committed and given up.
+- ``group_commits``: the service that runs and commits groups, with ``group_plans`` (what it is given), ``group_batches`` (one
+  commit) and ``group_record``; ``data_file_groups`` and ``delete_groups`` are the groups. ``row_commits``: how row changes are
+  committed.
 
 Not here: what is due and how files are grouped (``planning``), how rows are read and written (``data``), what conflicts
 (``commit``), and what may be deleted (``deletion``).

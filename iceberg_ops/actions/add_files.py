@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import PurePath
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
 from iceberg_ops.commit.append_files import AppendFiles
 from iceberg_ops.commit.committer import commit
@@ -61,8 +62,8 @@ Listed = Mapping[str, FileInfo]
 """The files to be imported, as they were listed before their footers were read, by location."""
 
 
-def add_files(run: Run) -> None:
-    """Fill ``run.outcome``. Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
+def add_files(run: Run) -> Result:
+    """Raises OptionError, DataError, SchemaError, UnsupportedError, and what the committer raises."""
     options = add_files_options(run.job.options)
     if not is_absolute_under(run.table.io, options.source_path):
         raise OptionError(
@@ -70,8 +71,8 @@ def add_files(run: Run) -> None:
         )
     if run.job.dry_run:
         forbid_import_from_another_table(run.catalog, run.table, options.source_path)
-        _plan(run, options)
-        return
+        imported, _ = _plan(run, options)
+        return Planned(found=_found(imported)) if imported else NothingToDo(found=_found(imported))
     head = base_of(run.table.metadata, run.job.branch)
     # A staged table: whatever lies in its folder would go with another one of its name that is made and dropped before it.
     own = () if run.table.metadata_location else (run.table.location,)
@@ -81,14 +82,17 @@ def add_files(run: Run) -> None:
         forbid_running_deletion(run.catalog.load_table(run.table.identifier[1:]))
         forbid_running_purge(run.table.io, options.source_path)
         imported, listed = _plan(run, options)
+        found = _found(imported)
         if not imported:
-            return
+            return NothingToDo(found=found)
+        run.outcome.keep(found)
         with run.step("commit"):
             operation = _operation(run, imported, head, options)
             committed = commit(run.catalog, run.table, operation, before_swap=partial(_look_again, run, options, listed))
             run.outcome.record(committed)
         if not committed.already_committed:
             _look_afterwards(run, options, listed)
+        return result_of(committed, found)
 
 
 def _forbid_others(run: Run, options: AddFilesOptions) -> None:
@@ -160,18 +164,21 @@ def _and_more(gone: Sequence[str]) -> str:
 def _plan(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Listed]:
     with run.step("plan") as detail:
         imported, listed = _planned(run, options)
-        files = [found.file for found in imported]
-        detail.append(f"{len(files)} files below {options.source_path}")
-    run.outcome.metrics |= {
-        "imported-files-count": len(files),
-        "imported-records-count": sum(f.record_count for f in files),
-        "imported-bytes-count": sum(f.file_size_in_bytes for f in files),
-        "imported-partitions-count": len({f.partition for f in files}),
-    }
-    if files:
-        run.outcome.status = "planned"
-        run.outcome.files.extend(f.file_path for f in files)
+        detail.append(f"{len(imported)} files below {options.source_path}")
     return imported, listed
+
+
+def _found(imported: Sequence[ImportedFile]) -> Findings:
+    files = [found.file for found in imported]
+    return Findings(
+        metrics={
+            "imported-files-count": len(files),
+            "imported-records-count": sum(f.record_count for f in files),
+            "imported-bytes-count": sum(f.file_size_in_bytes for f in files),
+            "imported-partitions-count": len({f.partition for f in files}),
+        },
+        files=tuple(f.file_path for f in files),
+    )
 
 
 def _planned(run: Run, options: AddFilesOptions) -> tuple[list[ImportedFile], Listed]:

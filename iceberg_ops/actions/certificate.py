@@ -22,12 +22,32 @@ from iceberg_ops.spec.content_files import DataFile
 
 @dataclass(frozen=True, slots=True)
 class RewrittenGroup:
-    """A group with what it became; ``results`` are those of its works."""
+    """A group of data files with what it became (``group_plans.FinishedGroup``); ``results`` are those of its works."""
 
     group: FileGroup
     added: tuple[DataFile, ...]
     certificate: Certificate
     results: tuple[GroupResult, ...] = ()
+
+    @property
+    def group_id(self) -> str:
+        return self.group.group_id
+
+    @property
+    def removed(self) -> tuple[DataFile, ...]:
+        return tuple(task.data_file for task in self.group.tasks)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return tuple(task.file_path for task in self.group.tasks)
+
+    @property
+    def input_files(self) -> int:
+        return self.group.input_files
+
+    @property
+    def input_bytes(self) -> int:
+        return self.group.input_bytes
 
     @property
     def output_bytes(self) -> int:

@@ -6,14 +6,15 @@ the only deletes, and each applies to one live file. Source: spec, "Partition St
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
 from iceberg_ops.config.table_options import compute_partition_stats_options
@@ -81,39 +82,42 @@ class PartitionCounts:
             self.position_delete_file_count += not f.is_deletion_vector
 
 
-def compute_partition_stats(run: Run) -> None:
-    """Fill ``run.outcome``; nothing to do for a table that is not partitioned, or by columns of type unknown only: a file has no
+def compute_partition_stats(run: Run) -> Result:
+    """Nothing to do for a table that is not partitioned, or by columns of type unknown only: a file has no
     place for their values, which are all NULL. Raises OptionError, NoSuchSnapshotError, UnsupportedError."""
     options = compute_partition_stats_options(run.job.options)
     metadata = run.table.metadata
     fields = union_of(metadata).type.fields
     if not metadata.snapshots or not fields:
-        return
+        return NothingToDo(found=Findings())
     ref = run.job.branch if options.snapshot_id is None else None
     snapshot, _ = choose_snapshot(metadata, snapshot_id=options.snapshot_id, ref=ref)
     if snapshot is None:
-        return
+        return NothingToDo(found=Findings())
     if all(f.type == UNKNOWN for f in fields):
         partition_counts(run.table, manifests_of(run.table, snapshot))  # raises where values are there whose type is not known
-        return
+        return NothingToDo(found=Findings())
     if run.job.dry_run:
-        _plan(run, snapshot)
-        return
+        return Planned(found=_found(_plan(run, snapshot)))
     with run.lease(snapshot.snapshot_id):
-        file = _written(run, snapshot, _plan(run, snapshot))
+        counts = _plan(run, snapshot)
+        found = _found(counts)
+        run.outcome.keep(found)
+        file = _written(run, snapshot, counts)
         with run.step("commit"):
             statistics = UpdateStatistics(added_partition=(file,), run_key=run.run_key, summary=run.summary)
-            committed = commit_staged(run, statistics, [file.statistics_path])
-    if not committed.already_committed:
-        run.outcome.files.append(file.statistics_path)
+            done = commit_staged(run, statistics, [file.statistics_path])
+    return result_of(done, found if done.already_committed else replace(found, files=(file.statistics_path,)))
+
+
+def _found(counts: Sequence[PartitionCounts]) -> Findings:
+    return Findings(metrics={"partitions-count": len(counts)})
 
 
 def _plan(run: Run, snapshot: Snapshot) -> list[PartitionCounts]:
     with run.step("plan") as detail:
         counts = _counts(run, snapshot)
         detail.append(f"{len(counts)} partitions")
-    run.outcome.metrics["partitions-count"] = len(counts)
-    run.outcome.status = "planned"
     return counts
 
 

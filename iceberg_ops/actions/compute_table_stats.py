@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_works import even_parts
 from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.actions.runner import SpreadingRunner
 from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.metadata_updates import UpdateStatistics
@@ -33,29 +35,33 @@ _MOST_BYTES_OF_SHARE = 256 * 2**20
 """A share is what progress is told after, and what is done again if a task is lost."""
 
 
-def compute_table_stats(run: Run) -> None:
-    """Fill ``run.outcome``. Raises OptionError, SchemaError, NoSuchSnapshotError, CorruptTableError."""
+def compute_table_stats(run: Run) -> Result:
+    """Raises OptionError, SchemaError, NoSuchSnapshotError, CorruptTableError."""
     options = compute_table_stats_options(run.job.options)
     with run.step("plan") as detail:
         scan = Scan(ref=run.job.branch) if options.snapshot_id is None else Scan(snapshot_id=options.snapshot_id)
         planned = plan(run.table, scan) if run.table.metadata.snapshots else None
         if planned is None or planned.snapshot is None:
-            return
+            return NothingToDo(found=Findings())
         columns = sketched_columns(planned.schema, options.columns)
         detail.append(f"{len(columns)} columns of {len(planned.tasks)} files")
-    run.outcome.metrics |= {"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)}
+    found = Findings(metrics={"columns-count": len(columns), "planned-data-files-count": len(planned.tasks)})
     if not columns:
-        return
-    run.outcome.status = "planned"
+        return NothingToDo(found=found)
     if run.job.dry_run:
-        return
+        return Planned(found=found)
+    run.outcome.keep(found)
     with run.lease(planned.snapshot.snapshot_id):
-        sketches = _sketches(run, planned, columns)
+        sketches, rows = _sketches(run, planned, columns)
+        values = {f"ndv.{f.name}": round(sketches[f.field_id].estimate) for f in columns}
+        found = replace(found, metrics={**found.metrics, "rows-count": rows, **values})
+        run.outcome.keep(found)
         file = _written(run, planned.snapshot, sketches)
-        _register(run, file)
+        return _registered(run, file, found)
 
 
-def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> dict[int, ThetaSketch]:
+def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> tuple[dict[int, ThetaSketch], int]:
+    """Of each column, by field id, and how many rows there are."""
     found = {f.field_id: ThetaSketch() for f in columns}
     context = ReadContext.for_table(run.table.metadata, schema=planned.schema, columns=[f.name for f in columns])
     size = sum(task.data_file.file_size_in_bytes for task in planned.tasks)
@@ -67,9 +73,7 @@ def _sketches(run: Run, planned: ScanPlan, columns: list[NestedField]) -> dict[i
             rows += more
             meter.advance(files, bytes_)
         detail.append(f"{rows} rows")
-    run.outcome.metrics["rows-count"] = rows
-    run.outcome.metrics |= {f"ndv.{f.name}": round(found[f.field_id].estimate) for f in columns}
-    return found
+    return found, rows
 
 
 def _answers(run: Run, tasks: Sequence[FileScanTask], context: ReadContext, size: int) -> Iterator[str]:
@@ -119,9 +123,8 @@ def _written(run: Run, snapshot: Snapshot, sketches: dict[int, ThetaSketch]) -> 
     )
 
 
-def _register(run: Run, file: StatisticsFile) -> None:
+def _registered(run: Run, file: StatisticsFile, found: Findings) -> Result:
     with run.step("commit"):
         statistics = UpdateStatistics(added=(file,), run_key=run.run_key, summary=run.summary)
-        committed = commit_staged(run, statistics, [file.statistics_path])
-    if not committed.already_committed:
-        run.outcome.files.append(file.statistics_path)
+        done = commit_staged(run, statistics, [file.statistics_path])
+    return result_of(done, found if done.already_committed else replace(found, files=(file.statistics_path,)))

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from iceberg_ops.actions.progress import Meter
+from iceberg_ops.actions.results import Committed as WorkCommitted
+from iceberg_ops.actions.results import Findings, Result
 from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import TablesRead
@@ -33,9 +35,6 @@ LEASE_MS = 2 * 3_600_000
 """How long a lease lasts that is not renewed: less than until the next night's run. It is renewed four times as often."""
 LISTED = 1_000
 """The most files, skipped files and failures a report lists; counts in ``metrics`` are always complete."""
-
-_SETTLED = frozenset({"committed", "carried-over", "re-planned"})
-"""Statuses of a group of which nothing is left to do in its run."""
 
 
 @dataclass(slots=True)
@@ -70,15 +69,32 @@ class Outcome:
         """Add to a metric; it is then reported even when it is 0."""
         self.metrics[name] = self.metrics.get(name, 0) + amount
 
-    def conclude_groups(self, elsewhere: Collection[str]) -> None:
-        """The status of a run whose groups are all settled or given up; ``elsewhere``: those that another process committed under
-        the run key."""
-        if not all(group.status in _SETTLED or group.group_id in elsewhere for group in self.groups.values()):
-            self.status = "partially-committed"
-        elif elsewhere and all(group_id in elsewhere for group_id in self.groups):
-            self.status = "already-committed"
-        else:
-            self.status = "committed"
+    def keep(self, found: Findings) -> None:
+        """What the report tells if the job fails from here on."""
+        self.plan_id = found.plan_id
+        self.metrics = dict(found.metrics)
+        self.groups = {group.group_id: group for group in found.groups}
+        self.skipped = list(found.skipped)
+        self.files = list(found.files)
+        self.failures = list(found.failures)
+
+    def found(self) -> Findings:
+        """What was kept, with what was added since."""
+        return Findings(
+            plan_id=self.plan_id,
+            metrics=dict(self.metrics),
+            groups=tuple(self.groups.values()),
+            skipped=tuple(self.skipped),
+            files=tuple(self.files),
+            failures=tuple(self.failures),
+        )
+
+    def end(self, result: Result) -> None:
+        """How the job ended: from here on the report tells the result."""
+        self.keep(result.found)
+        self.status = result.status
+        if isinstance(result, WorkCommitted):
+            self.table, self.attempts, self.snapshot_ids = result.table, result.attempts, list(result.snapshot_ids)
 
     def record(self, done: Committed) -> None:
         """Status, snapshot, attempts, and the table afterwards, of the only commit."""

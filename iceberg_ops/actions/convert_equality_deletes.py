@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_commits import RewrittenDeletes
-from iceberg_ops.actions.delete_runs import report_plan, run_groups
+from iceberg_ops.actions.delete_groups import RewrittenDeletes, planned_deletes, rewrite_groups
+from iceberg_ops.actions.group_plans import file_key
+from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
@@ -34,27 +35,23 @@ from iceberg_ops.scan.live_entries import delete_key
 from iceberg_ops.spec.metadata_columns import POS
 
 
-def convert_equality_deletes(run: Run) -> None:
-    """Fill ``run.outcome``.
-
-    Raises VerificationError, UnsupportedError (ORC delete files), and what planning, reading and the committer raise.
-    """
+def convert_equality_deletes(run: Run) -> Result:
+    """Raises UnsupportedError (ORC delete files), and what planning, reading and the committer raise."""
     options = convert_equality_deletes_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
         plan = plan_convert_equality_deletes(run.table, where, run.job.branch)
         detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} equality delete files")
-    report_plan(run, plan.plan_id, plan.groups, plan.skipped)
-    run.outcome.metrics["planned-data-files-count"] = sum(len(g.tasks) for g in plan.groups)
+    planned = planned_deletes(plan.plan_id, plan.groups, plan.skipped)
+    planned = replace(planned, metrics={**planned.metrics, "planned-data-files-count": sum(len(g.tasks) for g in plan.groups)})
     if not plan.groups:
-        return
+        return NothingToDo(found=planned)
+    run.outcome.keep(planned)
     check_row_deletes(WriteContext.for_table(run.table.metadata))
-    run.outcome.status = "planned"
-    if not run.job.dry_run:
-        _convert(run, plan, options)
+    return Planned(found=planned) if run.job.dry_run else _convert(run, plan, planned, options)
 
 
-def _convert(run: Run, plan: ConvertEqualityDeletesPlan, options: ConvertEqualityDeletesOptions) -> None:
+def _convert(run: Run, plan: ConvertEqualityDeletesPlan, planned: Findings, options: ConvertEqualityDeletesOptions) -> Result:
     assert plan.snapshot is not None
     snapshot_id = plan.snapshot.snapshot_id
 
@@ -71,11 +68,14 @@ def _convert(run: Run, plan: ConvertEqualityDeletesPlan, options: ConvertEqualit
             name="convert_equality_deletes",
         )
 
-    run_groups(run, snapshot_id, plan.groups, lambda group: converted(run, group, options), operation_of, options.progress)
+    def work(group: ConvertGroup) -> RewrittenDeletes:
+        return converted(run, group, options)
+
+    return rewrite_groups(run, planned, snapshot_id, plan.groups, work, operation_of, options.progress)
 
 
 def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOptions) -> RewrittenDeletes:
-    """Read and write one group. Raises CorruptTableError, VerificationError."""
+    """Read and write one group. Raises CorruptTableError."""
     table = run.table
     chosen = {delete_key(d) for d in group.deletes}
     context = ReadContext.for_table(table.metadata, columns=[POS])
@@ -94,11 +94,9 @@ def converted(run: Run, group: ConvertGroup, options: ConvertEqualityDeletesOpti
         operation_id=f"{run.operation_id}-{group.group_id}",
         granularity=DELETE_GRANULARITY.of(table.properties),
     )
-    removed = {(f.file_path, f.content_offset): f for f in (*(d.data_file for d in group.deletes), *written.replaced)}
+    removed = {file_key(f): f for f in (*(d.data_file for d in group.deletes), *written.replaced)}
     return RewrittenDeletes(
         group_id=group.group_id,
-        partition="",
-        reason=group.reason,
         removed=tuple(removed.values()),
         added=written.added,
         data_files=tuple(task.file_path for task in group.tasks),

@@ -21,6 +21,7 @@ from functools import partial
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
+from iceberg_ops.actions.results import Result
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import has_lost_snapshots
@@ -65,6 +66,7 @@ class _Record:
     after: TableState | None = None
 
     def report(self, error: BaseException | None = None) -> ActionReport:
+        """Of a failure as far as the outcome was filled."""
         found = self.outcome
         return ActionReport(
             action=self.job.job,
@@ -160,7 +162,9 @@ def _run(
         progress=progress,
     )
     try:
-        action_of("plan_rows" if job.dry_run and job.job in ROW_OPERATIONS else job.job)(run)
+        result = action_of("plan_rows" if job.dry_run and job.job in ROW_OPERATIONS else job.job)(run)
+        if result is not None:
+            run.outcome.end(result)
         _remember(run)
     except CorruptTableError as e:
         if not record.outcome.changed and (expired := record.outcome.reads.lost_to_an_expiry(job.job, e)) is not None:
@@ -232,10 +236,10 @@ def _check_where(job: JobSpec, table: Table) -> None:
     bind(table.schema, parse_where(job.where))
 
 
-def action_of(name: str) -> Callable[[Run], None]:
+def action_of(name: str) -> Callable[[Run], Result | None]:
     """The function of an action: ``iceberg_ops.actions.<name>.<name>``. Imported when it runs, so that expiring snapshots does not
-    load Arrow."""
-    found: Callable[[Run], None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
+    load Arrow. Those that give no result have filled the run's outcome."""
+    found: Callable[[Run], Result | None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
     return found
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.results import Committed, Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
@@ -38,8 +39,8 @@ _IMPORTED = (
 )
 
 
-def expire_snapshots(run: Run) -> None:
-    """Fill ``run.outcome``. Raises ValidationError where gc.enabled is false, and what the committer raises."""
+def expire_snapshots(run: Run) -> Result:
+    """Raises ValidationError where gc.enabled is false, and what the committer raises."""
     table = run.table
     options = expire_snapshots_options(run.job.options, table.properties, now_ms=run.now_ms())
     if not options.stream_results:
@@ -56,16 +57,13 @@ def expire_snapshots(run: Run) -> None:
     with run.step("plan") as detail:
         updates = operation.removals(table)
         planned = apply_updates(table.metadata, updates, now_ms=run.now_ms()) if updates else table.metadata
-        _count(run, table.metadata, planned)
-        detail.append(f"{run.outcome.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
+        found = Findings(metrics=_counts(table.metadata, planned))
+        detail.append(f"{found.metrics['expired-snapshots-count']} of {len(table.metadata.snapshots)} snapshots expire")
+    run.outcome.keep(found)
     if not updates:
-        if not run.job.dry_run:
-            _resume(run, options)
-        return
-    run.outcome.status = "planned"
+        return NothingToDo(found=found) if run.job.dry_run else _resumed(run, options)
     if run.job.dry_run:
-        _record_files(run, _planned_files(table, planned), None)
-        return
+        return Planned(found=_with_files(found, _planned_files(table, planned), None, run.outcome.listed))
     with run.step("commit and clean") as detail:
         result = expire(
             run.catalog,
@@ -73,12 +71,12 @@ def expire_snapshots(run: Run) -> None:
             operation,
             delete=_deleting(run, options),
             on_commit=run.outcome.record,
-            on_resumed=partial(_record_files, run),
+            on_resumed=partial(_keep_files, run),
         )
         detail.append(f"{result.committed.attempts} attempts")
-    _record_resumed(run, result.resumed)
-    _count(run, table.metadata, result.committed.table.metadata)
-    _record_files(run, result.files, result.deletion)
+    found = _with_resumed(run.outcome.found(), result.resumed)
+    found = replace(found, metrics={**found.metrics, **_counts(table.metadata, result.committed.table.metadata)})
+    return result_of(result.committed, _with_files(found, result.files, result.deletion, run.outcome.listed))
 
 
 def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Sequence[str]], list[DeleteFailure]]:
@@ -101,24 +99,26 @@ def _deleting(run: Run, options: ExpireSnapshotsOptions) -> Callable[[FileIO, Se
     return delete
 
 
-def _resume(run: Run, options: ExpireSnapshotsOptions) -> None:
+def _resumed(run: Run, options: ExpireSnapshotsOptions) -> Result:
     """Nothing expires now, but an earlier run may have died between its swap and its deletions."""
     with run.step("clean") as detail:
-        resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options), on_clean=partial(_record_files, run))
+        resumed = resume_expiry(run.catalog, run.table, delete=_deleting(run, options), on_clean=partial(_keep_files, run))
         detail.append(f"{resumed.finished} earlier expirations finished")
-    _record_resumed(run, resumed)
-    if run.outcome.changed:
-        run.outcome.status = "committed"
+    found = _with_resumed(run.outcome.found(), resumed)
+    return Committed(found=found, table=run.table) if run.outcome.changed else NothingToDo(found=found)
 
 
-def _record_resumed(run: Run, resumed: Resumed) -> None:
-    run.outcome.metrics["resumed-expirations-count"] = resumed.finished
-    run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in resumed.kept)
+def _with_resumed(found: Findings, resumed: Resumed) -> Findings:
+    kept = (SkippedFile(file_path=k.location, reason=k.reason) for k in resumed.kept)
+    metrics = {**found.metrics, "resumed-expirations-count": resumed.finished}
+    return replace(found, metrics=metrics, skipped=(*found.skipped, *kept))
 
 
-def _count(run: Run, before: TableMetadata, after: TableMetadata) -> None:
-    run.outcome.metrics["expired-snapshots-count"] = len(before.snapshots_by_id.keys() - after.snapshots_by_id.keys())
-    run.outcome.metrics["removed-refs-count"] = len(before.refs.keys() - after.refs.keys())
+def _counts(before: TableMetadata, after: TableMetadata) -> dict[str, int]:
+    return {
+        "expired-snapshots-count": len(before.snapshots_by_id.keys() - after.snapshots_by_id.keys()),
+        "removed-refs-count": len(before.refs.keys() - after.refs.keys()),
+    }
 
 
 def _planned_files(table: Table, planned: TableMetadata) -> UnreachedFiles:
@@ -131,17 +131,29 @@ def _planned_files(table: Table, planned: TableMetadata) -> UnreachedFiles:
     return unreached_files(replace(table, metadata=planned), gone, statistics)
 
 
-def _record_files(run: Run, files: UnreachedFiles, deletion: Deletion | None) -> None:
-    """Metrics count what is gone (None, a dry run: what would go); the report names what is not, and why."""
+def _keep_files(run: Run, files: UnreachedFiles, deletion: Deletion) -> None:
+    """What an earlier expiration left, and this run has deleted: the report tells it also if the job fails."""
+    run.outcome.keep(_with_files(run.outcome.found(), files, deletion, run.outcome.listed))
+
+
+def _with_files(found: Findings, files: UnreachedFiles, deletion: Deletion | None, listed: int) -> Findings:
+    """Metrics count what is gone (None, a dry run: what would go); the report names what is not, and why. ``listed`` is the most
+    files that it names."""
     gone = set(files if deletion is None else deletion.deleted)
-    for metric, kind in _METRICS:
-        run.outcome.count(metric, sum(path in gone for path in getattr(files, kind)))
-    run.outcome.files.extend(path for path in files if path in gone)
-    run.outcome.skipped.extend(SkippedFile(file_path=path, reason=_IMPORTED) for path in files.imported[: run.outcome.listed])
+    counts = {metric: sum(path in gone for path in getattr(files, kind)) for metric, kind in _METRICS}
+    counts["kept-files-count"] = 0 if deletion is None else len(deletion.kept) + len(files.imported)
+    counts["failed-deletes-count"] = 0 if deletion is None else len(deletion.failures)
+    skipped = [SkippedFile(file_path=path, reason=_IMPORTED) for path in files.imported[:listed]]
+    failures: list[SkippedFile] = []
     if deletion is None:
-        run.outcome.skipped.extend(SkippedFile(file_path=path, reason=f"it is damaged: {e}") for path, e in files.damaged)
+        skipped += [SkippedFile(file_path=path, reason=f"it is damaged: {e}") for path, e in files.damaged]
     else:
-        run.outcome.skipped.extend(SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept)
-        run.outcome.failures.extend(SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures)
-    run.outcome.count("kept-files-count", 0 if deletion is None else len(deletion.kept) + len(files.imported))
-    run.outcome.count("failed-deletes-count", 0 if deletion is None else len(deletion.failures))
+        skipped += [SkippedFile(file_path=k.location, reason=k.reason) for k in deletion.kept]
+        failures = [SkippedFile(file_path=f.location, reason=f.reason) for f in deletion.failures]
+    return replace(
+        found,
+        metrics={**found.metrics, **{name: found.metrics.get(name, 0) + count for name, count in counts.items()}},
+        files=(*found.files, *(path for path in files if path in gone)),
+        skipped=(*found.skipped, *skipped),
+        failures=(*found.failures, *failures),
+    )

@@ -1,16 +1,12 @@
-"""The exception that the failure of a group stands for.
-
-A worker's error crosses processes as its code and message; here it becomes the class of the tree again, with its consequence for
-the run.
-"""
+"""What is said of a group's failure, and the exception that it stands for, with its consequence for the run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from iceberg_ops.actions.group_plans import FailedGroup
 from iceberg_ops.actions.report_file import error_report
-from iceberg_ops.actions.runner import GroupFailure
-from iceberg_ops.errors import IcebergOpsError, error_of_code
+from iceberg_ops.errors import IcebergOpsError
 
 
 def text_of(error: BaseException) -> str:
@@ -29,7 +25,11 @@ def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
     return type(first)(f"{consequence}: {first}{more}")
 
 
-def error_of(failure: GroupFailure, consequence: str) -> IcebergOpsError:
-    """The error to raise for a failed group; ``consequence`` says what it means for the run."""
-    group = failure.group_id.partition("/")[0]
-    return error_of_code(failure.code, f"group {group}: {failure.message} ({consequence})")
+def consequence_of(failed: FailedGroup, consequence: str) -> Exception:
+    """The error to raise for a failed group; ``consequence`` says what it means for the run. One that is not of the tree is raised
+    as it is."""
+    if not isinstance(failed.error, IcebergOpsError):
+        return failed.error
+    error = type(failed.error)(f"group {failed.group_id}: {failed.error} ({consequence})")
+    error.__cause__ = failed.error
+    return error

@@ -21,6 +21,7 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.orphan_listing import check_listing
+from iceberg_ops.actions.results import Committed, NothingToDo, Planned, Result
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
 from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
@@ -58,8 +59,8 @@ from iceberg_ops.table.table import Table
 _COPIED_AT_ONCE = 1 << 20
 
 
-def remove_orphan_files(run: Run) -> None:
-    """Fill ``run.outcome``. Raises ValidationError (gc.enabled is false), UnsupportedError (a shared location), OptionError."""
+def remove_orphan_files(run: Run) -> Result:
+    """Raises ValidationError (gc.enabled is false), UnsupportedError (a shared location), OptionError."""
     table = run.table
     if not GC_ENABLED.of(table.properties):
         raise ValidationError(
@@ -76,17 +77,16 @@ def remove_orphan_files(run: Run) -> None:
     with SortedLines() as orphans:
         current = _find(run, options, location, orphans)
         if not orphans.count:
-            return
+            return NothingToDo(found=run.outcome.found())
         if run.job.dry_run:
-            run.outcome.status = "planned"
             run.outcome.list_files(path for path, _ in _read(orphans))
-            return
+            return Planned(found=run.outcome.found())
         with run.step("clean") as detail:
             if options.quarantine_path is None:
                 detail.append(f"{_delete(run, orphans, current, options)} files deleted")
             else:
                 detail.append(f"{_move(run, orphans, current, options.quarantine_path)} files moved")
-        run.outcome.status = "committed"
+    return Committed(found=run.outcome.found(), table=run.table)
 
 
 def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> Table:

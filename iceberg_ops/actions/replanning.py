@@ -8,11 +8,9 @@ ends.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_works import merged_bytes_of
-from iceberg_ops.actions.rewrite_commits import group_report
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.planning.file_groups import FileGroup
@@ -25,14 +23,27 @@ MOST_BYTES = 256 * 2**20
 """About what the local lane rewrites in ten seconds."""
 
 
-def plan_again(
-    run: Run, earlier: RewriteDataFilesPlan, options: RewriteDataFilesOptions, conflicted: Sequence[FileGroup]
-) -> tuple[Table, RewriteDataFilesPlan]:
-    """The table now and a plan (empty: nothing is worth it) for what is left of ``conflicted``; fills in which became what."""
-    table = run.catalog.load_table(run.table.identifier[1:])
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """A plan (empty: nothing is worth it) for what is left of conflicted groups. ``successors``: the groups that took each one's
+    files; ``why_not`` says why those without any are not planned again."""
+
+    plan: RewriteDataFilesPlan
+    successors: Mapping[str, Sequence[str]]
+    why_not: str
+
+
+def replanned(
+    table: Table,
+    branch: str,
+    earlier: RewriteDataFilesPlan,
+    options: RewriteDataFilesOptions,
+    conflicted: Sequence[FileGroup],
+) -> Replanned:
+    """Plan on ``table`` as it is now."""
     metadata = table.metadata
-    snapshot = metadata.branch_head(run.job.branch)
-    ref = None if run.job.branch == MAIN_BRANCH else run.job.branch
+    snapshot = metadata.branch_head(branch)
+    ref = None if branch == MAIN_BRANCH else branch
     tasks = tuple(plan(table, Scan(ref=ref)).tasks) if snapshot is not None else ()
     identity = identity_under(table.io)
     source = {identity(task.file_path): group for group in conflicted for task in group.tasks}
@@ -50,8 +61,7 @@ def plan_again(
     for group in groups:
         for group_id in {source[identity(task.file_path)].group_id: None for task in group.tasks}:
             successors[group_id].append(group.group_id)
-    _report(run, conflicted, groups, successors, is_cheap)
-    return table, replace(
+    again = replace(
         earlier,
         snapshot=snapshot,
         groups=groups,
@@ -59,25 +69,5 @@ def plan_again(
         tasks=tasks,
         plan_id=plan_id_of(metadata.table_uuid, snapshot, groups),
     )
-
-
-def _report(
-    run: Run,
-    conflicted: Sequence[FileGroup],
-    groups: Sequence[FileGroup],
-    successors: Mapping[str, Sequence[str]],
-    is_cheap: bool,
-) -> None:
-    outcome = run.outcome
-    for group in conflicted:
-        why = outcome.groups[group.group_id].reason
-        if successors[group.group_id]:
-            names = ", ".join(successors[group.group_id])
-            outcome.groups[group.group_id] = group_report(group, "re-planned", f"{why}; planned again as {names}")
-            outcome.count("failed-data-files-count", -group.input_files)
-            outcome.count("re-planned-groups-count", 1)
-        else:
-            not_again = "nothing of it is left to rewrite" if is_cheap else f"what is left exceeds {MOST_BYTES} bytes"
-            outcome.groups[group.group_id] = group_report(group, "dropped", f"{why}; not planned again: {not_again}")
-    for group in groups:
-        outcome.groups[group.group_id] = group_report(group, "planned")
+    why_not = "nothing of it is left to rewrite" if is_cheap else f"what is left exceeds {MOST_BYTES} bytes"
+    return Replanned(again, successors, why_not)

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_commits import RewrittenDeletes
-from iceberg_ops.actions.delete_runs import report_plan, run_groups
-from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.actions.delete_groups import RewrittenDeletes, planned_deletes, rewrite_groups
+from iceberg_ops.actions.group_plans import file_key
+from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options
@@ -33,26 +33,22 @@ from iceberg_ops.scan.live_entries import delete_key
 from iceberg_ops.spec.content_files import DataFile
 
 
-def rewrite_position_delete_files(run: Run) -> None:
-    """Fill ``run.outcome``.
-
-    Raises VerificationError, UnsupportedError (ORC delete files), and what planning, reading and the committer raise.
-    """
+def rewrite_position_delete_files(run: Run) -> Result:
+    """Raises VerificationError, UnsupportedError (ORC delete files), and what planning, reading and the committer raise."""
     options = rewrite_position_delete_files_options(run.job.options, run.table.properties)
     where = None if run.job.where is None else parse_where(run.job.where)
     with run.step("plan") as detail:
         plan = plan_rewrite_position_delete_files(run.table, options, where, run.job.branch)
         detail.append(f"{len(plan.groups)} groups, {sum(len(g.deletes) for g in plan.groups)} delete files")
-    report_plan(run, plan.plan_id, plan.groups, plan.skipped, lambda group: group.partition_path)
+    planned = planned_deletes(plan.plan_id, plan.groups, plan.skipped)
     if not plan.groups:
-        return
+        return NothingToDo(found=planned)
+    run.outcome.keep(planned)
     check_row_deletes(WriteContext.for_table(run.table.metadata))
-    run.outcome.status = "planned"
-    if not run.job.dry_run:
-        _rewrite(run, plan, options)
+    return Planned(found=planned) if run.job.dry_run else _rewrite(run, plan, planned, options)
 
 
-def _rewrite(run: Run, plan: RewritePositionDeletesPlan, options: RewritePositionDeleteFilesOptions) -> None:
+def _rewrite(run: Run, plan: RewritePositionDeletesPlan, planned: Findings, options: RewritePositionDeleteFilesOptions) -> Result:
     sequence_number = max(d.sequence_number for g in plan.groups for d in g.deletes)
     assert plan.snapshot is not None
     snapshot_id = plan.snapshot.snapshot_id
@@ -69,11 +65,14 @@ def _rewrite(run: Run, plan: RewritePositionDeletesPlan, options: RewritePositio
             name="rewrite_position_delete_files",
         )
 
-    run_groups(run, snapshot_id, plan.groups, lambda group: rewritten(run, group, options), operation_of, options.progress)
+    def work(group: DeleteGroup) -> RewrittenDeletes:
+        return rewritten(run, group, options)
+
+    return rewrite_groups(run, planned, snapshot_id, plan.groups, work, operation_of, options.progress)
 
 
 def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesOptions) -> RewrittenDeletes:
-    """Read and write one group. Raises VerificationError, after deleting what was written."""
+    """Read and write one group. Raises VerificationError."""
     table = run.table
     keys = {delete_key(d) for d in group.deletes}
     found = []
@@ -95,14 +94,11 @@ def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesO
     read = sum(len(positions) for _, positions in found)
     vectors = any(f.is_deletion_vector for f in written.added)
     if (total := sum(f.record_count for f in written.added)) != read and not (vectors and total > read):
-        delete_staged(run, [f.file_path for f in written.added])
         raise VerificationError(
             f"group {group.group_id} ({group.partition_path}): {read} positions read, but {total} written: nothing was committed"
         )
     return RewrittenDeletes(
         group_id=group.group_id,
-        partition=group.partition_path,
-        reason=group.reason,
         removed=_distinct((*(d.data_file for d in group.deletes), *written.replaced)),
         added=written.added,
         data_files=tuple(task.file_path for task, _ in found),
@@ -111,4 +107,4 @@ def rewritten(run: Run, group: DeleteGroup, options: RewritePositionDeleteFilesO
 
 
 def _distinct(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-    return tuple({(f.file_path, f.content_offset): f for f in files}.values())
+    return tuple({file_key(f): f for f in files}.values())

@@ -31,6 +31,8 @@ class ConvertGroup:
     tasks: tuple[FileScanTask, ...]
     deletes: tuple[DeleteFile, ...]
     reason: str
+    partition_path: str = ""
+    """Always empty: an equality delete may apply to several partitions."""
 
     @property
     def input_bytes(self) -> int:

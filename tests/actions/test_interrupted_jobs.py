@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import context, convert_equality_deletes, delete_runs, rewrite_commits
+from iceberg_ops.actions import context, convert_equality_deletes, data_file_groups, delete_groups
 from iceberg_ops.actions import rewrite_position_delete_files as positions
 from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.group_batches import GroupBatches
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.config.document import from_json
@@ -67,7 +68,9 @@ def check_named(lake: Lake, report: ActionReport) -> None:
     assert report.error is not None
     assert report.error.code == "INCOMPLETE"
     assert f"is committed (snapshot {head})" in report.error.message
-    assert "committed" in {group.status for group in report.groups}
+    statuses = {group.status for group in report.groups}
+    assert "committed" in statuses
+    assert statuses <= {"committed", "dropped"}, "nothing is only planned any more"
 
 
 def test_a_rewrite_names_its_commits(tmp_path: Path) -> None:
@@ -87,7 +90,7 @@ def test_a_second_batch_that_ends_before_its_commit_is_not_reported_as_committed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str
 ) -> None:
     lake, path, calls = lake_of_four(), tmp_path / "report.json", list[int]()
-    appended, real = live(lake), rewrite_commits.deletes_of_only
+    appended, real = live(lake), data_file_groups.deletes_of_only
 
     def stops_at_the_second(*arguments: Any) -> Any:
         calls.append(1)
@@ -95,7 +98,7 @@ def test_a_second_batch_that_ends_before_its_commit_is_not_reported_as_committed
             raise error
         return real(*arguments)
 
-    monkeypatch.setattr(rewrite_commits, "deletes_of_only", stops_at_the_second)
+    monkeypatch.setattr(data_file_groups, "deletes_of_only", stops_at_the_second)
     job = lake.job("rewrite_data_files", report=str(path), **IN_TWO)
     with pytest.raises(IncompleteInterruptedError) if status == "failed" else nullcontext():
         run_job(job, catalog=lake.catalog, runner=LocalRunner(workers=1))
@@ -107,15 +110,15 @@ def test_a_second_batch_that_ends_before_its_commit_is_not_reported_as_committed
 
 def test_a_conversion_names_its_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, path, calls = with_equality_deletes(), tmp_path / "report.json", list[int]()
-    real = delete_runs.commit_deletes
+    real = GroupBatches.commit
 
-    def stops_at_the_second(*arguments: object) -> bool:
+    def stops_at_the_second(*arguments: object) -> object:
         calls.append(1)
         if len(calls) > 1:
             raise KeyboardInterrupt
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(delete_runs, "commit_deletes", stops_at_the_second)
+    monkeypatch.setattr(GroupBatches, "commit", stops_at_the_second)
     job = lake.job("convert_equality_deletes", report=str(path), **{"partial-progress.enabled": "true"})
     with pytest.raises(IncompleteInterruptedError):
         run_job(job, catalog=lake.catalog)
@@ -147,8 +150,8 @@ def test_an_interrupt_leaves_no_file_of_groups_that_were_in_work(
     monkeypatch.setattr(module, name, work)
     before, rows = lake.paths(), lake.rows()
     if when == "first commit":
-        monkeypatch.setattr(delete_runs, "commit_deletes", stop)
-    monkeypatch.setattr(delete_runs, "usable_cpus", lambda: 2)
+        monkeypatch.setattr(GroupBatches, "commit", stop)
+    monkeypatch.setattr(delete_groups, "usable_cpus", lambda: 2)
     options = {"partial-progress.enabled": partial} | ({} if job.startswith("convert") else {"rewrite-all": "true"})
     with pytest.raises(KeyboardInterrupt):
         run_job(lake.job(job, **options), catalog=lake.catalog, progress=stop if when == "first group" else None)

@@ -9,8 +9,9 @@ from itertools import pairwise
 
 import pytest
 
-from iceberg_ops.actions import delete_runs, dispatch, progress
+from iceberg_ops.actions import dispatch, progress
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.group_batches import GroupBatches
 from iceberg_ops.actions.progress import LOG_SECONDS, Meter
 from iceberg_ops.actions.runner import Progress
 from iceberg_ops.commit.snapshot_draft import SnapshotDraft
@@ -125,15 +126,15 @@ def test_with_partial_progress_a_failed_group_costs_only_itself() -> None:
 
 def test_failed_commits_beyond_the_limit_fail_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     lake = with_equality_deletes()
-    real, calls = delete_runs.commit_deletes, []
+    real, calls = GroupBatches.commit, []
 
-    def every_second(*arguments: object) -> bool:
+    def every_second(*arguments: object) -> object:
         calls.append(arguments)
         if len(calls) % 2 == 0:
             raise CommitFailedError("refused")
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(delete_runs, "commit_deletes", every_second)
+    monkeypatch.setattr(GroupBatches, "commit", every_second)
     options = {"enabled": True, "max-commits": 3, "max-failed-commits": 0}
     says = r"is committed \(snapshot \d+, \d+\); .*: 1 commits failed, more than .*max-failed-commits 0: COMMIT_FAILED: refused"
     with pytest.raises(IncompleteError, match=says):

@@ -71,12 +71,11 @@ def test_every_job_has_a_section() -> None:
 @pytest.mark.parametrize("action", MAINTENANCE_ACTIONS)
 def test_every_count_of_a_report_is_explained(action: str) -> None:
     shared = {
-        "rewrite_data_files": "rewrite_commits",
-        "rewrite_manifests": action,
-        "expire_snapshots": action,
-        "remove_orphan_files": action,
+        "rewrite_data_files": ["data_file_groups", "group_record"],
+        "rewrite_position_delete_files": ["delete_groups"],
+        "convert_equality_deletes": ["delete_groups"],
     }
-    modules = {action, shared.get(action, "delete_commits")}
+    modules = [action, *shared.get(action, [])]
     source = "".join((ROOT / "iceberg_ops" / "actions" / f"{module}.py").read_text() for module in modules)
     counts = set(re.findall(r'"([a-z-]+-(?:count|bytes|applied))"', source))
     assert counts

@@ -1,0 +1,79 @@
+"""What an action gives back: one frozen value, which says by its class how the job ended and holds what the report tells.
+
+An action that ends with an error gives none. What it has done by then is in the run's ``Outcome``, and the report is made of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from iceberg_ops.commit import operation
+from iceberg_ops.config.report import GroupReport, SkippedFile, Status
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a job found, did and left alone. ``files`` are those that it names, ``skipped`` those left alone, ``failures`` those
+    that stay although they should not, each with the reason."""
+
+    plan_id: str | None = None
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    groups: tuple[GroupReport, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    files: tuple[str, ...] = ()
+    failures: tuple[SkippedFile, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NothingToDo:
+    """The table is as it should be, and as it was."""
+
+    found: Findings
+    status: ClassVar[Status] = "nothing-to-do"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """There is work, and a dry run does none."""
+
+    found: Findings
+    status: ClassVar[Status] = "planned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Committed:
+    """All of the work is done. ``table`` is the table afterwards, ``attempts`` how often its commits were tried; there may be none,
+    where the work was to delete files."""
+
+    found: Findings
+    table: Table
+    snapshot_ids: tuple[int, ...] = ()
+    attempts: int = 0
+    status: ClassVar[Status] = "committed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartiallyCommitted(Committed):
+    """A part of the work is done; what became of the rest is said of its groups."""
+
+    status: ClassVar[Status] = "partially-committed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlreadyCommitted(Committed):
+    """Another process did all of the work under the same run key."""
+
+    status: ClassVar[Status] = "already-committed"
+
+
+Result = NothingToDo | Planned | Committed
+
+
+def result_of(done: operation.Committed, found: Findings) -> Committed:
+    """The result of a job that made one commit."""
+    of = AlreadyCommitted if done.already_committed else Committed
+    ids = () if done.snapshot is None else (done.snapshot.snapshot_id,)
+    return of(found=found, table=done.table, snapshot_ids=ids, attempts=done.attempts)
