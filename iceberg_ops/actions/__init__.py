@@ -1,4 +1,4 @@
-"""What a job does, from its job spec to its report, without Spark.
+"""What a job does, from its job spec to its report, on any engine.
 
 ``dispatch.run_job`` looks the action up, loads the table, and writes the report, however the job ends. Then:
 
@@ -6,6 +6,9 @@
 - ``context``: the ``Run`` that an action is given (job, table, clock, lease, steps) and the ``Outcome`` that it fills.
 - ``runner``: the protocol of what rewrites file groups; ``local_runner`` and ``worker_processes``, each of which runs
   ``worker_main``, do it on this machine; ``worker_frames`` is how they talk.
+- ``row_engine``: the protocol of what finds and writes the rows of row operations. ``local_engine`` does it in this process, with
+  ``local_rows``, ``local_update``, ``local_merge``, ``local_upsert`` and ``source_files``.
+- ``evaluations``, ``row_statement``, ``changed_rows``, ``source_commits``: what row operations share, on any engine.
 - ``delete_runs``, ``rewrite_commits``, ``delete_commits``, ``row_commits``: how groups and row changes are committed and given up.
 
 Not here: what is due and how files are grouped (``planning``), how rows are read and written (``data``), what conflicts

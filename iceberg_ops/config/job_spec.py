@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given, check_place
@@ -226,3 +227,16 @@ def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
         raise OptionError(f"{name} {table!r} must be catalog.namespace.name")
     if catalog is not None and first != catalog.name:
         raise OptionError(f"{name} {table!r} is in catalog {first!r}, but the catalog configured with it is {catalog.name!r}")
+
+
+def with_source_catalog(job: JobSpec) -> JobSpec:
+    """The job with a catalog beside its source table: its own, where the source configures none. Raises OptionError for a source
+    table of a catalog that nothing configures: a table of that name in the job's own would be read instead."""
+    source = job.source
+    if source is None or source.table is None or source.catalog is not None:
+        return job
+    _check_table("source table", source.table, None)
+    name = source.table.partition(".")[0]
+    if name != job.catalog.name:
+        raise OptionError(f"source table {source.table!r} is in catalog {name!r}, which the source does not configure")
+    return replace(job, source=replace(source, catalog=job.catalog))

@@ -15,13 +15,12 @@ from iceberg_ops.catalog.configuration import CatalogFile
 from iceberg_ops.cli.main import COMMANDS, cli
 from iceberg_ops.cli.target import parse_options
 from iceberg_ops.config.document import from_json, from_yaml
-from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, JobSpec
+from iceberg_ops.config.job_spec import MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, JobSpec, check_fields
 from iceberg_ops.config.options import OPTIONS, check_option_names, check_options
 from iceberg_ops.config.policy import MaintenanceStep, Settings
 from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.config.table_options import TABLE_OPTIONS
 from iceberg_ops.errors import ERROR_KINDS, ErrorKind
-from spark_jobs.jobs.dispatch import check_fields
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section
 
 DOCS = ROOT / "docs"

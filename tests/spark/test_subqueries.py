@@ -11,7 +11,6 @@ from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.errors import DataError, NoSuchTableError, UnsupportedError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
-from spark_jobs.jobs import delete
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place, temporary_views
 
@@ -149,8 +148,7 @@ def test_rows_that_come_meanwhile_are_a_conflict_where_the_subquery_reads_the_ta
     added = 0 if name == "reads another table" else -1
     others = [lambda: filled.append("t", arrow([(added, 2, None)]))]
     spec = JobSpec(job="delete", table="test.db.t", catalog=filled.config, where=where, change=RowChange(mode=mode))
-    with filled.job_run(spec, Meddles(filled.catalog, *others)) as run:
-        report = delete.run(run)
+    report = filled.run_on(Meddles(filled.catalog, *others), spec)
     assert report.metrics["evaluations-count"] == evaluations
     assert ids(filled) == sorted({*left, added})
 
