@@ -1,22 +1,24 @@
-"""INSERT INTO without an engine: the append job on lane local."""
+"""INSERT INTO: the append job."""
 
 from __future__ import annotations
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.row_commits import commit_rows, row_fields
-from iceberg_ops.actions.source_files import write_source
+from iceberg_ops.actions.evaluations import base_held
+from iceberg_ops.actions.row_commits import row_fields
+from iceberg_ops.actions.row_engine import RowEvaluator
+from iceberg_ops.actions.source_commits import commit_source, remember
+from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.history import base_of
 from iceberg_ops.config.row_options import WriteOptions
 
 
-def append(run: Run) -> None:
+def append(run: Run, rows: RowEvaluator) -> None:
     """Append the source's rows; a source without rows commits nothing. Raises what ``write_source`` and the committer raise."""
-    head = base_of(run.table.metadata, run.job.branch)
-    with run.lease(None if head is None else head.snapshot_id):
-        with run.step("write") as detail:
-            files = write_source(run, WriteOptions.parse("append", run.job.options, run.table.properties))
-            detail.append(f"{len(files)} files")
-        run.outcome.metrics |= {"added-records": sum(f.record_count for f in files), "added-data-files": len(files)}
-        if files:
-            commit_rows(run, AppendFiles(added=tuple(files), **row_fields(run)), files)
+    options = WriteOptions.parse("append", run.job.options, run.table.properties)
+    write_context(run.table, options).check_format()
+    with base_held(run):
+        written = rows.write_source(run, options)
+        if written.files:
+            commit_source(run, AppendFiles(added=tuple(written.files), **row_fields(run)), written)
+        else:
+            remember(run, written)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -20,6 +20,7 @@ from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import TablesRead
 from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.commit.history import base_of
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, MADE_UP, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
@@ -96,6 +97,11 @@ class Outcome:
         if isinstance(result, WorkCommitted):
             self.table, self.attempts, self.snapshot_ids = result.table, result.attempts, list(result.snapshot_ids)
 
+    def found_earlier(self, snapshot_id: int | None) -> None:
+        """An earlier run with the run key has done the work; ``snapshot_id`` is what it committed, None: not known any more."""
+        self.status = "already-committed"
+        self.snapshot_ids = [] if snapshot_id is None else [snapshot_id]
+
     def record(self, done: Committed) -> None:
         """Status, snapshot, attempts, and the table afterwards, of the only commit."""
         self.status = "already-committed" if done.already_committed else "committed"
@@ -110,9 +116,18 @@ class Outcome:
             self.snapshot_ids.append(done.snapshot.snapshot_id)
 
 
+@dataclass(slots=True)
+class _Pinned:
+    """The snapshot that a lease protects: it follows a run that is evaluated again."""
+
+    table: Table
+    snapshot_id: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of one job. ``now_ms`` is the wall clock; ``operation_id`` is in the name of every file this run writes."""
+    """One run of one job. ``now_ms`` is the wall clock; ``operation_id`` is in the name of every file this run writes;
+    ``engine_summary`` are the keys of a snapshot's summary that name who evaluates the job."""
 
     job: JobSpec
     catalog: Catalog
@@ -122,10 +137,11 @@ class Run:
     now_ms: Callable[[], int]
     outcome: Outcome
     progress: ProgressCallback | None = None
+    engine_summary: Mapping[str, str] = field(default_factory=lambda: {"engine-name": "iceberg-ops"})
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     first_operation_id: str = ""
     """Of a run that is evaluated again: the one that its later ones begin with."""
-    held: list[HeldLease] = field(default_factory=list)
+    held: list[tuple[HeldLease, _Pinned]] = field(default_factory=list)
     """Leases in force, of this run and of its evaluations."""
 
     def meter(self, what: str, total: int = 0, bytes_: int = 0, *, unit: str) -> Meter:
@@ -137,6 +153,7 @@ class Run:
         """Time a step; what is appended to the yielded list becomes its detail. Recorded also when it fails."""
         detail: list[str] = []
         begun = time.monotonic()
+        log.info("%s %s: %s", self.job.job, self.job.table, name)
         try:
             yield detail
         finally:
@@ -158,19 +175,21 @@ class Run:
         removal, renewed while it works. Given back at the end. After an unknown outcome, or a crash, it runs out by itself: until
         then what may still be committed stays."""
         instance = str(uuid.uuid4())
+        pinned = _Pinned(self.table, snapshot_id)
 
-        def lease() -> Lease:
-            return Lease(
+        def needed() -> tuple[Table, Lease]:
+            lease = Lease(
                 holder=self.run_key,
-                snapshot_id=snapshot_id,
+                snapshot_id=pinned.snapshot_id,
                 expires_at_ms=self.now_ms() + LEASE_MS,
                 marks=(self.lease_mark,),
                 folders=folders,
                 instance=instance,
             )
+            return pinned.table, lease
 
-        held = HeldLease(lambda: (self.table, lease()), LEASE_MS, now_ms=self.now_ms)
-        self.held.append(held)
+        held = HeldLease(needed, LEASE_MS, now_ms=self.now_ms)
+        self.held.append((held, pinned))
         error: BaseException | None = None
         try:
             held.begin()
@@ -179,12 +198,12 @@ class Run:
             error = e
             raise
         finally:
-            self.held.remove(held)
+            self.held.remove((held, pinned))
             held.end(give_back=outcome_unknown(error) is None)
 
     def check_files(self, staged: Collection[str]) -> None:
         """Called right before each swap, with the files that it commits: see ``HeldLease.check_files``."""
-        for held in self.held:
+        for held, _ in self.held:
             held.check_files(staged)
 
     @property
@@ -193,17 +212,23 @@ class Run:
         return self.first_operation_id or self.operation_id
 
     def anew(self, table: Table, number: int) -> Run:
-        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, under the same lease.
-        What an earlier one counted was refused with it, and is forgotten."""
+        """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, and its lease holds the
+        snapshot that is read now. What an earlier one counted was refused with it, and is forgotten. Raises what the store
+        raises."""
         self.outcome.metrics = {"evaluations-count": number}
         if number == 1:
             return self
+        base = base_of(table.metadata, self.job.branch)
+        self.outcome.reads.add(table, lambda: self.catalog.load_table(table.identifier[1:]))
+        for held, pinned in self.held:
+            pinned.table, pinned.snapshot_id = table, None if base is None else base.snapshot_id
+            held.renew()
         return replace(self, table=table, operation_id=f"{self.operation_id}-{number}", first_operation_id=self.lease_mark)
 
     @property
     def summary(self) -> dict[str, str]:
         """Snapshot summary keys every commit of this run carries beside its run key."""
-        found = {"engine-name": "iceberg-ops", ACTION: self.job.job, **work_summary(self.job)}
+        found = {**self.engine_summary, ACTION: self.job.job, **work_summary(self.job)}
         if self.job.run_key is None:
             found[MADE_UP] = "true"
         if self.outcome.plan_id:

@@ -1,43 +1,44 @@
-"""DELETE FROM without an engine: the delete job on lane local."""
+"""DELETE FROM table WHERE condition: the delete job."""
 
 from __future__ import annotations
 
-from typing import cast
-
-from iceberg_ops.actions.changed_rows import Mode
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_rows import DeleteRows
-from iceberg_ops.actions.row_commits import exact_where, row_fields
+from iceberg_ops.actions.delete_rows import whole_files_match
+from iceberg_ops.actions.evaluations import run_statement
+from iceberg_ops.actions.row_commits import commit_rows, row_fields
+from iceberg_ops.actions.row_engine import RowEvaluator, Statement
+from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
+from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
-from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.errors import OptionError
+from iceberg_ops.expressions.predicates import is_exact
+
+_KIND = StatementKind(p.DELETE_MODE, p.DELETE_ISOLATION, writes_rows=False)
 
 
-def delete(run: Run) -> None:
-    """Delete the matching rows. Raises OptionError without a WHERE, UnsupportedError for one that only Spark can evaluate, and what
-    ``DeleteRows.run`` raises."""
+def delete(run: Run, rows: RowEvaluator) -> None:
+    """Delete the matching rows, by metadata alone where whole files match; again where others changed them meanwhile.
+
+    Raises OptionError without a WHERE (``true`` deletes all), and what the engine and the committer raise.
+    """
     if not run.job.where:
         raise OptionError('delete needs a WHERE (write "true" to delete every row)')
-    options = WriteOptions.parse("delete", run.job.options, run.table.properties)
-    where = exact_where(run, run.job.where)
-    properties, change = run.table.properties, run.job.change
-    head = run.table.metadata.branch_head(run.job.branch)
-    rows = DeleteRows(
-        where=where,
-        isolation=options.isolation or cast("Isolation", p.DELETE_ISOLATION.of(properties)),
-        granularity=options.delete_granularity,
-        mode=(change.mode if change else None) or cast("Mode", p.DELETE_MODE.of(properties)),
-        operation_id=run.operation_id,
-        **row_fields(run),
-    )
-    with run.lease(None if head is None else head.snapshot_id), run.step("delete"):
-        done = rows.run(run.catalog, run.table, check=run.check_files, on_commit=run.outcome.record)
-    run.outcome.metrics["evaluations-count"] = done.evaluations
-    if done.dropped_files:
-        run.outcome.metrics |= {"deleted-data-files": done.dropped_files, "metadata-only": 1}
+    run_statement(run, lambda now: _evaluate(now, rows))
+
+
+def _evaluate(run: Run, rows: RowEvaluator) -> None:
+    statement = planned(run, rows, _KIND)
+    if not (is_exact(statement.filter) and whole_files_match(statement.found)):
+        change_rows(statement, rows, _KIND, rows.delete_changes)
+    elif statement.tasks:
+        _drop_files(statement)
     else:
-        run.outcome.metrics["deleted-records"] = done.rows
-    if done.added_deletes:
-        run.outcome.metrics["added-delete-files"] = done.added_deletes
-    if done.rewritten_files:
-        run.outcome.metrics |= {"rewritten-data-files-count": done.rewritten_files, "added-data-files": done.added_files}
+        run.outcome.metrics["deleted-records"] = 0
+
+
+def _drop_files(statement: Statement) -> None:
+    """No row is read."""
+    run, snapshot = statement.run, statement.found.snapshot
+    run.outcome.metrics |= {"deleted-data-files": len(statement.tasks), "metadata-only": 1}
+    start = None if snapshot is None else snapshot.snapshot_id
+    commit_rows(run, DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run)), ())

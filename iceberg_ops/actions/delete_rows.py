@@ -1,19 +1,21 @@
-"""DELETE FROM table WHERE condition, from Python and without an engine.
+"""DELETE FROM table WHERE condition, from Python, without a job.
 
-For deletes of some rows by a program, and the delete job on lane local. The condition is evaluated here, row by row, so it must be
-one that this package understands wholly; what only Spark understands is a job for ``spark_jobs``. Rows are read once, and of them
-only the columns of the condition; copy-on-write then reads the touched files whole. Files that match with all rows are not read.
+For deletes of some rows by a program: no lease, no report. What it finds and commits is a delete job's on lane local. The condition
+is evaluated here, row by row, so it must be one that this package understands wholly; what only Spark understands is a job for
+``spark_jobs``. Rows are read once, and of them only the columns of the condition; copy-on-write then reads the touched files whole.
+Files that match with all rows are not read.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_count
+from iceberg_ops.actions.local_rows import copied
 from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
@@ -93,6 +95,7 @@ class DeleteRows:
             on_commit(done)
             return DeletedRows(committed=done, rows=0, evaluations=number)
         found = plan(table, Scan(ref=None if self.branch == MAIN_BRANCH else self.branch, where=where))
+        operation_id = f"{self.operation_id}-{number}"
         changed = ChangedRows(
             table=table,
             found=found,
@@ -100,17 +103,18 @@ class DeleteRows:
             mode=self.mode,
             isolation=self.isolation,
             conflict_filter=where,
-            operation_id=f"{self.operation_id}-{number}",
+            operation_id=operation_id,
+            copy=lambda matched, context, _: copied(table, operation_id, matched, context),
             granularity=self.granularity,
             fields=self._fields,
         )
-        changed.check_formats(writes_rows=False)
         if found.tasks and whole_files_match(found):
             start = None if found.snapshot is None else found.snapshot.snapshot_id
             dropping = DeleteFiles(filter=where, starting_snapshot_id=start, **self._fields)
             done = commit_staged(catalog, table, dropping, (), on_commit=on_commit)
             return DeletedRows(committed=done, rows=0, evaluations=number, dropped_files=len(found.tasks))
-        matched = _matched(table, found.tasks)
+        changed.check_formats(writes_rows=False)
+        matched = matched_positions(table, found.tasks)
         if not matched:
             return DeletedRows(committed=None, rows=0, evaluations=number)
         return self._commit(catalog, changed, matched, number, check, on_commit)
@@ -155,7 +159,7 @@ def whole_files_match(found: ScanPlan) -> bool:
     return all(t.residual == ALWAYS_TRUE or metrics_all_match(found.filter, t.data_file) for t in found.tasks)
 
 
-def _matched(table: Table, tasks: list[FileScanTask]) -> Matched:
+def matched_positions(table: Table, tasks: Sequence[FileScanTask]) -> Matched:
     """Positions of the live rows for which each task's residual is true; tasks without any left out."""
     context = ReadContext.for_table(table.metadata, columns=[POS])
     found = []

@@ -1,7 +1,7 @@
-"""Run one maintenance job from its spec to its report: plan, run, verify, commit, clean, report.
+"""Run one job from its spec to its report: plan, run, verify, commit, clean, report.
 
 ``run_job`` is the one entry of every host: the command line, Airflow's local lane and the Spark job all call it and read nothing
-but the report. Row operations run here too, as far as nothing in them is Spark's to evaluate or convert: each refuses that by name.
+but the report. Rows of a row operation are an engine's (``row_engine``): lane local's, unless the host brings another.
 
 The rules upheld: a run key that is already in the table ends the job before any work; a dry run goes through a read-only FileIO, so
 that writing is impossible rather than skipped; a report is written also when the job fails, and then the error is raised; what is
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error, until_reported
@@ -32,15 +33,18 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.remember_run import RememberRun
 from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
-from iceberg_ops.config.job_spec import JobSpec, check_fields
+from iceberg_ops.config.job_spec import JobSpec, check_fields, with_source_catalog
 from iceberg_ops.config.report import ActionReport, TableState
-from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError, UnsupportedError
+from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError
 from iceberg_ops.io.locations import look_at_folders_again
 from iceberg_ops.io.machine_limits import typed_os_errors
 from iceberg_ops.io.read_only import ReadOnlyFileIO
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.table.state import state_if_readable, table_state
 from iceberg_ops.table.table import Table
+
+if TYPE_CHECKING:
+    from iceberg_ops.actions.row_engine import RowEngine
 
 log = logging.getLogger(__name__)
 
@@ -100,10 +104,12 @@ def run_job(
     *,
     catalog: Catalog | None = None,
     runner: RewriteRunner | None = None,
+    engine: RowEngine | None = None,
     now: Callable[[], int] = wall_clock_ms,
     progress: ProgressCallback | None = None,
 ) -> ActionReport:
-    """Run a maintenance job; ``now`` gives milliseconds since the epoch.
+    """Run a job. ``runner`` rewrites file groups and ``engine`` evaluates row operations, None: in this process; ``now`` gives
+    milliseconds since the epoch.
 
     The report is also written to ``job.report``. Raises every error of the tree, KeyboardInterrupt and SystemExit, after the
     report of the failure was written: CommitStateUnknownError and IncompleteError where something of the run is, or may be,
@@ -112,11 +118,12 @@ def run_job(
     look_at_folders_again()
     check_report_place(job, catalog)
     outcome = Outcome(one_commit=job.job in ROW_OPERATIONS)
-    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if runner is None else runner.name)
+    lane = runner if job.job in TABLE_ACTIONS else engine
+    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if lane is None else lane.name)
     with until_reported(outcome):
         try:
             with typed_os_errors():
-                _run(record, catalog, runner, now, progress)
+                _run(record, catalog, runner, engine, now, progress)
         except BaseException as e:
             error = ending_error(record.outcome, e)
             write_report(job, record.report(error))
@@ -132,17 +139,18 @@ def _run(
     record: _Record,
     catalog: Catalog | None,
     runner: RewriteRunner | None,
+    engine: RowEngine | None,
     now: Callable[[], int],
     progress: ProgressCallback | None,
 ) -> None:
+    do = _checked(record, engine)
     job = record.job
-    _check(job)
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     reload = partial(catalog.load_table, job.identifier)
     table = _begun(record, reload)
     if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
-        record.outcome.status = "already-committed"
-        record.outcome.snapshot_ids = [] if earlier.snapshot_id is None else [earlier.snapshot_id]
+        log.info("run key %s was committed before, as snapshot %s: nothing to do", job.run_key, earlier.snapshot_id)
+        record.outcome.found_earlier(earlier.snapshot_id)
         record.after = record.before
         return
     if not job.dry_run:
@@ -162,7 +170,7 @@ def _run(
         progress=progress,
     )
     try:
-        result = action_of("plan_rows" if job.dry_run and job.job in ROW_OPERATIONS else job.job)(run)
+        result = do(run)
         if result is not None:
             run.outcome.end(result)
         _remember(run)
@@ -173,6 +181,28 @@ def _run(
     finally:
         after = record.outcome.table or table
         record.after = state_if_readable(after, after.metadata.branch_head(job.branch))
+
+
+def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Result | None]:
+    """What does the job, once all is refused that can be without looking at the table. Raises OptionError, UnsupportedError."""
+    job = record.job
+    if job.job not in ROW_OPERATIONS:
+        _check(job)
+        return action_of(job.job)
+    check_fields(job)
+    record.job = with_source_catalog(job)
+    record.outcome.plan_id = job.plan_id
+    if job.dry_run:  # looks at no row, so nothing of it is an engine's
+        return action_of("plan_rows")
+    if engine is None:
+        engine = importlib.import_module("iceberg_ops.actions.local_engine").LocalEngine()
+    engine.check(job)
+    return partial(_evaluated_by, engine)
+
+
+def _evaluated_by(engine: RowEngine, run: Run) -> None:
+    with engine.opened(run.job) as rows:
+        action_of(run.job.job)(replace(run, engine_summary=engine.summary), rows)
 
 
 def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
@@ -211,12 +241,7 @@ def _remember(run: Run) -> None:
 
 
 def _check(job: JobSpec) -> None:
-    """Refuse what can be refused without looking at the table. Raises OptionError, UnsupportedError."""
-    if job.job in ROW_OPERATIONS:
-        check_fields(job)
-        if not job.dry_run and job.source is not None and (job.source.format not in ("parquet", "table") or job.source.options):
-            raise UnsupportedError(f"not supported: a source of format {job.source.format} without Spark: run it with --lane spark")
-        return
+    """Refuse a maintenance job where that can be done without looking at the table. Raises OptionError."""
     ACTIONS[job.job].check_option_names(job.options)
     if job.where is not None and "where" not in ACTIONS[job.job].takes:
         raise OptionError(f"{job.job} takes no where; it was given {job.where!r}")
@@ -236,10 +261,11 @@ def _check_where(job: JobSpec, table: Table) -> None:
     bind(table.schema, parse_where(job.where))
 
 
-def action_of(name: str) -> Callable[[Run], Result | None]:
-    """The function of an action: ``iceberg_ops.actions.<name>.<name>``. Imported when it runs, so that expiring snapshots does not
-    load Arrow. Those that give no result have filled the run's outcome."""
-    found: Callable[[Run], Result | None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
+def action_of(name: str) -> Callable[..., Result | None]:
+    """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run, and of a row operation the
+    ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow. Row operations give no result: they fill
+    the run's outcome."""
+    found: Callable[..., Result | None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
     return found
 
 

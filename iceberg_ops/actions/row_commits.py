@@ -1,4 +1,4 @@
-"""The last step of a row operation on lane local: one commit, and no file left behind where it is known not to have happened."""
+"""The last step of a row operation: one commit, and no file left behind where it is known not to have happened."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit import run_keys
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.config.row_options import WAP_ID
-from iceberg_ops.errors import UnsupportedError
-from iceberg_ops.expressions.binding import bind
-from iceberg_ops.expressions.predicates import Expression, is_exact
-from iceberg_ops.expressions.renaming import unqualified
-from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
-
-_OPTIONS_OF_SPARK = frozenset({"distribution-mode", "write-tasks", "merge-schema", "bad-records", "quarantine-path"})
 
 
 class RowFields(TypedDict):
@@ -34,21 +27,6 @@ def row_fields(run: Run) -> RowFields:
     wap_id = run.job.options.get(WAP_ID)
     summary = run.summary | ({} if wap_id is None else {run_keys.WAP_ID: wap_id})
     return RowFields(branch=run.job.branch, run_key=run.run_key, summary=summary, staged=wap_id is not None)
-
-
-def exact_where(run: Run, text: str) -> Expression:
-    """A job's WHERE. Raises WhereError, and UnsupportedError for one that only Spark can evaluate."""
-    where = unqualified(parse_where(text), "target", run.table.schema)
-    bind(run.table.schema, where, case_sensitive=False)
-    if not is_exact(where):
-        raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")
-    return where
-
-
-def only_local_options(run: Run) -> None:
-    """Raise UnsupportedError for an option that says how Spark is to do it, or what it is to do with rows that do not fit."""
-    if surplus := sorted(run.job.options.keys() & _OPTIONS_OF_SPARK):
-        raise UnsupportedError(f"not supported: {run.job.job} with {surplus[0]} on lane local: run it with --lane spark")
 
 
 def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:

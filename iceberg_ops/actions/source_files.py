@@ -1,4 +1,4 @@
-"""Rows of a source, read and written as data files of the table by this process: append and overwrite on lane local.
+"""Rows of a source, read and written as data files of the table by this process: what appends and overwrites on lane local.
 
 Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables. What must be converted, computed or
 read as text is Spark's, and the error says so. The rules about paths are those of the Spark job (``data.source_folder``); the files
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.local_source import LocalSource
+from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
@@ -26,7 +27,6 @@ from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
-from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -34,26 +34,23 @@ from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.same_table import logged
 from iceberg_ops.table.table import Table
 
-_LOCAL_OPTIONS = frozenset({"target-file-size-bytes", "isolation-level", "require-success-file", "wap-id"})
 
-
-def write_source(run: Run, options: WriteOptions) -> list[DataFile]:
+def write_source(run: Run, options: WriteOptions) -> WrittenSource:
     """The source's rows as data files, sorted within files by the table's sort order; none for a source without rows.
 
     Raises OptionError without a source, UnsupportedError for one that needs Spark, DataError for one that is missing, half written
     or does not fit, SchemaError for a column the table does not have. Files of a failed call are deleted.
     """
-    if surplus := sorted(run.job.options.keys() - _LOCAL_OPTIONS):
-        raise UnsupportedError(f"not supported: {run.job.job} with {surplus[0]} on lane local: run it with --lane spark")
     context = write_context(run.table, options, in_table_order=True)
-    context.check_format()
     writer = table_writer(context, run.table.io, operation_id=run.operation_id)
     files = LocalSource(run.table, require_success_file=options.require_success_file)
     try:
-        with files.unchanged(), closing(_rows(run, files, writer)) as rows:
+        with run.step("write") as detail, files.unchanged(), closing(_rows(run, files, writer)) as rows:
             for batch in rows:
                 writer.write(batch)
-        return list(writer.close())
+            written = list(writer.close())
+            detail.append(f"{len(written)} files")
+        return WrittenSource(schema=run.table.schema, files=written)
     except BaseException:
         writer.abort()
         raise

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.document import Document
@@ -206,3 +207,15 @@ def _check_table(name: str, table: str, catalog: CatalogConfig | None) -> None:
         raise OptionError(
             f"{name} {table!r} is in catalog {found.catalog!r}, but the catalog configured with it is {catalog.name!r}"
         )
+
+
+def with_source_catalog(job: JobSpec) -> JobSpec:
+    """The job with a catalog beside its source table: its own, where the source configures none. Raises OptionError for a source
+    table of a catalog that nothing configures: a table of that name in the job's own would be read instead."""
+    source = job.source
+    if source is None or source.table is None or source.catalog is not None:
+        return job
+    name = TableName.parse(source.table, "source table").catalog
+    if name != job.catalog.name:
+        raise OptionError(f"source table {source.table!r} is in catalog {name!r}, which the source does not configure")
+    return replace(job, source=replace(source, catalog=job.catalog))

@@ -10,12 +10,12 @@ from typing import Any
 
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.conditions import condition
-from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.row_change import StatementRows
 from spark_jobs.jobs.sql_tables import TARGET
 from spark_jobs.runners.spark_schema import spark_schema
 
 
-def columns_read(work: RowChangeJob, where: str) -> Schema:
+def columns_read(work: StatementRows, where: str) -> Schema:
     """The table's columns that ``where`` names, subqueries included; one of them where it names none. Raises WhereError."""
     session = work.run.session
     empty = session.createDataFrame([], spark_schema(work.schema)).alias(TARGET)

@@ -19,12 +19,12 @@ from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice
 from spark_jobs.jobs.source_paths import check_paths
 from spark_jobs.jobs.source_state import check_as_listed, check_listed_alike
 from spark_jobs.jobs.spark_errors import first_line
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.jobs.sql_tables import TARGET, SqlTables, refuse_hidden_view
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.jobs.text_source import text_rows
@@ -34,7 +34,7 @@ from spark_jobs.runners.column_names import refuse_own_names
 TEXT_FORMATS = ("csv", "json")
 
 
-def source_rows(run: JobRun, tables: SqlTables | None = None, *, strict: bool = False) -> DataFrame:
+def source_rows(run: SparkRun, tables: SqlTables | None = None, *, strict: bool = False) -> DataFrame:
     """The rows to write. A SQL source may name ``tables``; with ``strict`` a bad record of text fails the read.
 
     Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read, UnsupportedError for
@@ -68,7 +68,7 @@ def _refuse_view_twice(names: Iterable[str]) -> None:
             raise OptionError(f"source views {first!r} and {name!r} are one name in Spark SQL: rename one of them")
 
 
-def _rows(run: JobRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
+def _rows(run: SparkRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
     session, source = run.session, run.job.source
     if source is None:
         raise OptionError("the job spec names no source: append, overwrite, merge and upsert need one")
@@ -91,7 +91,7 @@ def _rows(run: JobRun, tables: SqlTables | None, *, strict: bool) -> DataFrame:
         raise DataError(f"source {', '.join(paths)}: {first_line(e)}") from e
 
 
-def _table(run: JobRun, source: Source) -> DataFrame:
+def _table(run: SparkRun, source: Source) -> DataFrame:
     if source.table is None or source.catalog is None:
         raise OptionError("source of format table names no table, or no catalog to find it in")
     catalog, name = load_catalog(source.catalog), TableName.parse(source.table).identifier
@@ -102,7 +102,7 @@ def _table(run: JobRun, source: Source) -> DataFrame:
     return rows
 
 
-def _query(run: JobRun, source: Source, tables: SqlTables) -> DataFrame:
+def _query(run: SparkRun, source: Source, tables: SqlTables) -> DataFrame:
     if not source.query:
         raise OptionError("source of format sql has no query")
     _refuse_view_twice(source.views)

@@ -14,9 +14,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops.errors import RetryableError
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.repeatable import is_repeatable
 from spark_jobs.jobs.source_files import ListedFile, listed_files, local_path, refuse_field_ids
+from spark_jobs.jobs.spark_run import SparkRun
 
 Stamp = tuple[int, ...] | None
 """What tells a file from one that took its place: size, time of the last change in milliseconds, and for a file of this machine the
@@ -26,7 +26,7 @@ nanoseconds and the inode. None: no file."""
 class SourceState:
     """What is known of ``rows``, the source as Spark reads it, or what subqueries of a statement read, from now on."""
 
-    def __init__(self, run: JobRun, rows: DataFrame, *, besides: Collection[str] | None = None) -> None:
+    def __init__(self, run: SparkRun, rows: DataFrame, *, besides: Collection[str] | None = None) -> None:
         """``besides``: local files that never change, because they are the table's own; ``rows`` are then those of a whole
         statement, and not of its source alone.
 

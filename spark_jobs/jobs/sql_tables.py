@@ -22,8 +22,8 @@ from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.table.same_table import logged
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_paths import check_paths
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.jobs.table_rows import table_rows
 from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.scala_values import items
@@ -59,7 +59,7 @@ class SqlTables:
     """The tables one evaluation of a statement names. ``reads_target``: the table that is changed was among them; ``relations``
     counts names of relations in all texts so far, and expressions with a subquery: a function in it may read relations, too."""
 
-    def __init__(self, run: JobRun, target: DataFrame | None = None) -> None:
+    def __init__(self, run: SparkRun, target: DataFrame | None = None) -> None:
         """``target``: the changed table's rows, where they are planned already."""
         self._run = run
         self._target = target

@@ -25,8 +25,8 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.source_state import SourceState
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.runners.changes import CHANGE_COLUMN, INSERT, Changes, write_changes
 from spark_jobs.runners.reading import live_rows
 from spark_jobs.runners.spark_schema import iceberg_struct
@@ -45,7 +45,7 @@ class StableSource:
 
 
 @contextmanager
-def evaluated_once(run: JobRun, rows: DataFrame, state: SourceState) -> Iterator[StableSource]:
+def evaluated_once(run: SparkRun, rows: DataFrame, state: SourceState) -> Iterator[StableSource]:
     """``rows`` themselves where they are repeatable, else what one evaluation of them gave.
 
     Raises UnsupportedError for a column of a type that Iceberg does not have, and what evaluating the source raises.
@@ -56,7 +56,7 @@ def evaluated_once(run: JobRun, rows: DataFrame, state: SourceState) -> Iterator
     with run.step("stage source"):
         columns = _Columns(rows)
         changes = _written(run, columns, state)
-        run.metrics["staged-source-records"] = changes.rows_written
+        run.outcome.metrics["staged-source-records"] = changes.rows_written
     log.info("the source may give other rows each time, so its %d rows are staged in files", changes.rows_written)
     try:
         size = sum(f.file_size_in_bytes for f in changes.files)
@@ -77,7 +77,7 @@ class _Columns:
         self.rows = numbered.select(*[f.name for f in held], F.lit(True).alias("row"))
         self.schema = Schema(iceberg_struct(spark.StructType([*held, spark.StructField("row", spark.BooleanType())])))
 
-    def read_back(self, run: JobRun, changes: Changes) -> DataFrame:
+    def read_back(self, run: SparkRun, changes: Changes) -> DataFrame:
         """What was written, in the names and types of the source."""
         context = ReadContext(table_schema=self.schema, projected=self.schema, schemas=(self.schema,))
         context = context.select([*self.schema.fields, POS])
@@ -90,7 +90,7 @@ class _Columns:
         return found.select(*columns)
 
 
-def _written(run: JobRun, columns: _Columns, state: SourceState) -> Changes:
+def _written(run: SparkRun, columns: _Columns, state: SourceState) -> Changes:
     table = WriteContext.for_table(run.table.metadata)
     context = WriteContext(
         schema=columns.schema,
@@ -103,7 +103,7 @@ def _written(run: JobRun, columns: _Columns, state: SourceState) -> Changes:
         rows,
         context,
         run.table.io.properties,
-        f"{run.files_id}-source",
+        f"{run.run.operation_id}-source",
         is_repeatable=state.is_repeatable,
         check=state.check_unchanged,
     )

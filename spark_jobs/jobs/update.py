@@ -1,41 +1,30 @@
-"""UPDATE table SET column = expression WHERE condition."""
+"""UPDATE table SET column = expression WHERE condition, on Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pyspark.sql import functions as F
 
-from iceberg_ops.config import properties as p
-from iceberg_ops.config.report import ActionReport
-from iceberg_ops.errors import OptionError
+from iceberg_ops.actions.row_engine import RowChanges, Statement
 from spark_jobs.jobs.assignment import assignments
 from spark_jobs.jobs.bad_records import bad_change
 from spark_jobs.jobs.conditions import condition
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.merge_plan import set_values
-from spark_jobs.jobs.row_change import RowChangeJob
+from spark_jobs.jobs.row_change import StatementRows
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.jobs.sql_tables import TARGET
-from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, UPDATE
 from spark_jobs.runners.column_names import quoted
 from spark_jobs.runners.reading import FILE_COLUMN, POSITION_COLUMN
 
 
-def run(run: JobRun) -> ActionReport:
-    """Update matching rows. Raises OptionError without SET."""
-    change = run.job.change
-    if change is None or not change.set:
-        raise OptionError("update needs at least one SET column")
-    return run_statement(run, lambda now: _evaluate(now, change.set))
-
-
-def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
-    work = RowChangeJob(run, run.job.where, p.UPDATE_MODE, p.UPDATE_ISOLATION)
+def update_changes(run: SparkRun, statement: Statement) -> RowChanges:
+    """The matching rows as they will be. Raises WhereError, OptionError, DataError for a value that does not fit."""
+    assert run.job.change is not None
+    work = StatementRows(run, statement)
     rows = work.rows_to_write().alias(TARGET)
     matched = rows.filter(condition(rows, run.job.where, "WHERE", work.tables)) if run.job.where else rows
     matched = matched.alias(TARGET)
-    assigned = set_values(matched, work.schema, changed_columns, work.tables, evaluated_once=True)
+    assigned = set_values(matched, work.schema, run.job.change.set, work.tables, evaluated_once=True)
     values = {f.name: F.col(quoted(f.name)) for f in work.schema.fields} | assigned
     # Each value is evaluated once, by a projection of its own: it may be one that differs the next time.
     given = matched.select(FILE_COLUMN, POSITION_COLUMN, *work.row_ids, *[values[f.name].alias(f.name) for f in work.schema.fields])
@@ -49,4 +38,4 @@ def _evaluate(run: JobRun, changed_columns: Mapping[str, str]) -> ActionReport:
         *[c.value.alias(c.field.name) for c in columns],
         *([] if bad is None else [bad]),
     )
-    return work.apply(changed, writes_rows=True, is_repeatable=work.depends_on_own_rows)
+    return work.changes(changed, writes_rows=True, is_repeatable=work.depends_on_own_rows)

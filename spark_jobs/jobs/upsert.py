@@ -1,26 +1,17 @@
-"""Upsert (CDC): rows replace those of the same key, or only delete them, without reading the table.
-
-Per source row one equality delete and (unless it only deletes) one new row, in one row delta. The deletes apply to older data only,
-so the new rows stand. What others commit meanwhile is older or newer as a whole, so it is no conflict: the last commit of a key
-wins, as with Iceberg's Flink writer. Rows in a partition spec that the deletes do not reach are one, and then the upsert is
-evaluated again. Readers pay for such deletes until ``convert_equality_deletes`` or a rewrite.
-
-Which columns are the key, and in which partition specs its deletes are written, is ``actions.upsert_plan``'s.
-"""
+"""The rows and deletes of an upsert on Spark: of each key of the source the row that counts."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from iceberg_ops.actions.upsert_plan import key_columns, key_plan
+from iceberg_ops.actions.row_engine import WrittenUpserts
 from iceberg_ops.actions.write_options import write_context
-from iceberg_ops.commit.history import base_of
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.config.report import ActionReport
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.delete_files import delete_format
+from iceberg_ops.data.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField
@@ -28,14 +19,12 @@ from spark_jobs.jobs.assignment import assign_by_name
 from spark_jobs.jobs.bad_records import bad_column
 from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.ingest import check_files, check_source
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.repeatable import is_known
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
 from spark_jobs.jobs.spark_errors import first_line
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.jobs.sql_tables import SqlTables
-from spark_jobs.jobs.staged_commit import commit_staged
-from spark_jobs.jobs.statement import run_statement
 from spark_jobs.runners.changes import CHANGE_COLUMN, DELETE, INSERT, write_changes
 from spark_jobs.runners.column_names import CORRUPT_RECORD_COLUMN, OWN, quoted
 
@@ -44,27 +33,10 @@ _DELETES, _ORDER, _OF_KEY, _RANK, _KEY, _NO_KEY = (
 )
 
 
-def run(run: JobRun) -> ActionReport:
-    """Upsert the source.
-
-    Raises DataError for two source rows of one key that ``order-by`` does not tell apart; UnsupportedError, before the source is
-    read, for a format that is not written.
-    """
-    options = WriteOptions.parse("upsert", run.job.options, run.table.properties)
-    context = write_context(run.table, options)
-    context.check_format()
-    delete_format(context)
-    return run_statement(run, lambda now: _evaluate(now, options))
-
-
-def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
-    """One evaluation on the table as the run has it. It is refused where rows came in a partition spec that its deletes do not
-    reach."""
-    context = write_context(run.table, options)
-    keys = key_columns(run.table.schema, options.upsert_keys)
-    base = base_of(run.table.metadata, run.job.branch)
+def write_upserts(run: SparkRun, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:
+    """Write the source's rows that count, and the deletes of their keys. Raises DataError for two source rows of one key that
+    ``order-by`` does not tell apart, and what reading the source raises."""
     with run.step("plan"):
-        plan = key_plan(run.table, base, keys)
         check_source(run, require_success_file=options.require_success_file)
         tables = SqlTables(run)
         source = source_rows(run, tables)
@@ -75,36 +47,19 @@ def _evaluate(run: JobRun, options: WriteOptions) -> ActionReport:
     with run.step("write"):
         changes = write_changes(
             rows,
-            context,
+            write_context(run.table, options),
             run.table.io.properties,
-            run.files_id,
+            run.run.operation_id,
             equality=plan,
             is_repeatable=lambda: state.is_repeatable() and is_known(source.filter(deletes)),
             check=state.check_unchanged,
         )
-    run.metrics.update(
-        {
-            "added-records": changes.rows_written,
-            "added-data-files": len(changes.files),
-            "upserted-keys": sum(f.record_count for f in changes.equality_deletes) // max(1, len(plan.spec_ids)),
-            "added-delete-files": len(changes.equality_deletes),
-        }
-    )
-    if not changes.staged:
-        return run.report("nothing-to-do")
-    operation = RowDelta(
-        added_data=tuple(changes.files),
-        added_deletes=tuple(changes.equality_deletes),
-        # The last commit of a key wins, whatever came before it; but not where the rows were made of the table's own.
-        isolation=options.isolation if tables.reads_target else None,
+    return WrittenUpserts(
+        files=changes.files,
+        deletes=changes.equality_deletes,
+        keys=sum(f.record_count for f in changes.equality_deletes) // max(1, len(plan.spec_ids)),
         reads_table=tables.reads_target,
-        upserts=True,
-        branch=run.job.branch,
-        run_key=run.job.run_key,
-        summary=run.summary,
-        starting_snapshot_id=None if base is None else base.snapshot_id,
     )
-    return commit_staged(run, operation, (*changes.files, *changes.equality_deletes))
 
 
 def _deletes(rows: DataFrame, text: str | None) -> Column:
@@ -120,7 +75,7 @@ def _deletes(rows: DataFrame, text: str | None) -> Column:
         raise
 
 
-def _latest(run: JobRun, rows: DataFrame, deletes: Column, options: WriteOptions, keys: list[NestedField]) -> DataFrame:
+def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptions, keys: Sequence[NestedField]) -> DataFrame:
     """One row per key of the source, in the table's columns, with its change; two that can not be told apart are marked bad.
 
     Keys are compared as the table stores them: two texts of one uuid, or numbers that become one decimal, are one key.
@@ -148,7 +103,7 @@ def _latest(run: JobRun, rows: DataFrame, deletes: Column, options: WriteOptions
     return _checked(run, options, counted.select(*map(quoted, kept)), names)
 
 
-def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: list[NestedField]) -> dict[str, Column]:
+def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: Sequence[NestedField]) -> dict[str, Column]:
     """The key columns as they are stored, and ``_NO_KEY``: what is wrong with a key that can not be stored. Such a row is no other
     row's rival: it would be dropped for it, or take its place."""
     given = rows.drop(_DELETES, _ORDER, CORRUPT_RECORD_COLUMN, *options.source_only_columns)
@@ -165,7 +120,7 @@ def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: l
     return found
 
 
-def _checked(run: JobRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
+def _checked(run: SparkRun, options: WriteOptions, rows: DataFrame, names: list[str]) -> DataFrame:
     ordered = f"with the same greatest {options.order_by!r}" if options.order_by else "(order-by says which one counts)"
     key = F.concat_ws(", ", *[F.coalesce(F.col(quoted(n)).cast("string"), F.lit("NULL")) for n in names])
     twice = F.when(F.col(_OF_KEY) > 1, F.concat(F.col(_OF_KEY), F.lit(" source rows of key ("), key, F.lit(f") {ordered}")))

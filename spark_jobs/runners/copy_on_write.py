@@ -31,10 +31,12 @@ from spark_jobs.runners.task_bins import spread
 from spark_jobs.runners.task_process import begin_task
 from spark_jobs.session import task_slots
 
+Gone = Positions | BitMap64
+
 
 def rewrite_without(
     session: SparkSession,
-    tasks: Sequence[tuple[FileScanTask, BitMap64]],
+    tasks: Sequence[tuple[FileScanTask, Gone]],
     read: ReadContext,
     write: WriteContext,
     io_properties: Mapping[str, str],
@@ -77,9 +79,13 @@ def _paths(files: Sequence[DataFile]) -> list[str]:
     return [f.file_path for f in files]
 
 
-def _bins(tasks: Sequence[tuple[FileScanTask, BitMap64]], count: int) -> list[str]:
+def _bins(tasks: Sequence[tuple[FileScanTask, Gone]], count: int) -> list[str]:
     bins = spread(tasks, count, lambda found: found[0].data_file.file_size_in_bytes)
-    return [json.dumps([(task_to_dict(task), positions.serialize().hex()) for task, positions in part]) for part in bins if part]
+    return [
+        json.dumps([(task_to_dict(task), BitMap64(positions).serialize().hex()) for task, positions in part])
+        for part in bins
+        if part
+    ]
 
 
 def _rewriter(

@@ -15,11 +15,10 @@ from iceberg_ops.cli.main import COMMANDS, cli
 from iceberg_ops.cli.target import parse_options
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS, check_options
 from iceberg_ops.config.document import from_json, from_yaml
-from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.job_spec import JobSpec, check_fields
 from iceberg_ops.config.policy import MaintenanceStep, Settings
 from iceberg_ops.config.policy_lint import load_policy
 from iceberg_ops.errors import ERROR_KINDS, ErrorKind
-from spark_jobs.jobs.dispatch import check_fields
 from tests.docs.markdown import PAGES, ROOT, Command, anchors, blocks, commands, headings, links, rows, section
 
 DOCS = ROOT / "docs"

@@ -35,7 +35,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from iceberg_ops.table.reachable import reachable_files
-from spark_jobs.jobs import dispatch, source_state
+from spark_jobs.jobs import source_state, spark_engine
 from spark_jobs.jobs.dispatch import run
 from spark_jobs.runners import changes, copy_on_write, rewrite, source_parts, staged_leftovers
 from spark_jobs.session import spark_session
@@ -432,7 +432,7 @@ def without_evaluating_again() -> None:
 
 def without_own_sessions() -> None:
     """Jobs share the session of the program."""
-    dispatch.job_session = nullcontext  # type: ignore[assignment]
+    spark_engine.job_session = nullcontext  # type: ignore[assignment]
 
 
 def without_looking_for_leftovers() -> None:

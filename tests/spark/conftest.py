@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from iceberg_ops.actions.context import Outcome, Run
+from iceberg_ops.actions.dispatch import run_job, wall_clock_ms
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
@@ -26,7 +28,8 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import UNSORTED, SortOrder
 from iceberg_ops.table.table import Table
 from spark_jobs.jobs.dispatch import run
-from spark_jobs.jobs.job_run import JobRun
+from spark_jobs.jobs.spark_engine import SparkEngine
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.session import job_session
 from tests.spark.where_world import World, draw_world
 
@@ -69,11 +72,17 @@ class Place:
         spec = JobSpec(job=job, table=f"test.db.{name}", catalog=self.config, **parts)
         return run(self.session, spec)
 
+    def run_on(self, catalog: Catalog, job: JobSpec) -> ActionReport:
+        """The report of a job on ``catalog`` in place of this one."""
+        return run_job(job, catalog=catalog, engine=SparkEngine(self.session))
+
     @contextmanager
-    def job_run(self, job: JobSpec, catalog: Catalog | None = None) -> Iterator[JobRun]:
-        """The run that a job's function gets, in a session of its own; ``catalog``: in place of this one."""
+    def spark_run(self, job: JobSpec) -> Iterator[SparkRun]:
+        """What the functions of a job's evaluation get, in a session of its own."""
+        table = self.table(job.table.split(".")[-1])
+        run = Run(job=job, catalog=self.catalog, table=table, runner=None, run_key="", now_ms=wall_clock_ms, outcome=Outcome())
         with job_session(self.session) as own:
-            yield JobRun(own, job, catalog or self.catalog, self.table(job.table.split(".")[-1]))
+            yield SparkRun(own, run)
 
     def append(self, name: str, rows: pa.Table, **parts: Any) -> ActionReport:
         return self.run("append", name, source=self.parquet(rows, f"{name}-source.parquet"), **parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -10,13 +10,10 @@ import pytest
 
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
-from iceberg_ops.config.report import ActionReport
+from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
-from spark_jobs.jobs import append, delete, merge, overwrite, update, upsert
-from spark_jobs.jobs.job_run import JobRun
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -24,9 +21,6 @@ pytestmark = pytest.mark.spark
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "city", STRING))
 MERGE = [MergeClause(when="not-matched", action="insert")]
 COPY, ON_READ = "copy-on-write", "merge-on-read"
-JOBS: dict[str, Callable[[JobRun], ActionReport]] = {
-    module.__name__.rpartition(".")[2]: module.run for module in (append, overwrite, delete, update, merge, upsert)
-}
 
 
 def parts_of(place: Place, job: str, mode: Any) -> dict[str, Any]:
@@ -64,10 +58,10 @@ def test_orc_is_refused_before_any_work(place: Place, job: str, mode: str | None
     place.append("t", pa.table({"id": list(range(6)), "city": ["Oslo"] * 6}))
     commit(place.catalog, place.table("t"), UpdateProperties(updates={key: "orc"}))
     before = place.files_on_disk("t")
-    spec = JobSpec(job=job, table="test.db.t", catalog=place.config, **parts_of(place, job, mode))
-    with place.job_run(spec) as run, pytest.raises(UnsupportedError, match=r"not supported: .*ORC"):
-        JOBS[job](run)
-    assert {step.name for step in run.steps} <= {"plan"}
+    path = place.folder / "report.json"
+    with pytest.raises(UnsupportedError, match=r"not supported: .*ORC"):
+        place.run(job, "t", report=str(path), **parts_of(place, job, mode))
+    assert {step["name"] for step in json.loads(path.read_text()).get("steps", ())} <= {"plan"}
     assert place.files_on_disk("t") == before
 
 

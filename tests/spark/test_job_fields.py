@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source, check_fields
 from iceberg_ops.errors import OptionError
-from spark_jobs.jobs.dispatch import check_fields
 
 SOURCE = Source(format="parquet", paths=["/rows"])
 MERGE = RowChange(on="target.id = source.id", clauses=[MergeClause(when="matched", action="delete")])

@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from iceberg_ops.actions import context
+from iceberg_ops.actions.context import LEASE_MS
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.commit import staged_files
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
@@ -18,33 +20,35 @@ from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import DataError, IncompleteError, ValidationError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
-from spark_jobs.jobs import job_run
-from spark_jobs.jobs.job_run import LEASE_MS, JobRun
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True))
 
 
-def started(place: Place) -> JobRun:
+def test_a_running_job_protects_its_snapshot_and_the_files_it_stages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.create("t", SCHEMA)
-    return JobRun.start(place.session, JobSpec(job="delete", table="test.db.t", catalog=place.config, where="id = 1"))
+    place.append("t", pa.table({"id": [1]}))
+    swap, table, held = staged_files.commit_staged, place.table("t"), []
 
+    def noting(catalog: Any, now: Any, operation: Any, staged: Any, **named: Any) -> Any:
+        (lease,) = active_leases(table, 0)
+        held.append(lease.snapshot_id == table.metadata.current_snapshot_id)
+        for path, is_held in ((staged[0], True), (f"{table.location}/data/00000-7-another-00001.parquet", False)):
+            held.append(lease.covers(path, table.io) is is_held)
+        held.append(lease.is_active(lease.expires_at_ms - LEASE_MS))
+        return swap(catalog, now, operation, staged, **named)
 
-def test_a_running_job_protects_its_snapshot_and_the_files_it_stages(place: Place) -> None:
-    run = started(place)
-    with run.lease():
-        (lease,) = active_leases(place.table("t"), 0)
-        for staged_by, is_held in ((run.operation_id, True), ("another", False)):
-            assert lease.covers(f"{run.table.location}/data/00000-7-{staged_by}-00001.parquet", run.table.io) is is_held
-        assert lease.is_active(lease.expires_at_ms - LEASE_MS)
+    monkeypatch.setattr(staged_files, "commit_staged", noting)
+    place.append("t", pa.table({"id": [2]}))
+    assert held == [True] * 4
     assert active_leases(place.table("t"), 0) == []
 
 
 def test_a_job_that_fails_gives_its_lease_back(place: Place) -> None:
-    run = started(place)
-    with pytest.raises(DataError), run.lease():
-        raise DataError("no")
+    place.create("t", SCHEMA)
+    with pytest.raises(DataError):
+        place.append("t", pa.table({"id": pa.array([None], pa.int64())}))
     assert active_leases(place.table("t"), 0) == []
 
 
@@ -99,10 +103,10 @@ def test_an_append_whose_lease_ran_out_and_whose_files_were_deleted_is_refused(
         assert [f for f in removed.files if f.endswith(".parquet")] != []
         return swap(*args, **kwargs)
 
-    monkeypatch.setattr(job_run, "LEASE_MS", 1_000)
+    monkeypatch.setattr(context, "LEASE_MS", 1_000)
     monkeypatch.setattr(staged_files, "commit_staged", late)
     monkeypatch.setattr(held_lease.HeldLease, "_renew_until_ended", lambda self: None)
-    with pytest.raises(ValidationError, match="lease of run append ran out before its commit"):
+    with pytest.raises(ValidationError, match=r"lease of run run-\S+ ran out before its commit"):
         place.append("t", pa.table({"id": [1]}))
     assert place.table("t").metadata_location == before
     monkeypatch.undo()

@@ -54,13 +54,13 @@ def test_two_jobs_of_one_session_each_see_their_own_target(own: Place, monkeypat
         own.create(name, SCHEMA)
         own.append(name, named(*kept))
     both = threading.Barrier(2, timeout=120)
-    apply = row_change.RowChangeJob.apply
+    apply = row_change.StatementRows.changes
 
-    def together(self: row_change.RowChangeJob, *given: Any, **named_: Any) -> Any:
+    def together(self: row_change.StatementRows, *given: Any, **named_: Any) -> Any:
         both.wait()
         return apply(self, *given, **named_)
 
-    monkeypatch.setattr(row_change.RowChangeJob, "apply", together)
+    monkeypatch.setattr(row_change.StatementRows, "changes", together)
     failures: list[BaseException] = []
 
     def delete(name: str) -> None:

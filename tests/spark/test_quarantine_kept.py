@@ -14,7 +14,6 @@ from iceberg_ops.commit import staged_files
 from iceberg_ops.errors import CommitStateUnknownError, IncompleteInterruptedError, ValidationError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, STRING, NestedField
-from spark_jobs.jobs.job_run import JobRun
 from tests.spark.conftest import Place
 
 pytestmark = pytest.mark.spark
@@ -38,10 +37,10 @@ def ingest(place: Place, rows: pa.Table, job: str = "append", **parts: Any) -> A
 def test_an_interrupt_after_the_commit_leaves_the_quarantine(place: Place, monkeypatch: pytest.MonkeyPatch, job: str) -> None:
     place.create("t", SCHEMA)
 
-    def stops(*_: object) -> object:
+    def stops(*_: object, **__: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(JobRun, "committed", stops)
+    monkeypatch.setattr(staged_files, "discard", stops)
     with pytest.raises(IncompleteInterruptedError, match=r"the work is committed \(snapshot \d+\), only clean-up is left"):
         ingest(place, ROWS, job)
     assert [r["id"] for r in place.rows("t")] == [1, 2]

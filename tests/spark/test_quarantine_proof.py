@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.actions import source_commits
 from iceberg_ops.actions.context import Outcome
+from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.commit.run_keys import find_run
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.io.local import LocalFileIO
-from spark_jobs.jobs import ingest
 from tests.builders import make_table
 
 OPERATION = "0123456789abcdef0123456789abcdef"
@@ -44,11 +45,10 @@ class Lake:
             yield
 
         run: Any = SimpleNamespace(
-            job=self.job, catalog=self.catalog, table=self.table, outcome=outcome, operation_id=OPERATION, step=step
+            job=self.job, catalog=self.catalog, table=self.table, outcome=outcome, lease_mark=OPERATION, step=step
         )
         bad = SkippedFile(file_path=str(self.quarantine), reason="bad rows")
-        ingested: Any = SimpleNamespace(files=[], changes=SimpleNamespace(quarantined=[bad]))
-        ingest.remember(run, ingested)
+        source_commits.remember(run, WrittenSource(schema=self.table.schema, files=(), quarantined=[bad], rows_quarantined=1))
 
 
 class Stops(Outcome):
@@ -71,7 +71,7 @@ def test_the_quarantine_goes_where_the_run_key_is_not_remembered(tmp_path: Path,
     def stops(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ingest, "commit", stops)
+    monkeypatch.setattr(source_commits, "commit", stops)
     with pytest.raises(KeyboardInterrupt):
         lake.remember(Outcome())
     assert not lake.quarantine.exists()

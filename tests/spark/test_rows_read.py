@@ -9,8 +9,11 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
+from iceberg_ops.actions import overwrite
 from iceberg_ops.actions.changed_rows import Mode
+from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.config.row_options import Isolation
@@ -18,10 +21,6 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, NestedField
-from spark_jobs.jobs import delete, merge, overwrite, update, upsert
-from spark_jobs.jobs.ingest import Ingested
-from spark_jobs.jobs.job_run import JobRun
-from spark_jobs.runners.changes import Changes
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place
 
@@ -35,9 +34,10 @@ VERSIONS = pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize("isolation", ["serializable", "snapshot", None])
 def test_a_dynamic_overwrite_says_whether_it_was_made_of_the_tables_own_rows(reads: bool, isolation: Isolation | None) -> None:
-    job = SimpleNamespace(branch="main", run_key=None)
-    run = cast(JobRun, SimpleNamespace(base=SimpleNamespace(snapshot_id=7), job=job, summary={}))
-    found = overwrite._operation(run, Ingested(SCHEMA, Changes(), reads_target=reads), isolation, None)
+    metadata = SimpleNamespace(ref=lambda _: True, branch_head=lambda _: SimpleNamespace(snapshot_id=7))
+    job = SimpleNamespace(branch="main", options={})
+    run = cast(Run, SimpleNamespace(table=SimpleNamespace(metadata=metadata), job=job, run_key="k", summary={}))
+    found = overwrite.operation_of(run, WrittenSource(schema=SCHEMA, files=(), reads_table=reads), isolation, None)
     assert isinstance(found, ReplacePartitions)
     assert (found.reads_table, found.isolation, found.starting_snapshot_id) == (reads, isolation, 7)
 
@@ -49,10 +49,9 @@ def filled(place: Place, version: str) -> Place:
     return place
 
 
-def evaluations(place: Place, job: Callable[[JobRun], Any], spec: dict[str, Any], other: Callable[[], object]) -> int:
-    whole = JobSpec(job=job.__module__.rsplit(".", 1)[-1], table="test.db.t", catalog=place.config, **spec)
-    with place.job_run(whole, Meddles(place.catalog, other)) as run:
-        return int(job(run).metrics["evaluations-count"])
+def evaluations(place: Place, job: str, spec: dict[str, Any], other: Callable[[], object]) -> int:
+    whole = JobSpec(job=job, table="test.db.t", catalog=place.config, **spec)
+    return int(place.run_on(Meddles(place.catalog, other), whole).metrics["evaluations-count"])
 
 
 def deletion(place: Place, where: str, mode: str) -> Callable[[], object]:
@@ -70,7 +69,7 @@ def test_two_removals_of_duplicates_do_not_remove_both(place: Place, version: st
     filled(place, version)
     where = "id > (SELECT min(o.id) FROM target o WHERE o.k = target.k)"
     spec = {"where": where, "change": RowChange(mode=cast(Any, mode))}
-    assert evaluations(place, delete.run, spec, deletion(place, "id = 1", mode)) == 2
+    assert evaluations(place, "delete", spec, deletion(place, "id = 1", mode)) == 2
     assert rows(place) == [(2, 1), (3, 2)]
 
 
@@ -80,7 +79,7 @@ def test_two_removals_of_duplicates_do_not_remove_both(place: Place, version: st
 def test_an_update_by_rows_that_are_deleted_meanwhile_is_evaluated_again(place: Place, version: str, mode: str) -> None:
     filled(place, version)
     change = RowChange(mode=cast(Any, mode), set={"id": "(SELECT max(o.id) FROM target o) + 10"})
-    assert evaluations(place, update.run, {"where": "id = 1", "change": change}, deletion(place, "id = 4", mode)) == 2
+    assert evaluations(place, "update", {"where": "id = 1", "change": change}, deletion(place, "id = 4", mode)) == 2
     assert rows(place) == [(2, 1), (3, 2), (13, 1)]
 
 
@@ -91,7 +90,7 @@ def test_a_merge_whose_source_is_made_of_the_tables_own_rows_is_evaluated_again(
     filled(place, version)
     source = Source(format="sql", query="SELECT 10 + max(id) AS id, 1L AS k FROM target")
     change = RowChange(mode=cast(Any, mode), on="target.id = source.id", clauses=[MergeClause(when="not-matched", action="insert")])
-    assert evaluations(place, merge.run, {"source": source, "change": change}, deletion(place, "id = 4", mode)) == 2
+    assert evaluations(place, "merge", {"source": source, "change": change}, deletion(place, "id = 4", mode)) == 2
     assert rows(place) == [(1, 1), (2, 1), (3, 2), (13, 1)]
 
 
@@ -105,7 +104,7 @@ def test_an_overwrite_by_rows_of_other_partitions_is_evaluated_again(
     filled(place, version)
     source = Source(format="sql", query="SELECT sum(id) AS id, 1L AS k FROM target WHERE k = 2")
     spec = {"source": source, "where": where, "options": {"isolation-level": isolation}}
-    assert evaluations(place, overwrite.run, spec, deletion(place, "id = 4", "merge-on-read")) == 2
+    assert evaluations(place, "overwrite", spec, deletion(place, "id = 4", "merge-on-read")) == 2
     assert rows(place) == [(3, 1), (3, 2)]
 
 
@@ -117,6 +116,6 @@ def test_an_upsert_by_the_tables_own_rows_is_evaluated_again_where_an_isolation_
     filled(place, "2")
     source = Source(format="sql", query="SELECT 10 + max(id) AS id, 1L AS k FROM target")
     options = {"upsert-keys": "id,k"} | ({} if isolation is None else {"isolation-level": isolation})
-    found = evaluations(place, upsert.run, {"source": source, "options": options}, deletion(place, "id = 4", "merge-on-read"))
+    found = evaluations(place, "upsert", {"source": source, "options": options}, deletion(place, "id = 4", "merge-on-read"))
     assert found == (2 if isolation else 1)
     assert max(rows(place)) == ((13, 1) if isolation else (14, 1))

@@ -21,10 +21,10 @@ from iceberg_ops.errors import RetryableError, UnsupportedError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from spark_jobs.jobs import merge, staged_source
-from spark_jobs.jobs.job_run import JobRun
 from spark_jobs.jobs.repeatable import is_known, is_repeatable
 from spark_jobs.jobs.source_rows import source_rows
 from spark_jobs.jobs.source_state import SourceState
+from spark_jobs.jobs.spark_run import SparkRun
 from spark_jobs.jobs.sql_tables import SqlTables
 from tests.spark.conftest import Place
 
@@ -63,8 +63,8 @@ def moody(session: SparkSession, tmp_path: Path) -> Iterator[Path]:
     session.sql("DROP TEMPORARY FUNCTION moody")
 
 
-def merge_run(place: Place, source: Source | None = None) -> AbstractContextManager[JobRun]:
-    return place.job_run(JobSpec(job="merge", table="test.db.t", catalog=place.config, source=source))
+def merge_run(place: Place, source: Source | None = None) -> AbstractContextManager[SparkRun]:
+    return place.spark_run(JobSpec(job="merge", table="test.db.t", catalog=place.config, source=source))
 
 
 def merged(place: Place, query: str) -> ActionReport:

@@ -20,8 +20,6 @@ from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY
 from iceberg_ops.spec.types import LONG, STRING, NestedField
-from spark_jobs.jobs import delete, merge, overwrite, update
-from spark_jobs.jobs.job_run import JobRun
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place
 
@@ -29,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 SCHEMA = Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "city", STRING))
 CITIES: dict[int, str | None] = {i: ["Oslo", "Rome", None][i % 3] for i in range(12)}
-JOBS: dict[str, Callable[[JobRun], ActionReport]] = {"delete": delete.run, "update": update.run, "merge": merge.run}
+JOBS = ("delete", "update", "merge")
 
 
 def filled(place: Place, version: str) -> Place:
@@ -53,8 +51,7 @@ def statement(place: Place, job: str, mode: Any, *others: Callable[[], object], 
         change = RowChange(mode=mode, set={"city": "'Paris'"} if job == "update" else {})
         parts["where"] = "id = 1"
     spec = JobSpec(job=job, table="test.db.t", catalog=place.config, change=change, **parts)
-    with place.job_run(spec, Meddles(place.catalog, *others)) as run, run.lease():
-        report = JOBS[job](run)
+    report = place.run_on(Meddles(place.catalog, *others), spec)
     assert active_leases(place.table("t"), 0) == []
     return report
 
@@ -128,8 +125,7 @@ def test_an_overwrite_whose_files_are_compacted_meanwhile_is_done_again(place: P
     source = place.parquet(pa.table({"id": [100, 101], "city": ["Oslo", "Oslo"]}))
     options = {"isolation-level": "snapshot"}
     spec = JobSpec(job="overwrite", table="test.db.t", catalog=place.config, source=source, where=where, options=options)
-    with place.job_run(spec, Meddles(place.catalog, compaction(place))) as run, run.lease():
-        report = overwrite.run(run)
+    report = place.run_on(Meddles(place.catalog, compaction(place)), spec)
     assert (report.status, report.metrics["evaluations-count"], report.metrics["added-records"]) == ("committed", 2, 2)
     kept = {i: city for i, city in CITIES.items() if city != "Oslo"}
     assert rows_of(place) == kept | {100: "Oslo", 101: "Oslo"}

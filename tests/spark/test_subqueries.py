@@ -16,7 +16,6 @@ from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, Row
 from iceberg_ops.errors import DataError, NoSuchTableError, UnsupportedError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
-from spark_jobs.jobs import delete, merge
 from tests.catalog.wrappers import Meddles
 from tests.spark.conftest import Place, temporary_views
 
@@ -154,8 +153,7 @@ def test_rows_that_come_meanwhile_are_a_conflict_where_the_subquery_reads_the_ta
     added = 0 if name == "reads another table" else -1
     others = [lambda: filled.append("t", arrow([(added, 2, None)]))]
     spec = JobSpec(job="delete", table="test.db.t", catalog=filled.config, where=where, change=RowChange(mode=mode))
-    with filled.job_run(spec, Meddles(filled.catalog, *others)) as run:
-        report = delete.run(run)
+    report = filled.run_on(Meddles(filled.catalog, *others), spec)
     assert report.metrics["evaluations-count"] == evaluations
     assert ids(filled) == sorted({*left, added})
 
@@ -219,8 +217,7 @@ def test_a_subquery_that_reads_the_changed_table_by_another_catalog_reads_it_all
     spec = JobSpec(
         job="merge", table="test.db.t", catalog=one, source=source, change=change, options={"isolation-level": "snapshot"}
     )
-    with place.job_run(spec, Meddles(place.catalog, *others)) as run:
-        report = merge.run(run)
+    report = place.run_on(Meddles(place.catalog, *others), spec)
     assert report.metrics["evaluations-count"] == 2
     assert [r["k"] for r in place.rows("t") if r["id"] in (1, 4)] == [1000, 1000]
 

@@ -1,0 +1,97 @@
+"""What append and overwrite share after their source is written: one commit of its files, with the schema they need.
+
+With ``merge-schema`` the new schema and the rows are one commit: nobody sees the columns without the rows, or rows without their
+columns. Files of a quarantine stand for rows that are in no table: they go where this run's commit is known not to be.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.row_commits import commit_rows
+from iceberg_ops.actions.row_engine import WrittenSource
+from iceberg_ops.actions.run_identity import run_of
+from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.remember_run import RememberRun
+from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.table.same_table import same_table
+
+log = logging.getLogger(__name__)
+
+
+def commit_source(run: Run, operation: Operation, written: WrittenSource) -> None:
+    """Commit ``operation``, with the new schema if there is one."""
+    run.outcome.metrics |= _counts(run, written)
+    if written.schema is not run.table.schema:
+        run.outcome.metrics["added-columns"] = len(written.schema.fields_by_id) - len(run.table.schema.fields_by_id)
+        operation = Transaction(
+            operations=(UpdateSchema(schema=written.schema), operation),
+            branch=operation.branch,
+            run_key=operation.run_key,
+            starting_snapshot_id=operation.starting_snapshot_id,
+            summary=operation.summary,
+        )
+    with _quarantine_of(run, written):
+        commit_rows(run, operation, written.files)
+
+
+def remember(run: Run, written: WrittenSource) -> None:
+    """Nothing is to be committed. Where rows went to the quarantine, the run key is remembered, so that a repeated run does not put
+    them there again."""
+    run.outcome.metrics |= _counts(run, written)
+    done = run_of(run.job)
+    with _quarantine_of(run, written):
+        if done is not None and written.quarantined:
+            with run.step("remember run key"):
+                run.outcome.record(commit(run.catalog, run.table, RememberRun(done=done)))
+            run.outcome.status = "nothing-to-do"
+
+
+def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
+    """The counts of a source that is written."""
+    counts = {"added-records": sum(f.record_count for f in written.files), "added-data-files": len(written.files)}
+    if run.job.options.get("bad-records") == "quarantine":
+        counts |= {"quarantined-records": written.rows_quarantined, "quarantine-files": len(written.quarantined)}
+    return counts
+
+
+@contextmanager
+def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
+    """Name the quarantine's files in the report, or delete them where the block ends without a commit of this run. Where it is not
+    certain that there is none, they stay."""
+    places = [q.file_path for q in written.quarantined]
+    try:
+        yield
+    except BaseException as e:
+        staged = [f.file_path for f in written.files]
+        # An interrupt may come between a commit and its record: then the table refers to the rows' files, and they are kept.
+        kept = run.outcome.changed or delete_staged(run, staged, after=e)
+        if not kept and (staged or isinstance(e, ValidationError) or _is_not_remembered(run)):
+            delete_staged(run, places, after=e)
+        raise
+    if run.outcome.status == "already-committed":
+        delete_staged(run, places)
+    else:
+        run.outcome.failures += written.quarantined
+
+
+def _is_not_remembered(run: Run) -> bool:
+    """Whether the table as it is now certainly has no commit of this run. A run that wrote no file of rows can prove it by its run
+    key alone; without one, or where the table cannot be read, it is not certain."""
+    done = run_of(run.job)
+    if done is None:
+        return False
+    try:
+        now = run.catalog.load_table(run.table.identifier[1:])
+        return same_table(run.table, now) and find_run(now, done) is None
+    except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the quarantine stays; the job's own error is the one to see
+        log.warning("the quarantine of an unfinished run on %s stays: its commit could not be looked up: %s", run.table.name, e)
+        return False
