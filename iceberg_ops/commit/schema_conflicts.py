@@ -12,6 +12,7 @@ current again. Iceberg Java has none of these checks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -135,11 +136,12 @@ def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tupl
     and why; None where there are none. Snapshots in ``line`` do not count, unless it is ``snapshot`` itself. Files are looked at
     only where the history of ``snapshot`` has other columns, or has expired before it gets to ``line``."""
     metadata = table.metadata
+    schemas = _former_schemas(metadata)
     former: dict[int | None, str] = {}
     is_known = False
     for s in metadata.ancestors(snapshot.snapshot_id):
         is_known = is_known or s.snapshot_id in line or s.parent_snapshot_id is None
-        if (s is snapshot or s.snapshot_id not in line) and (why := _unreadable(metadata, metadata.schema_of(s))):
+        if (s is snapshot or s.snapshot_id not in line) and (why := schemas.get(s.schema_id)):
             former[s.snapshot_id] = why
     for manifest in manifests_of(table, snapshot) if former else ():
         if manifest.content is ManifestContent.DATA:
@@ -152,35 +154,45 @@ def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tupl
 
 def _former_rows_of_expired(table: Table, snapshot: Snapshot) -> tuple[int, str] | None:
     """The same of rows whose snapshot has expired. What can not be read is no reason to refuse: it may have been damaged."""
+    schemas = _former_schemas(table.metadata)
+    numbered = {s.sequence_number: schemas.get(s.schema_id) for s in table.metadata.snapshots}
+    next_ones = sorted(numbered.items(), key=lambda pair: pair[0]) if any(numbered.values()) else []
     with suppress(CorruptTableError, UnsupportedError):
         for manifest in manifests_of(table, snapshot):
             if manifest.content is ManifestContent.DATA and _has_live_entries(manifest):
                 with suppress(CorruptTableError, UnsupportedError):
-                    if found := _expired_maker(table, snapshot, manifest):
+                    if found := _expired_maker(table, snapshot, manifest, next_ones):
                         return found
     return None
 
 
-def _expired_maker(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> tuple[int, str] | None:
-    """A manifest says which columns the table had when it was written. A file that is as old as a snapshot of former columns has
-    them too, in whatever manifest it is by now."""
+def _expired_maker(
+    table: Table, snapshot: Snapshot, manifest: ManifestFile, next_ones: Sequence[tuple[int, str | None]]
+) -> tuple[int, str] | None:
+    """A manifest says which columns the table had when it was written. A file has those of the next snapshot that is left, too, if
+    they are former ones, in whatever manifest it is by now. ``next_ones``: sequence numbers of the table's snapshots, ascending,
+    and why the columns of each are former ones; empty where none are."""
     metadata = table.metadata
     made, known = manifest.added_snapshot_id, metadata.snapshots_by_id
     if made is not None and made not in known:
         written = schema_when_made(table, manifest)
         if written is not None and (why := _unreadable(metadata, written)):
             return made, why
-    former = {s.sequence_number: why for s in metadata.snapshots if (why := _unreadable(metadata, metadata.schema_of(s)))}
-    latest = max(former, default=0)
-    for entry in live_entries_of(table, snapshot, manifest) if latest else ():
-        number = entry.file_sequence_number or 0
-        if entry.snapshot_id is not None and entry.snapshot_id not in known and 0 < number <= latest:
-            return entry.snapshot_id, former[latest]
+    for entry in live_entries_of(table, snapshot, manifest) if next_ones else ():
+        if entry.snapshot_id is not None and entry.snapshot_id not in known and entry.file_sequence_number:
+            place = bisect_left(next_ones, entry.file_sequence_number, key=lambda pair: pair[0])
+            if place < len(next_ones) and (why := next_ones[place][1]):
+                return entry.snapshot_id, why
     return None
 
 
 def _has_live_entries(manifest: ManifestFile) -> bool:
     return (manifest.added_files_count, manifest.existing_files_count) != (0, 0)
+
+
+def _former_schemas(metadata: TableMetadata) -> dict[int | None, str]:
+    """The table's schemas whose rows can not be read by its columns, or are read wrongly, by id, and why."""
+    return {s.schema_id: why for s in metadata.schemas if (why := _unreadable(metadata, s))}
 
 
 def _unreadable(now: TableMetadata, written: Schema) -> str | None:

@@ -262,6 +262,19 @@ def test_main_is_not_moved_to_rows_that_lack_a_column_that_is_required_now(how: 
         commit(catalog, table, MOVES[how](head_of_audit(table)))
 
 
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_moved_to_rows_whose_columns_came_back_by_a_second_replacement(how: str) -> None:
+    """Snapshots of the table in between came later, and say nothing of older files."""
+    catalog = make_catalog()
+    table = make_table(catalog)
+    for path in ("a", "b"):
+        table = commit(catalog, table, AppendFiles(added=(data_file(path),), branch="audit")).table
+    replaced(catalog)
+    commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file("between"),), branch="other"))
+    table = expired_below(catalog, replaced(catalog, SCHEMA))
+    assert set(live_files(commit(catalog, table, MOVES[how](head_of_audit(table))).table)) == {"a", "b"}
+
+
 def test_a_branch_is_rolled_back_to_rows_without_a_required_column_once_that_is_optional() -> None:
     """Nobody replaced the table: the column was added although rows were there."""
     catalog = make_catalog()
