@@ -129,6 +129,9 @@ class RenameBranch(MetadataOperation):
         if taken is not None:
             raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
         requirements = (*ref_as_seen(metadata, self.old), *ref_as_seen(metadata, self.new))
+        if self.new == MAIN_BRANCH:
+            _forbid_former_columns(table, self.new, None, found.snapshot_id)
+            requirements = (*requirements, AssertCurrentSchemaId(metadata.current_schema_id))
         updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, found))
         return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
 
@@ -277,11 +280,12 @@ def _forbid_former_columns(table: Table, name: str, found: SnapshotRef | None, s
     line = {s.snapshot_id for s in metadata.ancestors(None if found is None else found.snapshot_id)}
     if former := former_rows(table, metadata.snapshot(snapshot_id), line):
         made, why = former
-        which = "it" if made.snapshot_id == snapshot_id else f"snapshot {made.snapshot_id}, from which it has rows,"
+        which = "it" if made == snapshot_id else f"snapshot {made}, from which it has rows,"
+        advice = "read that one by its id, and write its rows again"
+        if made not in metadata.snapshots_by_id:
+            which, advice = f"snapshot {made}, from which it has rows and which has expired,", "write its rows again"
         raise ValidationError(
-            f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when {which} was made; read that one by its id, and write "
-            f"its rows again",
-            snapshot_id=snapshot_id,
+            f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when {which} was made; {advice}", snapshot_id=snapshot_id
         )
 
 

@@ -12,13 +12,15 @@ current again. Iceberg Java has none of these checks.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from iceberg_ops.commit.history import History, conflict
 from iceberg_ops.commit.operation import StagedCommit
 from iceberg_ops.commit.validation import is_by_equality, new_deletes_for
-from iceberg_ops.errors import ValidationError
+from iceberg_ops.errors import CorruptTableError, UnsupportedError, ValidationError
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.promotion import can_promote
@@ -27,7 +29,7 @@ from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import MISSING, UNKNOWN, NestedField
-from iceberg_ops.table.former_columns import live_entries_of
+from iceberg_ops.table.former_columns import live_entries_of, schema_when_made
 from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 
@@ -129,27 +131,75 @@ def _has_values(written: Schema, field_id: int) -> bool:
     return found is not None and found.type != UNKNOWN
 
 
-def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tuple[Snapshot, str] | None:
-    """The snapshot that made rows of ``snapshot`` that nobody can read by the table's columns, or everybody reads wrongly, and why;
-    None where there are none. Snapshots in ``line`` do not count, unless it is ``snapshot`` itself. Files are looked at only where
-    the history of ``snapshot`` has other columns."""
+def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tuple[int, str] | None:
+    """Which snapshot made rows of ``snapshot`` that nobody can read by the table's columns, or everybody reads wrongly, by its id,
+    and why; None where there are none. Snapshots in ``line`` do not count, unless it is ``snapshot`` itself. Files are looked at
+    only where the history of ``snapshot`` has other columns, or has expired before it gets to ``line``."""
     metadata = table.metadata
-    schemas: dict[int | None, str | None] = {}
-    former: dict[int | None, tuple[Snapshot, str]] = {}
+    schemas = _former_schemas(metadata)
+    former: dict[int | None, str] = {}
+    is_known = False
     for s in metadata.ancestors(snapshot.snapshot_id):
-        if s is not snapshot and s.snapshot_id in line:
-            continue
-        if s.schema_id not in schemas:
-            written = metadata.schema_of(s)
-            schemas[s.schema_id] = of_another_type(metadata, written) or without_required(metadata, written, lambda _: False)
-        if why := schemas[s.schema_id]:
-            former[s.snapshot_id] = s, why
+        is_known = is_known or s.snapshot_id in line or s.parent_snapshot_id is None
+        if (s is snapshot or s.snapshot_id not in line) and (why := schemas.get(s.schema_id)):
+            former[s.snapshot_id] = why
     for manifest in manifests_of(table, snapshot) if former else ():
         if manifest.content is ManifestContent.DATA:
             for entry in live_entries_of(table, snapshot, manifest):
-                if found := former.get(entry.snapshot_id) or former.get(snapshot.snapshot_id):
-                    return found
+                for made in (entry.snapshot_id, snapshot.snapshot_id):
+                    if made is not None and made in former:
+                        return made, former[made]
+    return None if is_known else _former_rows_of_expired(table, snapshot)
+
+
+def _former_rows_of_expired(table: Table, snapshot: Snapshot) -> tuple[int, str] | None:
+    """The same of rows whose snapshot has expired. What can not be read is no reason to refuse: it may have been damaged."""
+    schemas = _former_schemas(table.metadata)
+    numbered = {s.sequence_number: schemas.get(s.schema_id) for s in table.metadata.snapshots}
+    next_ones = sorted(numbered.items(), key=lambda pair: pair[0]) if any(numbered.values()) else []
+    with suppress(CorruptTableError, UnsupportedError):
+        for manifest in manifests_of(table, snapshot):
+            if manifest.content is ManifestContent.DATA and _has_live_entries(manifest):
+                with suppress(CorruptTableError, UnsupportedError):
+                    if found := _expired_maker(table, snapshot, manifest, next_ones):
+                        return found
     return None
+
+
+def _expired_maker(
+    table: Table, snapshot: Snapshot, manifest: ManifestFile, next_ones: Sequence[tuple[int, str | None]]
+) -> tuple[int, str] | None:
+    """A manifest says which columns the table had when it was written. A file has those of the next snapshot that is left, too, if
+    they are former ones, in whatever manifest it is by now. ``next_ones``: sequence numbers of the table's snapshots, ascending,
+    and why the columns of each are former ones; empty where none are."""
+    metadata = table.metadata
+    made, known = manifest.added_snapshot_id, metadata.snapshots_by_id
+    if made is not None and made not in known:
+        written = schema_when_made(table, manifest)
+        if written is not None and (why := _unreadable(metadata, written)):
+            return made, why
+    for entry in live_entries_of(table, snapshot, manifest) if next_ones else ():
+        if entry.snapshot_id is not None and entry.snapshot_id not in known and entry.file_sequence_number:
+            place = bisect_left(next_ones, entry.file_sequence_number, key=lambda pair: pair[0])
+            if place < len(next_ones) and (why := next_ones[place][1]):
+                return entry.snapshot_id, why
+    return None
+
+
+def _has_live_entries(manifest: ManifestFile) -> bool:
+    return (manifest.added_files_count, manifest.existing_files_count) != (0, 0)
+
+
+def _former_schemas(metadata: TableMetadata) -> dict[int | None, str]:
+    """The table's schemas whose rows can not be read by its columns, or are read wrongly, by id, and why."""
+    return {s.schema_id: why for s in metadata.schemas if (why := _unreadable(metadata, s))}
+
+
+def _unreadable(now: TableMetadata, written: Schema) -> str | None:
+    """Why rows of schema ``written`` can not be read by the table's columns, or are read wrongly; None where they can."""
+    if written.struct == now.schema.struct:
+        return None
+    return of_another_type(now, written) or without_required(now, written, lambda _: False)
 
 
 def may_be_null(file: DataFile, field_id: int) -> bool:

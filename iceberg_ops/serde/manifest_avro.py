@@ -24,8 +24,10 @@ from iceberg_ops.serde.avro_schema import SchemaReader, field_key
 from iceberg_ops.serde.manifest_encoding import ManifestEncoder, write_manifest
 from iceberg_ops.serde.manifest_fields import ANY, CONTENT_FILE, DATA_FILE, MANIFEST_ENTRY, PARTITION, Column
 from iceberg_ops.serde.partition_avro import Convert, partition_converter
+from iceberg_ops.serde.schema_json import schema_from_json
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import StructType
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "read_live_paths",
     "read_manifest",
     "read_manifest_header",
+    "read_table_schema",
     "refuse_encrypted",
     "write_manifest",
 ]
@@ -72,6 +75,13 @@ def read_manifest_header(data: bytes, path: str) -> ManifestHeader:
         partition_spec_id=_number(metadata, "partition-spec-id", path),
         schema_id=_number(metadata, "schema-id", path),
     )
+
+
+def read_table_schema(data: bytes, path: str) -> Schema | None:
+    """The schema that the table had when the manifest was written (MANIFEST-03); None where it does not say. Raises
+    CorruptTableError."""
+    text = read_header(data, path).get("schema")
+    return None if text is None else schema_from_json(text, f"{path}: schema")
 
 
 def read_manifest(data: bytes, manifest: ManifestFile, partition_type: StructType) -> list[ManifestEntry]:

@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.serde.manifest_avro import read_table_schema
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.manifests import entries_of
+from iceberg_ops.table.stored_files import read_stored
 from iceberg_ops.table.table import Table
 
 
@@ -53,6 +55,11 @@ def former_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) 
 def live_entries_of(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Sequence[ManifestEntry]:
     """As ``former_entries_of``, what is live."""
     return [e for e in former_entries_of(table, snapshot, manifest) if e.is_live]
+
+
+def schema_when_made(table: Table, manifest: ManifestFile) -> Schema | None:
+    """The table's schema when the manifest was written, as the manifest says; None where it does not. Raises CorruptTableError."""
+    return read_table_schema(read_stored(table.io, manifest.manifest_path, "manifest"), manifest.manifest_path)
 
 
 def _of_each_type(metadata: TableMetadata, spec_id: int) -> list[Schema]:

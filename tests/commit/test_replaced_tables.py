@@ -16,14 +16,15 @@ from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.metadata_updates import UpdateSchema
 from iceberg_ops.commit.operation import Operation
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import FastForward, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.refs import FastForward, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.commit.transaction import Transaction
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, UNKNOWN, ListType, MapType, NestedField, StructType
-from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
+from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, RemoveSchemas, RemoveSnapshots, SetDefaultSpec
+from iceberg_ops.table.manifests import manifests_of
 from iceberg_ops.table.table import Table
 from tests.builders import BY_REGION, IDENTIFIER, SCHEMA, data_file, live_files, make_catalog, make_table, position_deletes
 from tests.catalog.wrappers import Meddles
@@ -125,6 +126,7 @@ MOVES: dict[str, Callable[[int], Operation]] = {
     "set": lambda former: SetCurrentSnapshot(snapshot_id=former),
     "fast-forward": lambda _: FastForward(to="audit"),
     "ref": lambda former: SetRef(ref="main", snapshot_id=former),
+    "rename": lambda _: RenameBranch(old="audit", new="main"),
 }
 
 
@@ -181,6 +183,55 @@ def test_main_is_not_moved_to_a_branch_that_has_rows_of_former_columns_below_tho
         commit(catalog, table, MOVES[how](head_of_audit(table)))
 
 
+def expired_below(catalog: Any, table: Table) -> Table:
+    """The same table; of branch audit nothing but the head is left."""
+    before = [s.snapshot_id for s in table.metadata.ancestors(head_of_audit(table))][1:]
+    return catalog.commit_table(table, (), (RemoveSnapshots(tuple(before)),))  # type: ignore[no-any-return]
+
+
+HAS_EXPIRED = r"is of type long, and was string when snapshot \d+, from which it has rows and which has expired, was made"
+
+
+@pytest.mark.parametrize("left", ["schemas", "no former schema"])
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_not_moved_to_rows_of_former_columns_whose_snapshot_has_expired(how: str, version: str, left: str) -> None:
+    catalog = make_catalog()
+    table = expired_below(catalog, former_branch(catalog, RETYPED_SCHEMA, "b", properties={"format-version": version}))
+    if left == "no former schema":
+        table = catalog.commit_table(table, (), (RemoveSchemas((0,)),))
+    with pytest.raises(ValidationError, match=HAS_EXPIRED):
+        commit(catalog, table, MOVES[how](head_of_audit(table)))
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_files_as_old_as_a_former_snapshot_have_former_columns_though_they_are_in_a_new_manifest(how: str) -> None:
+    catalog = make_catalog()
+    table = make_table(catalog, properties={"commit.manifest.min-count-to-merge": "2"})
+    table = commit(catalog, table, AppendFiles(added=(data_file("a"),), branch="audit")).table
+    table = commit(catalog, table, AppendFiles(added=(data_file("s"),), staged=True, summary={"wap.id": "w"})).table
+    replaced(catalog)
+    table = commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file("b"),), branch="audit")).table
+    assert len(manifests_of(table, table.metadata.branch_head("audit"))) == 1
+    table = expired_below(catalog, table)
+    with pytest.raises(ValidationError, match=HAS_EXPIRED):
+        commit(catalog, table, MOVES[how](head_of_audit(table)))
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["whole", "a manifest is lost"])
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_moved_to_a_branch_of_which_snapshots_have_expired(how: str, is_lost: bool) -> None:
+    """In a table that nobody replaced, though columns were added. Damage is no reason: only the history is not known."""
+    catalog = make_catalog()
+    table = expired_below(catalog, former_branch(catalog, Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG)), "b"))
+    table = catalog.commit_table(table, (), (RemoveSchemas((0,)),))
+    if is_lost:
+        for manifest in manifests_of(table, table.metadata.branch_head("audit")):
+            table.io.delete(manifest.manifest_path)
+    head = head_of_audit(table)
+    assert commit(catalog, table, MOVES[how](head)).table.metadata.current_snapshot_id == head
+
+
 @pytest.mark.parametrize("how", MOVES)
 def test_main_is_moved_to_a_branch_that_has_no_rows_of_former_columns_any_more(how: str) -> None:
     catalog = make_catalog()
@@ -209,6 +260,32 @@ def test_main_is_not_moved_to_rows_that_lack_a_column_that_is_required_now(how: 
     table = former_branch(catalog, STRICT)
     with pytest.raises(ValidationError, match=r"column 'more' \(field 4\) is required, and was not there when it was made"):
         commit(catalog, table, MOVES[how](head_of_audit(table)))
+
+
+@pytest.mark.parametrize("how", MOVES)
+def test_main_is_moved_to_rows_whose_columns_came_back_by_a_second_replacement(how: str) -> None:
+    """Snapshots of the table in between came later, and say nothing of older files."""
+    catalog = make_catalog()
+    table = make_table(catalog)
+    for path in ("a", "b"):
+        table = commit(catalog, table, AppendFiles(added=(data_file(path),), branch="audit")).table
+    replaced(catalog)
+    commit(catalog, catalog.load_table(IDENTIFIER), AppendFiles(added=(data_file("between"),), branch="other"))
+    table = expired_below(catalog, replaced(catalog, SCHEMA))
+    assert set(live_files(commit(catalog, table, MOVES[how](head_of_audit(table))).table)) == {"a", "b"}
+
+
+def test_a_branch_is_rolled_back_to_rows_without_a_required_column_once_that_is_optional() -> None:
+    """Nobody replaced the table: the column was added although rows were there."""
+    catalog = make_catalog()
+    table = commit(catalog, make_table(catalog), AppendFiles(added=(data_file("a"),))).table
+    start = table.metadata.current_snapshot_id
+    table = commit(catalog, table, UpdateSchema(schema=STRICT)).table
+    table = commit(catalog, table, AppendFiles(added=(replace(data_file("b"), null_value_counts={4: 0}),))).table
+    with pytest.raises(ValidationError, match=r"column 'more' \(field 4\) is required, and was not there when it was made"):
+        commit(catalog, table, RollBack(snapshot_id=start))
+    table = commit(catalog, table, UpdateSchema(schema=Schema.of(*SCHEMA.fields, NestedField(4, "more", LONG)))).table
+    assert set(live_files(commit(catalog, table, RollBack(snapshot_id=start)).table)) == {"a"}
 
 
 BY_NUMBER = Schema.of(*SCHEMA.fields[:2], NestedField(3, "region", LONG))

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.serde.deletion_vector import bitmap_from_portable, deserialize, serialize
-from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header
+from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header, read_table_schema
 from iceberg_ops.serde.manifest_list_avro import read_manifest_list, write_manifest_list
 from iceberg_ops.serde.puffin import BlobToWrite, read_blob, read_footer, write_puffin
 from tests.serde.manifest_cases import encoded, read_entries
@@ -55,6 +55,7 @@ READERS: dict[str, tuple[bytes, Callable[[bytes], object]]] = {
     "snappy manifest": (SNAPPY, _manifest),
     "manifest by columns": (RAW, _columns),
     "manifest header": (RAW, lambda data: read_manifest_header(data, "the-file")),
+    "schema of a manifest": (RAW, lambda data: read_table_schema(data, "the-file")),
     "manifest list": (LIST, lambda data: read_manifest_list(data, "the-file")),
     "puffin": (PUFFIN, _puffin),
     "deletion vector": (VECTOR, lambda data: deserialize(data, "the-file")),
