@@ -257,3 +257,22 @@ def test_what_is_committed_is_recorded_whatever_interrupts_its_record(world: Wor
     assert first.status == ("carried-over" if recorded else "committed")
     assert first.reason.count("3 rows deleted meanwhile") == recorded
     assert {task.file_path for task in world.lake.tasks()} == {group.new.file_path for group in world.groups}
+
+
+@pytest.mark.parametrize("progress", [AT_ONCE, ONE_BY_ONE], ids=["at once", "one by one"])
+def test_what_a_failed_group_left_is_found_by_its_name(world: World, progress: ProgressOptions) -> None:
+    io, folder = world.lake.table.io, f"{world.lake.table.location}/data"
+    left, other = f"{folder}/{world.run.operation_id}-g1.parquet", f"{folder}/of-another-run.parquet"
+    for location in (left, other):
+        io.write(location, b"x")
+    a, b, *_ = world.groups
+    answers = [a, FailedGroup(b.group_id, CorruptTableError("gone"))]
+    if progress is AT_ONCE:
+        with pytest.raises(CorruptTableError, match=r"group g1: gone \(nothing was committed\)"):
+            world.commit(progress, answers=answers)
+    else:
+        assert type(world.commit(progress, answers=answers)) is PartiallyCommitted
+    assert (io.exists(left), io.exists(other)) == (False, True)
+    assert (world.left, world.run.outcome.failures) == ("123" if progress is AT_ONCE else "0123", []), (
+        "files of no name of the run stay"
+    )
