@@ -21,7 +21,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.operation import Committed
 from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run_now
-from iceberg_ops.commit.staged_files import Check, OnCommit, commit_staged, discard, unchecked
+from iceberg_ops.commit.staged_files import commit_staged, discard
 from iceberg_ops.commit.statement import evaluate_until_committed
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.data.read_context import ReadContext
@@ -41,24 +41,18 @@ from iceberg_ops.table.table import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRows:
-    """``committed`` is None where no row matched. ``evaluations``: how often the condition was evaluated (``commit.statement``).
-
-    ``dropped_files``: data files that went by metadata alone (then ``rows`` is 0: none was read); ``rewritten_files`` and
-    ``added_files`` of copy-on-write; ``added_deletes``: delete files or vectors of merge-on-read."""
+    """``committed`` is None where no row matched. ``rows`` is 0 where whole files went by metadata alone: none was read.
+    ``evaluations``: how often the condition was evaluated (``commit.statement``)."""
 
     committed: Committed | None
     rows: int
     evaluations: int
-    dropped_files: int = 0
-    rewritten_files: int = 0
-    added_files: int = 0
-    added_deletes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteRows:
     """``where`` is SQL text or an expression. ``isolation`` as in ``RowDelta``; ``granularity`` (v2, merge-on-read): file or
-    partition, None: the table's. ``summary`` goes into the snapshot's; ``staged``: no branch moves until it is published."""
+    partition, None: the table's. ``summary`` goes into the snapshot's."""
 
     where: str | Expression
     branch: str = MAIN_BRANCH
@@ -67,11 +61,10 @@ class DeleteRows:
     mode: Mode = "merge-on-read"
     run_key: str | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
-    staged: bool = False
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
-    def run(self, catalog: Catalog, table: Table, *, check: Check = unchecked, on_commit: OnCommit = lambda _: None) -> DeletedRows:
-        """Delete the matching rows; ``check`` and ``on_commit`` as in ``commit_staged``. The commit may be that of an earlier run.
+    def run(self, catalog: Catalog, table: Table) -> DeletedRows:
+        """Delete the matching rows. The commit may be that of an earlier run.
 
         Raises UnsupportedError (a condition not wholly understood; a v1 table; ORC delete files), WhereError, ValidationError
         (others were faster each time) and what the committer raises. The files of a refused evaluation are deleted; after an
@@ -83,16 +76,13 @@ class DeleteRows:
                 f"not supported: deleting rows by {self.where} here, because only Spark can evaluate it: run a job"
             )
         return evaluate_until_committed(
-            catalog, table, self.branch, lambda now, number: self._evaluate(catalog, now, where, number, check, on_commit)
+            catalog, table, self.branch, lambda now, number: self._evaluate(catalog, now, where, number)
         )
 
-    def _evaluate(
-        self, catalog: Catalog, table: Table, where: Expression, number: int, check: Check, on_commit: OnCommit
-    ) -> DeletedRows:
+    def _evaluate(self, catalog: Catalog, table: Table, where: Expression, number: int) -> DeletedRows:
         earlier = find_run_now(lambda: catalog.load_table(table.identifier[1:]), table, self._run)
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
-            on_commit(done)
             return DeletedRows(committed=done, rows=0, evaluations=number)
         found = plan(table, Scan(ref=None if self.branch == MAIN_BRANCH else self.branch, where=where))
         operation_id = f"{self.operation_id}-{number}"
@@ -111,17 +101,14 @@ class DeleteRows:
         if found.tasks and whole_files_match(found):
             start = None if found.snapshot is None else found.snapshot.snapshot_id
             dropping = DeleteFiles(filter=where, starting_snapshot_id=start, **self._fields)
-            done = commit_staged(catalog, table, dropping, (), on_commit=on_commit)
-            return DeletedRows(committed=done, rows=0, evaluations=number, dropped_files=len(found.tasks))
+            return DeletedRows(committed=commit_staged(catalog, table, dropping, ()), rows=0, evaluations=number)
         changed.check_formats(writes_rows=False)
         matched = matched_positions(table, found.tasks)
         if not matched:
             return DeletedRows(committed=None, rows=0, evaluations=number)
-        return self._commit(catalog, changed, matched, number, check, on_commit)
+        return self._commit(catalog, changed, matched, number)
 
-    def _commit(
-        self, catalog: Catalog, changed: ChangedRows, matched: Matched, number: int, check: Check, on_commit: OnCommit
-    ) -> DeletedRows:
+    def _commit(self, catalog: Catalog, changed: ChangedRows, matched: Matched, number: int) -> DeletedRows:
         staged: list[DataFile] = []
         try:
             operation = changed.operation(matched, staged)
@@ -129,16 +116,8 @@ class DeleteRows:
             discard(catalog, changed.table, [f.file_path for f in staged], mark=self.operation_id, after=e)
             raise
         paths = [f.file_path for f in staged]
-        done = commit_staged(catalog, changed.table, operation, paths, mark=self.operation_id, check=check, on_commit=on_commit)
-        copied = self.mode == "copy-on-write"
-        return DeletedRows(
-            committed=done,
-            rows=row_count(matched),
-            evaluations=number,
-            rewritten_files=len(matched) if copied else 0,
-            added_files=len(staged) if copied else 0,
-            added_deletes=0 if copied else len(staged),
-        )
+        done = commit_staged(catalog, changed.table, operation, paths, mark=self.operation_id)
+        return DeletedRows(committed=done, rows=row_count(matched), evaluations=number)
 
     @property
     def _run(self) -> RunIdentity | None:
@@ -146,11 +125,11 @@ class DeleteRows:
             return None
         work = self.summary.get(WORK)
         action = self._fields["summary"][ACTION]
-        return RunIdentity(key=self.run_key, action=action, branch=self.branch, staged=self.staged, work=work)
+        return RunIdentity(key=self.run_key, action=action, branch=self.branch, staged=False, work=work)
 
     @property
     def _fields(self) -> RowFields:
-        return RowFields(branch=self.branch, run_key=self.run_key, summary={ACTION: "delete", **self.summary}, staged=self.staged)
+        return RowFields(branch=self.branch, run_key=self.run_key, summary={ACTION: "delete", **self.summary}, staged=False)
 
 
 def whole_files_match(found: ScanPlan) -> bool:

@@ -74,7 +74,7 @@ class SparkEngine:
 
 
 def _typed(job: JobSpec, error: Exception) -> BaseException:
-    if outcome_unknown(error) is not None:
+    if outcome_unknown(error) is not None or isinstance(error, KeyboardInterrupt):
         return error
     if came_of_interrupt(error):
         return KeyboardInterrupt()

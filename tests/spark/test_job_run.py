@@ -112,3 +112,26 @@ def test_an_append_whose_lease_ran_out_and_whose_files_were_deleted_is_refused(
     monkeypatch.undo()
     place.append("t", pa.table({"id": [2]}))
     assert place.rows("t") == [{"id": 2}]
+
+
+def test_a_job_without_a_run_key_is_done_once_under_the_key_of_its_report(place: Place) -> None:
+    place.create("t", SCHEMA)
+    source = place.parquet(pa.table({"id": [1]}))
+    report = place.run("append", "t", source=source, plan_id="plan-1")
+    summary = place.table("t").metadata.snapshot(report.snapshot_ids[0]).summary
+    assert (summary["iceberg-ops.run-key"], summary["iceberg-ops.plan-id"]) == (report.run_key, "plan-1")
+    assert (summary["engine-name"], summary["engine-version"]) == ("spark", place.session.version)
+    assert place.run("append", "t", source=source, run_key=report.run_key).status == "already-committed"
+    assert place.rows("t") == [{"id": 1}]
+
+
+def test_the_report_of_a_failed_job_says_where_it_began_and_what_it_did(place: Place) -> None:
+    place.create("t", SCHEMA)
+    first = place.append("t", pa.table({"id": [1]}))
+    path = place.folder / "report.json"
+    with pytest.raises(DataError):
+        place.run("update", "t", change=RowChange(set={"id": "cast('x' AS bigint)"}), report=str(path))
+    report = json.loads(path.read_text())
+    assert (report["status"], report["lane"], report["starting-snapshot-id"]) == ("failed", "spark", first.snapshot_ids[0])
+    assert [step["name"] for step in report["steps"]] == ["plan", "evaluate"]
+    assert report["before"] == report["after"]
