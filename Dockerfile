@@ -17,8 +17,8 @@ COPY --chown=airflow:root constraints.txt pyproject.toml README.md LICENSE ./
 COPY --chown=airflow:root iceberg_ops ./iceberg_ops
 COPY --chown=airflow:root spark_jobs ./spark_jobs
 COPY --chown=airflow:root plugins ./plugins
-RUN pip install --no-cache-dir --constraint constraints.txt ".[spark,airflow,postgres]"
 COPY --chown=airflow:root dags ./dags
+RUN pip install --no-cache-dir --constraint constraints.txt ".[spark,airflow,postgres]"
 COPY --chown=airflow:root docker/spark-defaults.conf ./spark/spark-defaults.conf
 ENV SPARK_CONF_DIR=/opt/iceberg-ops/spark \
     PYSPARK_PYTHON=python3 \
