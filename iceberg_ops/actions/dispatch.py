@@ -22,7 +22,7 @@ from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.run_identity import run_of
-from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.actions.runner import LOCAL, ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import has_lost_snapshots
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
@@ -60,7 +60,7 @@ class _Record:
     begun: float
     outcome: Outcome
     run_key: str | None = None
-    lane: str = "local"
+    lane: str = LOCAL
     before: TableState | None = None
     after: TableState | None = None
 
@@ -110,7 +110,7 @@ def run_job(
     look_at_folders_again()
     check_report_place(job, catalog)
     outcome = Outcome(one_commit=job.job in ROW_OPERATIONS)
-    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if runner is None else runner.name)
+    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, LOCAL if runner is None else runner.name)
     with until_reported(outcome):
         try:
             with typed_os_errors():
@@ -226,8 +226,8 @@ def _check_where(job: JobSpec, table: Table) -> None:
     """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. Raises WhereError."""
     if job.where is None or job.job not in TAKE_WHERE:
         return
-    from iceberg_ops.expressions.binding import bind
-    from iceberg_ops.expressions.where import parse_where
+    from iceberg_ops.expressions.binding import bind  # noqa: PLC0415 - a job without WHERE loads no SQL parser
+    from iceberg_ops.expressions.where import parse_where  # noqa: PLC0415 - a job without WHERE loads no SQL parser
 
     bind(table.schema, parse_where(job.where))
 

@@ -29,7 +29,7 @@ from iceberg_ops.actions.runner import GroupFailure, work_bytes
 from iceberg_ops.actions.staged_files import delete_leftovers, delete_staged
 from iceberg_ops.config.options import ProgressOptions, RewriteDataFilesOptions, rewrite_data_files_options
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.data.rewrite import GroupResult
+from iceberg_ops.data.group_work import GroupResult
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import CommitFailedError, ValidationError, VerificationError
