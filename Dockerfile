@@ -8,7 +8,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/* \
     && ln -s "$(dirname "$(dirname "$(readlink -f /usr/bin/java)")")" /opt/java \
-    && install --directory --owner=airflow --group=root --mode=0775 /opt/iceberg-ops /data /data/warehouse /data/landing /data/jobs
+    && install --directory --owner=airflow --group=root --mode=0775 /opt/iceberg-ops /data /data/warehouse /data/jobs
 ENV JAVA_HOME=/opt/java
 
 USER airflow
@@ -17,12 +17,9 @@ COPY --chown=airflow:root constraints.txt pyproject.toml README.md LICENSE ./
 COPY --chown=airflow:root iceberg_ops ./iceberg_ops
 COPY --chown=airflow:root spark_jobs ./spark_jobs
 COPY --chown=airflow:root plugins ./plugins
-RUN pip install --no-cache-dir --constraint constraints.txt --editable ".[fast,spark,airflow,demo,postgres]"
 COPY --chown=airflow:root dags ./dags
-COPY --chown=airflow:root demo ./demo
+RUN pip install --no-cache-dir --constraint constraints.txt ".[spark,airflow,postgres]"
 COPY --chown=airflow:root docker/spark-defaults.conf ./spark/spark-defaults.conf
-ENV PYTHONPATH=/opt/iceberg-ops \
-    SPARK_CONF_DIR=/opt/iceberg-ops/spark \
+ENV SPARK_CONF_DIR=/opt/iceberg-ops/spark \
     PYSPARK_PYTHON=python3 \
-    AIRFLOW__CORE__DAGS_FOLDER=/opt/iceberg-ops/dags \
-    AIRFLOW__CORE__PLUGINS_FOLDER=/opt/iceberg-ops/plugins
+    AIRFLOW__CORE__DAGS_FOLDER=/opt/iceberg-ops/dags

@@ -35,7 +35,7 @@ def spark_figures(folder: str, *, appends: int, repeats: int) -> Mapping[str, di
 
 
 def _run(folder: Path, appends: int, repeats: int) -> list[dict[str, Any]]:
-    from benchmarks.java_peer import CATALOG, NAMESPACE, SharedLake
+    from benchmarks.java_peer import CATALOG, NAMESPACE, SharedLake  # noqa: PLC0415 - measured without what only Spark needs
 
     folder.mkdir(parents=True, exist_ok=True)
     lake = SharedLake(folder)

@@ -33,6 +33,7 @@ from iceberg_ops.data.delete_files import write_equality_deletes, write_position
 from iceberg_ops.data.reader import scan_batches
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table
 
@@ -83,8 +84,6 @@ def _table(catalog: Catalog, source: Path, name: str) -> Table:
 
 
 def _data_files(table: Table) -> list[DataFile]:
-    from iceberg_ops.scan.planning import Scan, plan
-
     return [task.data_file for task in plan(table, Scan()).tasks]
 
 
@@ -138,8 +137,8 @@ def _compared(name: str, table: Table, files: list[str]) -> dict[str, Any]:
 
 def _duckdb(table: Table, ours: float) -> list[dict[str, Any]]:
     try:
-        import duckdb
-        import duckdb_extensions
+        import duckdb  # noqa: PLC0415 - a peer that is chosen by name
+        import duckdb_extensions  # noqa: PLC0415 - a peer that is chosen by name
     except ImportError:
         return []
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})

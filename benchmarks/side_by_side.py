@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -88,7 +89,7 @@ def _run(lake: SharedLake, seed: str, side: Side, check: Check) -> _Outcome:
     for n in range(side.warm_ups + REPEATS):
         name = f"run_{next(_NUMBERS)}"
         table = lake.register(seed, name)
-        found = measured(lambda table=table: side.work(table))
+        found = measured(partial(side.work, table))
         if n >= side.warm_ups:
             runs.append(found)
         outcome = _outcome(lake, name, runs, check if n == side.warm_ups + REPEATS - 1 else None)

@@ -34,9 +34,7 @@ WORK: dict[str, Any] = {
     render_template_as_native_obj=True,
     default_args=task_defaults(retries=1, timeout=timedelta(hours=6)),
     params={
-        "table": Param(
-            "nyc.flights", type="string", pattern=r"^[^.\s]+(\.[^.\s]+)+$", title="Table", description="namespace.table"
-        ),
+        "table": Param("web.events", type="string", pattern=r"^[^.\s]+(\.[^.\s]+)+$", title="Table", description="namespace.table"),
         "action": Param("rewrite_data_files", type="string", enum=list(MAINTENANCE_ACTIONS), title="Action"),
         "options": Param({}, type="object", title="Options", description='Iceberg\'s names, e.g. {"min-input-files": "2"}'),
         "where": Param(

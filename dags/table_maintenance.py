@@ -1,9 +1,15 @@
-"""Maintenance of every table, as `policies/maintenance.yml` wants it; see `iceberg_airflow.dag_builder`."""
+"""Maintenance of every table that the policy has work for; see `iceberg_airflow.dag_builder`.
+
+`ICEBERG_OPS_POLICY` names the policy's file; the default is `policies/maintenance.yml` beside this one.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from iceberg_airflow.dag_builder import build_maintenance_dags
 
-globals().update(build_maintenance_dags(Path(__file__).parent / "policies" / "maintenance.yml"))
+SAMPLE = Path(__file__).parent / "policies" / "maintenance.yml"
+
+globals().update(build_maintenance_dags(Path(os.environ.get("ICEBERG_OPS_POLICY") or SAMPLE)))

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
+DAG_FOLDERS = {"iceberg-ops": PROJECT / "dags", "demo": PROJECT / "demo" / "dags"}
+"""DAG bundle -> folder: what users deploy, and what the demo adds to it."""
+POLICY = PROJECT / "demo" / "dags" / "policies" / "maintenance.yml"
 PREFERRED_PORT = 8080
 
 

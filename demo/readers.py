@@ -76,7 +76,7 @@ def read_with_iceberg_ops(places: Places, table: str, snapshot_id: int | None = 
 
 def read_with_pyiceberg(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
     """pyiceberg on the same SQL catalog."""
-    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - one reader is loaded at a time
 
     found = SqlCatalog(CATALOG, **catalog_properties(places)).load_table(table)
     return found.scan(snapshot_id=snapshot_id).to_arrow()
@@ -84,7 +84,7 @@ def read_with_pyiceberg(places: Places, table: str, snapshot_id: int | None = No
 
 def read_with_duckdb(places: Places, table: str, snapshot_id: int | None = None) -> pa.Table:
     """DuckDB's iceberg extension on the table's current metadata file."""
-    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - one reader is loaded at a time
 
     location = SqlCatalog(CATALOG, **catalog_properties(places)).load_table(table).metadata_location
     chosen = "" if snapshot_id is None else f", snapshot_from_id={snapshot_id}"
@@ -94,8 +94,8 @@ def read_with_duckdb(places: Places, table: str, snapshot_id: int | None = None)
 
 def duckdb_with_iceberg() -> Any:
     """A DuckDB connection with the iceberg extension from its wheel, instants in UTC."""
-    import duckdb
-    import duckdb_extensions
+    import duckdb  # noqa: PLC0415 - one reader is loaded at a time
+    import duckdb_extensions  # noqa: PLC0415 - one reader is loaded at a time
 
     connection = duckdb.connect()
     for name in ("avro", "iceberg"):

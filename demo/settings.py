@@ -12,11 +12,12 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
-from demo.places import PROJECT, Places
+from demo.places import DAG_FOLDERS, POLICY, PROJECT, Places
 
 USER = "admin"
 CATALOG = "demo"
@@ -24,14 +25,13 @@ PARALLELISM = 4
 SPARK_DRIVER_MEMORY = "1g"
 
 
-def airflow_environment(places: Places) -> dict[str, str]:
-    """Variables for every Airflow process, on top of the current environment."""
+def airflow_environment(places: Places, dag_folders: Mapping[str, Path] = DAG_FOLDERS) -> dict[str, str]:
+    """Variables for every Airflow process, on top of the current environment. ``dag_folders``: DAG bundle -> folder."""
     port = places.api_port()
     hidden = _secrets(places)
     return {
         **_inherited(),
         "AIRFLOW_HOME": str(places.airflow_home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
@@ -48,6 +48,7 @@ def airflow_environment(places: Places) -> dict[str, str]:
         "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
         "AIRFLOW__API__SECRET_KEY": hidden["api-secret-key"],
         "AIRFLOW__API_AUTH__JWT_SECRET": hidden["jwt-secret"],
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([_bundle(*named) for named in dag_folders.items()]),
         "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
         "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
@@ -55,6 +56,7 @@ def airflow_environment(places: Places) -> dict[str, str]:
         "ICEBERG_OPS_CATALOGS": str(places.catalogs_file),
         "ICEBERG_OPS_JOBS": str(places.jobs),
         "ICEBERG_OPS_LANDING": str(places.landing),
+        "ICEBERG_OPS_POLICY": str(POLICY),
         "ICEBERG_OPS_DRIVER_MEMORY": SPARK_DRIVER_MEMORY,
     }
 
@@ -87,6 +89,10 @@ def write_password(places: Places) -> str:
 def password(places: Places) -> str:
     """The admin's password."""
     return str(json.loads(places.password_file.read_text())[USER])
+
+
+def _bundle(name: str, folder: Path) -> dict[str, object]:
+    return {"name": name, "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {"path": str(folder)}}
 
 
 def _inherited() -> dict[str, str]:

@@ -1,15 +1,14 @@
-"""Registers the plugin with Airflow.
+"""Registers the plugin with an Airflow whose plugins folder is this one.
 
-Operators, hook and DAG builder need no registration: DAG files import ``iceberg_airflow`` from the plugins folder. The plugin is
-what `airflow plugins` lists, and where views and links are added.
+Where the package is installed its entry point registers the plugin already, and this file does nothing: Airflow reports a plugin
+that it finds twice as an import error.
 """
 
 from __future__ import annotations
 
-from airflow.plugins_manager import AirflowPlugin
+from importlib.metadata import entry_points
 
+from iceberg_airflow import plugin
 
-class IcebergPlugin(AirflowPlugin):
-    """iceberg-ops."""
-
-    name = "iceberg_ops"
+if not entry_points(group="airflow.plugins", name=plugin.IcebergPlugin.name or ""):
+    IcebergPlugin = plugin.IcebergPlugin

@@ -28,7 +28,7 @@ from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.commit.rewrite_files import RewriteFiles
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.config.report import GroupReport
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import VerificationError, error_of_code
 from iceberg_ops.planning.dangling_deletes import deletes_of_only
 from iceberg_ops.planning.file_groups import FileGroup

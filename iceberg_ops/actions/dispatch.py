@@ -24,7 +24,7 @@ from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.results import Result
 from iceberg_ops.actions.run_identity import run_of
-from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
+from iceberg_ops.actions.runner import LOCAL, ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import has_lost_snapshots
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
@@ -65,7 +65,7 @@ class _Record:
     begun: float
     outcome: Outcome
     run_key: str | None = None
-    lane: str = "local"
+    lane: str = LOCAL
     before: TableState | None = None
     after: TableState | None = None
 
@@ -119,7 +119,7 @@ def run_job(
     check_report_place(job, catalog)
     outcome = Outcome(one_commit=job.job in ROW_OPERATIONS)
     lane = runner if job.job in TABLE_ACTIONS else engine
-    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, "local" if lane is None else lane.name)
+    record = _Record(job, now(), time.monotonic(), outcome, job.run_key, LOCAL if lane is None else lane.name)
     with until_reported(outcome):
         try:
             with typed_os_errors():
@@ -255,16 +255,16 @@ def _check_where(job: JobSpec, table: Table) -> None:
     """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. Raises WhereError."""
     if job.where is None or "where" not in ACTIONS[job.job].takes:
         return
-    from iceberg_ops.expressions.binding import bind
-    from iceberg_ops.expressions.where import parse_where
+    from iceberg_ops.expressions.binding import bind  # noqa: PLC0415 - a job without WHERE loads no SQL parser
+    from iceberg_ops.expressions.where import parse_where  # noqa: PLC0415 - a job without WHERE loads no SQL parser
 
     bind(table.schema, parse_where(job.where))
 
 
 def action_of(name: str) -> Callable[..., Result | None]:
     """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run, and of a row operation the
-    ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow. Row operations give no result: they fill
-    the run's outcome."""
+    ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow. Row operations give no result: they
+    fill the run's outcome."""
     found: Callable[..., Result | None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
     return found
 

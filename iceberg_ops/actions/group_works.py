@@ -15,8 +15,9 @@ from pyarrow import RecordBatch
 
 from iceberg_ops.config.options import RewriteDataFilesOptions, SizeOptions
 from iceberg_ops.data.encoding_sample import merged_bytes
+from iceberg_ops.data.group_work import GroupWork
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import GroupWork, keys_of_work, ordered
+from iceberg_ops.data.rewrite import keys_of_work, ordered
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.file_groups import FileGroup

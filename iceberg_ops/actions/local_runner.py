@@ -14,10 +14,11 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
+from iceberg_ops.actions.runner import LOCAL, GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
 from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses, usable_cpus
-from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewrite import rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.errors import IcebergOpsError, InternalError, RetryableError
 from iceberg_ops.io.machine_limits import typed_os_errors
@@ -28,7 +29,7 @@ INLINE_BYTES = 24 * 2**20
 class LocalRunner:
     """``workers`` None: one per usable CPU. ``inline_bytes``: up to this many input bytes in all, no process is started."""
 
-    name = "local"
+    name = LOCAL
 
     def __init__(self, *, workers: int | None = None, inline_bytes: int = INLINE_BYTES) -> None:
         self.workers = workers or usable_cpus()

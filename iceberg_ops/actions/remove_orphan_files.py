@@ -19,9 +19,9 @@ from itertools import count, islice
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.listing import listed
-from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.results import Committed, NothingToDo, Planned, Result
+from iceberg_ops.actions.runner import LOCAL
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
 from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
@@ -143,7 +143,7 @@ def _ownership(run: Run, table: Table) -> Ownership:
 def _listed(run: Run, location: str, options: RemoveOrphanFilesOptions) -> Iterator[FileInfo]:
     meter = run.meter("listing", unit="folders")
     # A local store is listed as fast by one process as by several.
-    runner = None if isinstance(run.runner, LocalRunner) else run.runner
+    runner = None if run.runner is None or run.runner.name == LOCAL else run.runner
     yield from listed(run.table.io, location, runner, by_prefix=options.prefix_listing, told=meter.at)
 
 

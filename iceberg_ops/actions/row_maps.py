@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from iceberg_ops.actions.certificate import RewrittenGroup
 from iceberg_ops.commit.carry_over import RowMap
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.row_places import places_of_rows, rows_not_copied
 from iceberg_ops.errors import IcebergOpsError, ValidationError
 from iceberg_ops.io.file_io import FileIO

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,10 @@ class Progress:
 
 _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
 ProgressCallback = Callable[[Progress], None]
+
+
+LOCAL = "local"
+"""The name of the lane of this machine."""
 
 
 class RewriteRunner(Protocol):

@@ -30,19 +30,19 @@ def _required(config: CatalogConfig, key: str) -> str:
 
 
 def _memory(config: CatalogConfig, io: FileIO) -> Catalog:
-    from iceberg_ops.catalog.memory import MemoryCatalog
+    from iceberg_ops.catalog.memory import MemoryCatalog  # noqa: PLC0415 - a back-end chosen by name
 
     return MemoryCatalog(config.name, io, warehouse=config.properties.get("warehouse", "memory://warehouse"))
 
 
 def _file_system(config: CatalogConfig, io: FileIO) -> Catalog:
-    from iceberg_ops.catalog.filesystem import FileSystemCatalog
+    from iceberg_ops.catalog.filesystem import FileSystemCatalog  # noqa: PLC0415 - a back-end chosen by name
 
     return FileSystemCatalog(config.name, io, warehouse=_required(config, "warehouse"))
 
 
 def _sql(config: CatalogConfig, io: FileIO) -> Catalog:
-    from iceberg_ops.catalog.sql import SqlCatalog
+    from iceberg_ops.catalog.sql import SqlCatalog  # noqa: PLC0415 - a back-end chosen by name
 
     return SqlCatalog(config.name, _required(config, "uri"), io, warehouse=config.properties.get("warehouse"))
 

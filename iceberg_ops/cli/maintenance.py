@@ -192,11 +192,10 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
     if on_spark:
         return _run_on_spark(job, as_json)
     from iceberg_ops.actions.dispatch import run_job
-    from iceberg_ops.actions.local_runner import LocalRunner
     from iceberg_ops.cli.progress import progress_line
 
     with progress_line(terminal=sys.stderr.isatty()) as progress:
-        found = run_job(job, runner=LocalRunner(), progress=progress)
+        found = run_job(job, progress=progress)
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
 

@@ -5,7 +5,7 @@
   it; ``projection`` and ``promotion`` give the types and defaults of the schema that is asked for.
 - writing: ``writer`` cuts rows by partition and size; ``sorted_writer``, ``external_sort``, ``staged_sort`` put them in order
   first; ``metrics`` and ``footer_statistics`` count what a file holds; ``delete_files`` writes deletes.
-- ``rewrite``: one file group into new files, on any machine, as ``GroupWork`` and ``GroupResult`` in JSON.
+- ``rewrite``: one file group into new files, on any machine; ``group_work`` is what is shipped and what comes back, in JSON.
 - rows from elsewhere: ``source_folder`` and ``source_fit`` say whether foreign files can be read as rows of a table; ``conform``
   makes rows that a program hands in fit the schema.
 

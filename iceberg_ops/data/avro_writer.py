@@ -14,6 +14,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from fastavro.write import Writer
 
 from iceberg_ops.config.properties import AVRO_COMPRESSION
 from iceberg_ops.data import avro_codecs
@@ -154,8 +155,6 @@ class AvroFileWriter:
 
 
 def _writer(sink: Any, context: WriteContext) -> Any:
-    from fastavro.write import Writer
-
     stated = AVRO_COMPRESSION.of(context.properties)
     if stated not in _CODECS:
         raise OptionError(f"table property {AVRO_COMPRESSION.name} = {stated!r}: must be one of {', '.join(_CODECS)}")

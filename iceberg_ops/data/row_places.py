@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.key_sample import key_columns
 from iceberg_ops.data.position_deletes import deleted_positions
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.rewrite import READ_ROWS, GroupResult, GroupWork, key_ids, keys_of_work, ordered
+from iceberg_ops.data.rewrite import READ_ROWS, key_ids, keys_of_work, ordered
 from iceberg_ops.data.sort_keys import column_of, comparable
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.data.writer import identity_of, split_by_partition

@@ -24,12 +24,11 @@ import pyarrow as pa
 
 from iceberg_ops.data.batch_sizes import dictionary_bytes, own_bytes
 from iceberg_ops.data.external_sort import Run, in_one, in_pieces, merged, run_batch_bytes, slices_of
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.key_sample import KeySample, key_columns
 from iceberg_ops.data.read_ahead import ahead
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.rewrite import (
-    GroupResult,
-    GroupWork,
     Tally,
     key_ids,
     key_maker,

@@ -40,14 +40,14 @@ def _mapping(text: str) -> list[tuple[str, str]]:
 
 
 def _local(properties: Mapping[str, str]) -> FileIO:
-    from iceberg_ops.io.local import LocalFileIO
+    from iceberg_ops.io.local import LocalFileIO  # noqa: PLC0415 - a back-end chosen by name
 
     kept = {k: v for k, v in properties.items() if k not in (LOCATION_MAPPING, READ_ONLY, FILES_MAY_CHANGE)}
     return LocalFileIO(kept)
 
 
 def _memory(properties: Mapping[str, str]) -> FileIO:
-    from iceberg_ops.io.memory import NAME, MemoryFileIO
+    from iceberg_ops.io.memory import NAME, MemoryFileIO  # noqa: PLC0415 - a back-end chosen by name
 
     return MemoryFileIO(properties.get(NAME, "default"))
 

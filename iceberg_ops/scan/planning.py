@@ -122,7 +122,7 @@ def _kept_files(table: Table, manifest: ManifestFile, judge: SpecFilter) -> _Kep
         return _Kept(
             [e.data_file for e in entries], [e.sequence_number or 0 for e in entries], [e.file_sequence_number for e in entries]
         )
-    from iceberg_ops.scan.columnar_pruning import kept_rows
+    from iceberg_ops.scan.columnar_pruning import kept_rows  # noqa: PLC0415 - NumPy is loaded for columns only
 
     rows = kept_rows(columns, judge)
     columns.pack()
@@ -181,7 +181,7 @@ def manifest_entries(table: Table, manifest: ManifestFile, judge: SpecFilter) ->
     """The live entries of one manifest that the filter keeps: by whole columns where the manifest can be read so."""
     columns = columns_of(table, manifest)
     if columns is not None:
-        from iceberg_ops.scan.columnar_pruning import kept_entries
+        from iceberg_ops.scan.columnar_pruning import kept_entries  # noqa: PLC0415 - NumPy is loaded for columns only
 
         return kept_entries(columns, judge)
     entries = entries_of(table, manifest, live_only=True)

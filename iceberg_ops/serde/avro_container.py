@@ -93,7 +93,7 @@ def pack(codec: str, raw: bytes) -> bytes:
         return packer.compress(raw) + packer.flush()
     if codec == "null":
         return raw
-    import pyarrow
+    import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     packed: bytes = pyarrow.compress(raw, codec="snappy" if codec == "snappy" else "zstd", asbytes=True)
     return packed + zlib.crc32(raw).to_bytes(4, "big") if codec == "snappy" else packed
@@ -178,7 +178,7 @@ def unpack(codec: str, packed: bytes, name: str) -> bytes:
 
 
 def _unsnap(packed: bytes, name: str) -> bytes:
-    import pyarrow
+    import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     body, checksum = packed[:-4], packed[-4:]
     size = shift = 0
@@ -196,7 +196,7 @@ def _unsnap(packed: bytes, name: str) -> bytes:
 
 
 def _unzstd(packed: bytes) -> bytes:
-    import pyarrow
+    import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     with pyarrow.input_stream(pyarrow.BufferReader(packed), compression="zstd") as stream:
         raw: bytes = stream.read()

@@ -29,7 +29,7 @@ class Rows:
     @classmethod
     def of(cls, columns: EntryColumns, gone: Sequence[int] = ()) -> Rows:
         """``gone`` are row numbers of live rows."""
-        import numpy
+        import numpy  # noqa: PLC0415 - NumPy is loaded for columns only
 
         goes = numpy.zeros(len(columns), dtype=bool)
         goes[list(gone)] = True
@@ -101,7 +101,7 @@ def _count(encoder: ManifestEncoder, rows: Rows) -> None:
 
 def first_of_partitions(columns: EntryColumns, rows: list[int]) -> list[int]:
     """Of these rows, in their order, the first one of each partition."""
-    import numpy
+    import numpy  # noqa: PLC0415 - NumPy is loaded for columns only
 
     _, firsts = numpy.unique(columns.partition_codes()[rows], return_index=True)
     return [rows[at] for at in sorted(firsts.tolist())]

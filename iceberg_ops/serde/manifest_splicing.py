@@ -112,7 +112,7 @@ def _is_cut_by_blocks(starts: Sequence[int], container: Container) -> bool:
 def _occurrences(raw: bytes, wanted: tuple[bytes, ...], expected: int) -> list[int]:
     """Where any of ``wanted`` is found, overlapping ones too. As many places as expected are not looked at beyond their first
     bytes: the caller compares them whole."""
-    import numpy as np
+    import numpy as np  # noqa: PLC0415 - NumPy is loaded for columns only
 
     if not wanted or len(raw) < 2:
         return []

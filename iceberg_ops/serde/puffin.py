@@ -177,7 +177,7 @@ def _expect_magic(found: bytes, name: str, where: str) -> None:
 
 
 def _compress(codec: str, data: bytes) -> bytes:
-    import pyarrow
+    import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     if codec not in _CODECS:
         raise UnsupportedError(f"not supported: Puffin blob with compression {codec!r}, because only lz4 and zstd are known")
@@ -186,7 +186,7 @@ def _compress(codec: str, data: bytes) -> bytes:
 
 
 def _decompress(codec: str, data: bytes, name: str) -> bytes:
-    import pyarrow
+    import pyarrow  # noqa: PLC0415 - a codec chosen by name
 
     if codec not in _CODECS:
         raise UnsupportedError(f"not supported: {name} with compression {codec!r}, because only lz4 and zstd are known")

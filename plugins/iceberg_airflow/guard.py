@@ -69,9 +69,9 @@ def main(command: list[str]) -> int:
         return 128 + signal.SIGTERM  # the task was gone before it had asked for anything
     written: list[Path] = []
     try:
-        for path, text in files.items():
-            written.append(Path(path))
-            _write_private(Path(path), text)
+        for name, text in files.items():
+            written.append(Path(name))
+            _write_private(Path(name), text)
         return _run(command)
     except OSError as e:
         # Errors as every process of ours ends with them; nothing was changed, for nothing has run.

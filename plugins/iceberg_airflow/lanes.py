@@ -68,7 +68,7 @@ class SparkLane:
         """The spark-submit call as Airflow's hook makes it from the connection. Settings that hold secrets are in a file beside the
         job spec: every user of the machine sees a command line. Raises OptionError for a connection that is missing or names no
         master, and for cluster mode."""
-        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+        from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook  # noqa: PLC0415 - DAG files are parsed without Spark's provider
 
         require_master(self.conn_id)
         plain = {name: value for name, value in self.conf.items() if not holds_secret(name, value)}

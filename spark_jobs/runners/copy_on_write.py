@@ -8,7 +8,7 @@ is committed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,9 +89,9 @@ def _bins(tasks: Sequence[tuple[FileScanTask, Gone]], count: int) -> list[str]:
 
 
 def _rewriter(
-    read_json: str, write_json: str, io_properties: dict[str, str], operation_id: str
-) -> Callable[[Iterator[str]], Iterator[dict]]:  # type: ignore[type-arg]
-    def rewrite(works: Iterator[str]) -> Iterator[dict]:  # type: ignore[type-arg]
+    read_json: Mapping[str, Any], write_json: Mapping[str, Any], io_properties: dict[str, str], operation_id: str
+) -> Callable[[Iterable[str]], Iterator[dict[str, Any]]]:
+    def rewrite(works: Iterable[str]) -> Iterator[dict[str, Any]]:
         begin_task()
         io = load_file_io(io_properties)
         context = ReadContext.from_json(read_json)

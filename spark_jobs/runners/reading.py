@@ -12,7 +12,7 @@ row ids are asked for (see ``row_ids``). None of them has a name that a table ma
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -95,8 +95,10 @@ def _bins(tasks: Sequence[tuple[int, FileScanTask]], slots: int) -> list[list[tu
     return [[(index, task_to_dict(task)) for index, task in part] for part in bins]
 
 
-def _reader(context_json: str, io_properties: dict[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _reader(
+    context_json: Mapping[str, Any], io_properties: dict[str, str]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
         context = ReadContext.from_json(context_json)
         io = load_file_io(io_properties)

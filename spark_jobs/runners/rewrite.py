@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -21,7 +21,8 @@ from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
-from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewrite import rewrite_group
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError, InternalError, TerminalError
@@ -179,8 +180,8 @@ def _batches(works: Sequence[GroupWork], slots: int) -> list[list[GroupWork]]:
     return batches
 
 
-def _rewriting() -> Callable[[Iterator[str]], Iterator[str]]:
-    def rewrite(texts: Iterator[str]) -> Iterator[str]:
+def _rewriting() -> Callable[[Iterable[str]], Iterator[str]]:
+    def rewrite(texts: Iterable[str]) -> Iterator[str]:
         begin_task()
         for text in texts:
             work = GroupWork.from_json(text)

@@ -5,7 +5,7 @@ What is written, answered, cleaned up and raised is ``changes``'; which files ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -31,8 +31,8 @@ def write_parts(
     return gathered_changes(session, task, spread.mapPartitions(_writer(task)).collect, check=check)
 
 
-def _writer(told: Task) -> Callable[[Iterator[str]], Iterator[Answer]]:
-    def write(texts: Iterator[str]) -> Iterator[Answer]:
+def _writer(told: Task) -> Callable[[Iterable[str]], Iterator[Answer]]:
+    def write(texts: Iterable[str]) -> Iterator[Answer]:
         def add_all(changes: TaskChanges) -> None:
             io, schema = source_io(), WriteContext.from_json(told.context).schema
             for text in texts:

@@ -17,8 +17,8 @@ from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.errors import CommitFailedError, ValidationError

@@ -21,7 +21,7 @@ from iceberg_ops.commit.metadata_updates import UpdateSpec, UpgradeFormatVersion
 from iceberg_ops.commit.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import UnsupportedError, ValidationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.tasks import FileScanTask

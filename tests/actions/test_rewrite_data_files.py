@@ -15,8 +15,8 @@ from iceberg_ops.commit.delete_files import DeleteFiles
 from iceberg_ops.commit.refs import RollBack, SetRef
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
 from iceberg_ops.errors import (
     CommitStateUnknownError,
     CorruptTableError,

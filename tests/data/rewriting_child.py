@@ -11,7 +11,8 @@ import sys
 
 import pyarrow as pa
 
-from iceberg_ops.data.rewrite import GroupWork, rewrite_group
+from iceberg_ops.data.group_work import GroupWork
+from iceberg_ops.data.rewrite import rewrite_group
 
 
 def most_resident() -> int:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from iceberg_ops.data.group_work import GroupWork
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import GroupWork
 from iceberg_ops.data.writer import PartitionedWriter
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.tasks import FileScanTask, task_to_json

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.rewrite import rewrite_group
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask, task_to_json
 from iceberg_ops.serde.content_file_json import data_file_from_dict

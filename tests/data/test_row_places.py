@@ -13,7 +13,8 @@ import pytest
 from iceberg_ops.commit.carry_over import RowMap
 from iceberg_ops.data import external_sort, key_sample
 from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewrite import rewrite_group
 from iceberg_ops.data.row_places import places_of_rows, rows_not_copied
 from iceberg_ops.data.staged_sort import sorted_in_stages
 from iceberg_ops.errors import VerificationError

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from iceberg_ops.data import file_columns, parquet_reader, projection
 from iceberg_ops.data.delete_files import write_equality_deletes
+from iceberg_ops.data.group_work import GroupWork
 from iceberg_ops.data.read_context import ReadContext
 from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.rewrite import GroupWork, rows_of
+from iceberg_ops.data.rewrite import rows_of
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.schema import Schema

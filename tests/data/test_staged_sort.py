@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.data import encoding_hints, external_sort, staged_sort
+from iceberg_ops.data.group_work import GroupWork
 from iceberg_ops.data.parquet_options import EncodingHints
 from iceberg_ops.data.read_ahead import ahead
-from iceberg_ops.data.rewrite import GroupWork, rewrite_group
+from iceberg_ops.data.rewrite import rewrite_group
 from iceberg_ops.data.sort_keys import packed_keys, sorted_indices
 from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts, write_range
 from iceberg_ops.errors import CorruptTableError

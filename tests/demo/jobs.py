@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from demo.datasets import DATASETS, REFERENCE
 from demo.landing import land_corrections, land_day, land_reference
-from demo.places import PROJECT, Places
+from demo.places import POLICY, Places
 from demo.table_states import catalog_config
 from demo.tables import ensure_table
 from iceberg_airflow.discovery import verdict
@@ -67,8 +67,7 @@ class Jobs:
 
     def maintain(self) -> list[ActionReport]:
         """What table_maintenance does: every step of every table, in the policy's order."""
-        path = PROJECT / "dags" / "policies" / "maintenance.yml"
-        policy = load_policy(path.read_bytes(), path.name)
+        policy = load_policy(POLICY.read_bytes(), POLICY.name)
         config = catalog_config(self.places)
         reports = []
         for name in DATASETS:

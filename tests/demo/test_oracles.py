@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from demo.datasets import DATASETS
 from demo.expected import expected_rows, ingested_flights
-from demo.places import PROJECT, Places
+from demo.places import DAG_FOLDERS, Places
 from demo.readers import READERS, data_files_on_disk, fingerprint
 from demo.settings import catalog_connection, write_catalogs_file
 from demo.story import plant_orphan
@@ -39,7 +39,7 @@ def jobs(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(catalog_connection(places)))
         # Of its own, because the DAGs' settings are made in it.
-        made = Jobs(session.newSession(), places, DagBag(str(PROJECT / "dags")))
+        made = Jobs(session.newSession(), places, DagBag(str(DAG_FOLDERS["demo"])))
         made.ingest()
         yield made
 

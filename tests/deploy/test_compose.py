@@ -12,10 +12,11 @@ import jsonschema
 import pytest
 import yaml
 
+from iceberg_airflow.work import read_policy
 from tests.deploy.documents import ROOT, VARIABLE, compose, compose_text, example_variables, services, substituted
 
-ONE_SHOT = {"airflow-init", "object-store-init"}
-ALLOWED_IMAGES = {"iceberg-ops", "postgres", "rustfs/rustfs", "amazon/aws-cli"}
+ONE_SHOT = {"airflow-init"}
+ALLOWED_IMAGES = {"iceberg-ops", "postgres"}
 NAMES = sorted(services())
 
 
@@ -27,7 +28,7 @@ def test_the_file_fits_the_compose_schema() -> None:
 
 def test_every_part_of_the_platform_is_there() -> None:
     airflow = {"airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer", "airflow-init"}
-    assert airflow | {"postgres", "object-store", "object-store-init", "spark-master", "spark-worker"} == set(NAMES)
+    assert airflow | {"postgres", "spark-master", "spark-worker"} == set(NAMES)
     assert services()["spark-worker"]["deploy"]["replicas"] >= 2
 
 
@@ -126,7 +127,7 @@ def test_every_airflow_component_has_the_same_environment() -> None:
 
 def test_the_catalog_connection_is_a_catalog() -> None:
     extra = json.loads(substituted(services()["airflow-scheduler"]["environment"]["AIRFLOW_CONN_ICEBERG_DEFAULT"]))["extra"]
-    assert extra["name"] == "demo"
+    assert extra["name"] in read_policy(ROOT / "dags" / "policies" / "maintenance.yml").catalogs
     assert extra["type"] == "sql"
     assert "/iceberg" in extra["uri"]
     assert "CREATE DATABASE iceberg" in (ROOT / "docker" / "postgres-init.sql").read_text()
@@ -142,6 +143,6 @@ def test_the_driver_is_where_executors_look_for_it() -> None:
 
 
 def test_health_checks_ask_ports_that_the_services_listen_on() -> None:
-    ports = {"airflow-apiserver": "8080", "airflow-scheduler": "8974", "spark-master": "8080", "object-store": "9000"}
+    ports = {"airflow-apiserver": "8080", "airflow-scheduler": "8974", "spark-master": "8080"}
     for name, port in ports.items():
         assert any(f":{port}/" in word for word in services()[name]["healthcheck"]["test"]), name

@@ -17,7 +17,8 @@ from iceberg_ops.actions.group_works import works_of
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.options import rewrite_data_files_options
-from iceberg_ops.data.rewrite import GroupResult, GroupWork, rewrite_group
+from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewrite import rewrite_group
 from iceberg_ops.data.sorted_writer import SortedWriter
 from iceberg_ops.data.staged_sort import sorted_in_stages
 from iceberg_ops.data.write_context import WriteContext

@@ -106,9 +106,8 @@ class World:
         write_password(self.places)
         extra = {"name": CATALOG, "type": "sql", **self.config.properties}
         self.environment = {
-            **airflow_environment(self.places),
+            **airflow_environment(self.places, {"torture": Path(__file__).parent / "dags"}),
             "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "plugins")]),
-            "AIRFLOW__CORE__DAGS_FOLDER": str(Path(__file__).parent / "dags"),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "3",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",

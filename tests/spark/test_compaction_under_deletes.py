@@ -14,7 +14,7 @@ from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.commit.committer import commit
 from iceberg_ops.commit.row_delta import RowDelta
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.data.rewrite import GroupResult, GroupWork
+from iceberg_ops.data.group_work import GroupResult, GroupWork
 from iceberg_ops.data.row_deletes import write_row_deletes
 from iceberg_ops.data.write_context import WriteContext
 from iceberg_ops.scan.planning import Scan, plan

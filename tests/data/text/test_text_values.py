@@ -77,7 +77,7 @@ NO_VALUES: list[tuple[IcebergType, str]] = [
     (INT, "1.0"),
     (INT, " 1"),
     (INT, "0x1F"),
-    (INT, "١"),
+    (INT, "١"),  # noqa: RUF001 - a digit that is none of ours
     (INT, ""),
     (LONG, "9" * 5000),
     (DOUBLE, "1e400"),

@@ -14,6 +14,7 @@ Run again, it changes no row: every condition is false on corrected rows.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from airflow.sdk import dag, task
 
@@ -40,18 +41,19 @@ SMALL = {"spark.sql.shuffle.partitions": "4"}
 )
 def flights_corrections() -> None:
     @task
-    def land(run_id: str | None = None) -> list[str]:
+    def land(run_id: str | None = None) -> dict[str, Any]:
         """Derive the corrections of every landed day, and lay them where the Spark job can read them."""
         from demo.runs import land_late_corrections
 
         return land_late_corrections(str(run_id))
 
+    landed: Any = land()
     IcebergMergeOperator(
         task_id="merge_flights",
         table="nyc.flights",
         mode="merge-on-read",
         spark_conf=SMALL,
-        source=land(),
+        source=landed,
         on=" AND ".join(f"target.{k} = source.{k}" for k in KEYS),
         clauses=[
             {"when": "matched", "condition": "source.correction = 'withdrawn'", "action": "delete"},

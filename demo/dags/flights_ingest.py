@@ -49,7 +49,7 @@ def flights_ingest() -> None:
 
         return land_flights((params or {}).get("day") or ds)
 
-    landed = land()
+    landed: Any = land()
     append = IcebergAppendOperator(
         task_id="append",
         table="nyc.flights",

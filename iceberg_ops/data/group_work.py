@@ -1,0 +1,107 @@
+"""What is shipped to whoever rewrites a file group, and what comes back: JSON-shippable values.
+
+A ``GroupWork`` names the tasks to read (data files with the deletes that apply), how to read and write, and where storage is; a
+``GroupResult`` the files written and the certificate. Arrow is not loaded for them: who plans, commits or reports groups reads no
+row. The work itself is ``data.rewrite``'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupWork:
+    """One group to rewrite.
+
+    ``tasks`` are ``scan.tasks.task_to_json`` texts; ``read`` and ``write`` are ``ReadContext.to_json()`` and
+    ``WriteContext.to_json()``; ``io_properties`` are what ``io.load.load_file_io`` takes. ``sort_order`` is a sort order's JSON
+    (``serde.sort_json``), ``zorder_columns`` full column names; at most one of the two is set, and with neither rows keep the
+    order of the tasks. ``task_id`` and ``operation_id`` are in the names of files (``file_names``); whoever does the work again
+    writes files of other names.
+    """
+
+    group_id: str
+    tasks: tuple[str, ...]
+    read: Mapping[str, Any]
+    write: Mapping[str, Any]
+    io_properties: Mapping[str, str]
+    target_file_size: int
+    operation_id: str
+    task_id: str = "00000"
+    partition: tuple[Any, ...] | None = None
+    """JSON form of the one partition tuple all output has; None: partition values are computed from the rows."""
+    spec_id: int | None = None
+    sort_order: Mapping[str, Any] | None = None
+    zorder_columns: tuple[str, ...] = ()
+    curve: str = "zorder"
+    """What ``zorder_columns`` are ordered along: zorder or hilbert."""
+    memory_limit_bytes: int = 1 << 28
+    """Sorting spills sorted runs beyond this many Arrow bytes; a task then holds about three times as many."""
+    ranges: int = 1
+    """Into how many ranges of about the same size, and so files, a sort that is done in stages cuts the rows."""
+    range_file_size: int = 0
+    """What a range's one file may grow to, as ranges are never quite even; 0: ``target_file_size``."""
+
+    @property
+    def is_sorted(self) -> bool:
+        """Rows do not keep the order of the tasks."""
+        return self.sort_order is not None or bool(self.zorder_columns)
+
+    def to_json(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+    @classmethod
+    def from_json(cls, text: str) -> GroupWork:
+        found = json.loads(text)
+        for name in ("tasks", "zorder_columns"):
+            found[name] = tuple(found[name])
+        if found["partition"] is not None:
+            found["partition"] = tuple(found["partition"])
+        return cls(**found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupResult:
+    """What a group became: the files written (``serde.content_file_json`` forms, in the order they were written, those of one
+    partition together) and the certificate's figures.
+
+    ``null_counts_in`` and ``null_counts_out`` go from field id to nulls among live rows read, and among rows written;
+    ``deleted_rows_applied`` counts rows of the input files that deletes removed. ``rows_in_order`` counts the rows written that
+    were found to follow the one before them in the order asked for; 0 where none was. ``bytes_in`` is what the tasks' files hold,
+    ``bytes_out`` what was written.
+    """
+
+    group_id: str
+    added: tuple[Mapping[str, Any], ...]
+    rows_in: int
+    rows_out: int
+    deleted_rows_applied: int = 0
+    rows_in_order: int = 0
+    null_counts_in: Mapping[int, int] = field(default_factory=dict)
+    null_counts_out: Mapping[int, int] = field(default_factory=dict)
+    bytes_in: int = 0
+    bytes_out: int = 0
+    duration_ms: int = 0
+    spilled_runs: tuple[int, ...] = ()
+    """Rows of each run that a sort spilled or staged."""
+
+    def to_json(self) -> str:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+    @classmethod
+    def from_json(cls, text: str) -> GroupResult:
+        found = json.loads(text)
+        for name in ("added", "spilled_runs"):
+            found[name] = tuple(found[name])
+        for name in ("null_counts_in", "null_counts_out"):
+            found[name] = {int(k): v for k, v in found[name].items()}
+        return cls(**found)
+
+    @property
+    def is_balanced(self) -> bool:
+        """The certificate holds: rows and nulls agree on both sides."""
+        return self.rows_in == self.rows_out and all(self.null_counts_out.get(i, n) == n for i, n in self.null_counts_in.items())
