@@ -227,10 +227,6 @@ class StructType(IcebergType):
         """The direct child with that id."""
         return next((f for f in self.fields if f.field_id == field_id), None)
 
-    def field_by_name(self, name: str) -> NestedField | None:
-        """The direct child with that exact name."""
-        return next((f for f in self.fields if f.name == name), None)
-
 
 @dataclass(frozen=True, slots=True)
 class ListType(IcebergType):
