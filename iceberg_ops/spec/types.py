@@ -28,8 +28,6 @@ from typing import Any
 from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.errors import SchemaError
 
-NO_EXTRA: Mapping[str, Any] = {}
-
 
 class IcebergType:
     """Base of all types. Equality is structural; ``str(type)`` is the spec's JSON name for a primitive."""
