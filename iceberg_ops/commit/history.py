@@ -126,11 +126,6 @@ class History:
         """The starting snapshot; None where there was none or it is gone."""
         return self._table.metadata.snapshots_by_id.get(self._starting_snapshot_id or -1)
 
-    @property
-    def start_sequence_number(self) -> int:
-        """Sequence number of the starting snapshot; 0 where there was none or it is gone."""
-        return 0 if self.start is None else self.start.sequence_number
-
     def added_data(self, operations: frozenset[str], may_match: ManifestTest) -> Iterator[Change]:
         """Data files added by the window's snapshots of these operations."""
         return self._changes(operations, ManifestContent.DATA, EntryStatus.ADDED, may_match)

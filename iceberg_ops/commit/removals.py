@@ -15,7 +15,7 @@ from iceberg_ops.errors import CorruptTableError, ValidationError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import metrics_all_match
 from iceberg_ops.expressions.ordering import key_of
-from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysFalse, AlwaysTrue, Expression
+from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, AlwaysFalse, Expression
 from iceberg_ops.io.locations import Identity
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
@@ -70,10 +70,6 @@ class RowFilter:
         self.expression = expression
         self._filters = SpecFilters(bind(table.schema, expression, case_sensitive=case_sensitive), table.metadata)
         self._never = isinstance(self._filters.bound, AlwaysFalse)
-
-    @property
-    def is_everything(self) -> bool:
-        return isinstance(self._filters.bound, AlwaysTrue)
 
     def may_match_manifest(self, manifest: ManifestFile) -> bool:
         return not self._never and self._filters.of(manifest.partition_spec_id).keeps_manifest(manifest)

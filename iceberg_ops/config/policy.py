@@ -69,7 +69,6 @@ class Settings(Document, frozen=True, kw_only=True):
     schedule: str | None = None
     owner: str | None = None
     lane: Lane | None = None
-    approval: bool | None = None
     maintenance: list[MaintenanceStep] | None = None
     options: dict[str, dict[str, Scalar]] = {}
 

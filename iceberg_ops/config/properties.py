@@ -140,10 +140,6 @@ PARQUET_STATS_PREFIX = "write.parquet.stats-enabled.column."
 PARQUET_PAGE_VERSION = Property("write.parquet.page-version", "v1", _one_of("v1", "v2"))
 AVRO_COMPRESSION = Property("write.avro.compression-codec", "gzip", str.lower)
 
-SPLIT_TARGET_SIZE = Property("read.split.target-size", "134217728", _positive)
-SPLIT_LOOKBACK = Property("read.split.planning-lookback", "10", _positive)
-SPLIT_OPEN_FILE_COST = Property("read.split.open-file-cost", "4194304", _count)
-
 NAME_MAPPING = Property("schema.name-mapping.default", None, str)
 
 LEDGER_PREFIX = "iceberg-ops.ledger."

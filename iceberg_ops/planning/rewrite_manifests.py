@@ -138,11 +138,6 @@ def _range(manifest: ManifestFile, position: int, type_: IcebergType) -> tuple[t
     return ((0, 0) if summary.contains_null else (1, low)), (1, high)
 
 
-def entry_key(partition: Sequence[Any], cluster_by: Sequence[int]) -> tuple[tuple[int, Any], ...]:
-    """Sort key of an entry by its partition: nulls first, then values."""
-    return tuple((0, 0) if partition[i] is None else (1, partition[i]) for i in cluster_by)
-
-
 def counts(plan: RewriteManifestsPlan) -> Mapping[str, int]:
     """Metrics of a plan."""
     return {

@@ -1,1 +1,1 @@
-"""Which files a read needs, with which deletes: tasks, delete index, planning, splits, incremental reads."""
+"""Which files a read needs, with which deletes: tasks, delete index, planning, incremental reads."""

@@ -126,11 +126,6 @@ class DeleteIndex:
     def is_empty(self) -> bool:
         return not (self._vectors or self._by_path or self._positions or self._equality or self._global.deletes)
 
-    @property
-    def reads_bounds(self) -> bool:
-        """Whether column bounds of data files can spare equality deletes."""
-        return bool(self._equality or self._global.deletes)
-
     def for_data_file(self, file: DataFile, sequence_number: int) -> tuple[DeleteFile, ...]:
         """The deletes that may remove rows of ``file``, equality deletes first, each kind by sequence number."""
         key = partition_key(file.spec_id, file.partition)

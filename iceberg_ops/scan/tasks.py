@@ -1,7 +1,7 @@
 """What a scan hands to readers: one data file with the deletes that apply to it and the filter that is left.
 
 Tasks are values that travel: to worker processes and Spark executors as JSON (`task_to_json`), never as live objects. Finding the
-files is in ``planning``, matching deletes in ``delete_index``, cutting files in ``splits``; reading is iceberg_ops.data's.
+files is in ``planning``, matching deletes in ``delete_index``; reading is iceberg_ops.data's.
 
 Rule: a task says everything a reader needs beside schema and specs; a row of the file is in the scan exactly if no delete of the
 task removes it and the residual is true for it (spec: "Scan Planning").

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.json_objects import JsonObject, as_int, as_list, as_text, parse_json
+from iceberg_ops.serde.json_objects import JsonObject, as_int, as_list, as_text
 from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionField, PartitionSpec
 from iceberg_ops.spec.transforms import transform_from_text
 
@@ -72,8 +72,3 @@ def spec_from_dict(value: Any, what: str = "partition spec") -> PartitionSpec:
     spec_id = found.get("spec-id", as_int)
     fields = found.get("fields", lambda v, _: spec_fields_from_list(v, f"{what} {spec_id}"))
     return PartitionSpec(spec_id, fields, found.extra())
-
-
-def spec_fields_from_json(data: bytes | str, what: str = "partition spec") -> tuple[PartitionField, ...]:
-    """Fields from JSON text, as a manifest's ``partition-spec`` key holds them. Raises CorruptTableError."""
-    return spec_fields_from_list(parse_json(data, what), what)

@@ -1,7 +1,8 @@
 """Table updates and requirements <-> JSON, as the REST catalog specification names them (TableUpdate, TableRequirement).
 
-Also what ships a commit to another process: every update and requirement comes back equal. Reading raises CorruptTableError for
-a malformed object and UnsupportedError for an action or requirement that this package does not know.
+Every update and requirement comes back equal. Reading raises CorruptTableError for a malformed object and UnsupportedError for an
+action or requirement that this package does not know. No catalog of this package speaks it yet: it is the body of a REST catalog's
+commit.
 """
 
 from __future__ import annotations

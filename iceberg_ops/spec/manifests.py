@@ -75,7 +75,3 @@ class ManifestFile:
         if self.added_files_count is None or self.existing_files_count is None:
             return True
         return self.added_files_count + self.existing_files_count > 0
-
-    @property
-    def has_deleted_files(self) -> bool:
-        return self.deleted_files_count is None or self.deleted_files_count > 0

@@ -59,8 +59,3 @@ def lineage_twin(columns: Iterable[NestedField], format_version: int) -> str | N
 def partition_column(partition_type: StructType) -> NestedField:
     """``_partition`` for a table whose partition tuples have that type."""
     return NestedField(PARTITION_ID, "_partition", partition_type, False, "Partition to which a row belongs")
-
-
-def is_metadata_column(name: str) -> bool:
-    """True for the name of any metadata column, ``_partition`` included."""
-    return name in METADATA_COLUMNS or name == "_partition"

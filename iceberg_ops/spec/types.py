@@ -28,8 +28,6 @@ from typing import Any
 from iceberg_ops.config.whole_numbers import INT_MAX, whole_number
 from iceberg_ops.errors import SchemaError
 
-NO_EXTRA: Mapping[str, Any] = {}
-
 
 class IcebergType:
     """Base of all types. Equality is structural; ``str(type)`` is the spec's JSON name for a primitive."""
@@ -226,10 +224,6 @@ class StructType(IcebergType):
     def field(self, field_id: int) -> NestedField | None:
         """The direct child with that id."""
         return next((f for f in self.fields if f.field_id == field_id), None)
-
-    def field_by_name(self, name: str) -> NestedField | None:
-        """The direct child with that exact name."""
-        return next((f for f in self.fields if f.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ import pytest
 from iceberg_ops.errors import WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_FALSE, ALWAYS_TRUE, Expression
-from iceberg_ops.expressions.sql_text import to_sql
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DOUBLE, INT, STRING, NestedField
 from tests.actions.lake import make_lake, numbered
+from tests.expressions.sql_text import to_sql
 
 SCHEMA = Schema.of(NestedField(1, "i", INT), NestedField(2, "t", STRING), NestedField(3, "d", DOUBLE))
 REFUSED_BY_SPARK = [

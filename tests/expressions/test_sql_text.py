@@ -25,10 +25,10 @@ from iceberg_ops.expressions.predicates import (
     or_,
     rewrite_not,
 )
-from iceberg_ops.expressions.sql_text import to_sql
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import STRING, NestedField
+from tests.expressions.sql_text import to_sql
 from tests.expressions.test_no_row_is_lost import ALL, SCHEMA, expressions
 from tests.expressions.test_spark_answers import ANSWERS, REFUSED
 from tests.strategies import texts

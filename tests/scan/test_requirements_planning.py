@@ -18,7 +18,6 @@ from iceberg_ops.expressions.predicates import Expression, eq, gt, in_, is_null,
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.scan.delete_index import DeleteIndex
 from iceberg_ops.scan.planning import Scan, plan
-from iceberg_ops.scan.splits import split_task
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
@@ -156,11 +155,3 @@ def test_a_null_partition_value_under_in_is_no_trouble() -> None:
     assert set(planned(table, in_("region", ["eu", "us"]))) == {"/eu"}
     assert set(planned(table, not_eq("region", "us"))) == {"/eu"}
     assert set(planned(table, is_null("region"))) == {"/null"}
-
-
-def test_split_offsets_that_make_no_sense_are_ignored() -> None:
-    """SCAN-17, MANIFEST-35"""
-    catalog = make_catalog()
-    odd = replace(data_file("/a", size=100), split_offsets=(50, 4, 900))
-    (task,) = plan(add(catalog, make_table(catalog), odd), Scan()).tasks
-    assert [(p.start, p.length) for p in split_task(task, 1000)] == [(0, None)]

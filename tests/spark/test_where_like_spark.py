@@ -17,13 +17,13 @@ from iceberg_ops.data.row_filter import rows_where
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import row_filter
 from iceberg_ops.expressions.json import expression_from_json, expression_to_json
-from iceberg_ops.expressions.sql_text import to_sql
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, plan
 from spark_jobs.jobs.conditions import condition
 from spark_jobs.jobs.table_rows import table_rows
 from tests.builders import make_catalog
 from tests.data.where_tables import Maker, RowTable, random_spec
+from tests.expressions.sql_text import to_sql
 from tests.expressions.where_rows import SCHEMA, TYPES, batch_of
 from tests.spark.conftest import Place
 from tests.spark.where_world import FORMS, REFUSED, SEED, World, asked

@@ -41,7 +41,6 @@ def test_metadata_columns_have_their_reserved_ids(_requirement: str, field_id: i
     """RESID-01 RESID-02 RESID-03 RESID-04 RESID-06 RESID-07 RESID-09 RESID-10 RESID-11 RESID-12 RESID-13"""
     known = {f.name: f for f in (*mc.METADATA_COLUMNS.values(), mc.DELETE_FILE_PATH, mc.DELETE_FILE_POS)}
     assert (known[name].field_id, str(known[name].type)) == (field_id, type_)
-    assert mc.is_metadata_column(name) == name.startswith("_")
 
 
 def test_the_partition_column_has_the_tables_own_type() -> None:
@@ -49,7 +48,6 @@ def test_the_partition_column_has_the_tables_own_type() -> None:
     struct = StructType((NestedField(1000, "d", INT),))
     assert (mc.partition_column(struct).field_id, mc.partition_column(struct).type) == (2147483642, struct)
     assert mc.DELETE_FILE_ROW_ID == 2147483544
-    assert mc.is_metadata_column("_partition")
 
 
 LOCATION = StructType((NestedField(4, "latitude", DOUBLE), NestedField(5, "longitude", DOUBLE)))

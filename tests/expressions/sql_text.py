@@ -1,4 +1,4 @@
-"""Expressions as SQL text: for messages, plans and reports. ``parse_where(to_sql(e))`` means what ``e`` means.
+"""Expressions as SQL text, to draw conditions and compare: ``parse_where(to_sql(e))`` means what ``e`` means.
 
 Literals carry their type (``5L``, ``1.50BD``, ``DATE '...'``), names are back-quoted where they must be. Nanosecond timestamps and
 uuids have no literal in Spark's dialect: the first are shown as timestamps with nine digits, which we read so, the second as casts.
