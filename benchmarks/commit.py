@@ -34,14 +34,14 @@ from benchmarks.plan_table import make_table
 from benchmarks.records import record
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.schema import Schema

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.reading.reader import scan_batches
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.expressions.predicates import in_
 from iceberg_ops.spec.schema import Schema

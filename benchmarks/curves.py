@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.records import record
-from iceberg_ops.data.hilbert import transposed
-from iceberg_ops.data.zorder import Ranks, interleave
+from iceberg_ops.data.sorting.hilbert import transposed
+from iceberg_ops.data.sorting.zorder import Ranks, interleave
 
 ROWS = int(os.environ.get("CURVES_ROWS", "2000000"))
 FILES = [int(n) for n in os.environ.get("CURVES_FILES", "32,100,256,1000").split(",")]

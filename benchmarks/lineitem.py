@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 
 from benchmarks.java_peer import CATALOG, NAMESPACE, SharedLake
 from benchmarks.records import FOLDER
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY

@@ -24,15 +24,15 @@ import pyarrow.parquet as pq
 from benchmarks.records import record
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.data.arrow_schema import schema_of_arrow
-from iceberg_ops.data.delete_files import write_equality_deletes, write_position_deletes
-from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow.arrow_schema import schema_of_arrow
+from iceberg_ops.data.reading.reader import scan_batches
+from iceberg_ops.data.writing.delete_files import write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table

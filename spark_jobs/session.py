@@ -21,7 +21,7 @@ from weakref import WeakSet
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.arrow_allocator import ALLOCATOR, wanted_allocator
+from iceberg_ops.data.arrow.arrow_allocator import ALLOCATOR, wanted_allocator
 
 DEFAULT_MASTER = "local[2]"
 

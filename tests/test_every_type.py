@@ -14,14 +14,14 @@ import fastavro
 import pytest
 
 from iceberg_ops.cli.column_definitions import parse_columns, parse_terms
-from iceberg_ops.data.arrow_schema import arrow_type, schema_of_arrow, stored_schema
-from iceberg_ops.data.arrow_values import array_of, values_of
-from iceberg_ops.data.avro_writer import avro_schema, encoder
-from iceberg_ops.data.json_rows import converter
-from iceberg_ops.data.partition_values import sortable, transformed
+from iceberg_ops.data.arrow.arrow_schema import arrow_type, schema_of_arrow, stored_schema
+from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.partition_values import sortable, transformed
+from iceberg_ops.data.reading.json_rows import converter
+from iceberg_ops.data.writing.avro_writer import avro_schema, encoder
 from iceberg_ops.errors import UnsupportedError
-from iceberg_ops.serde.schema_json import type_from_json, type_to_json
-from iceberg_ops.serde.single_value_json import from_json_value, to_json_value
+from iceberg_ops.serde.json.schema_json import type_from_json, type_to_json
+from iceberg_ops.serde.json.single_value_json import from_json_value, to_json_value
 from iceberg_ops.spec import transforms, types
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transform_functions import apply, human_value, in_order

@@ -23,16 +23,16 @@ from pathlib import PurePath
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.history import base_of
-from iceberg_ops.commit.mapped_names import AddMappedNames
-from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.validation.mapped_names import AddMappedNames
 from iceberg_ops.config.table_options import AddFilesOptions, add_files_options
-from iceberg_ops.data.imported_files import ImportedFile, ImportTarget, imported_file
-from iceberg_ops.data.source_folder import is_hidden
+from iceberg_ops.data.sources.imported_files import ImportedFile, ImportTarget, imported_file
+from iceberg_ops.data.sources.source_folder import is_hidden
 from iceberg_ops.deletion.leases import forbid_files_of_running_jobs
 from iceberg_ops.deletion.notes import forbid_running_deletion, forbid_running_purge
 from iceberg_ops.errors import (
@@ -48,7 +48,7 @@ from iceberg_ops.io.local import file_of, folder_links, may_have_other_names
 from iceberg_ops.io.locations import identity_under, is_absolute_under
 from iceberg_ops.io.machine_limits import MOST_THREADS
 from iceberg_ops.planning.partition_folders import HIVE_NULL, Folders, check_spec, data_files, partition_of
-from iceberg_ops.serde.name_mapping_json import name_mapping_of
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_of
 from iceberg_ops.spec.metrics_config import MetricsConfig
 from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
 from iceberg_ops.spec.snapshots import Snapshot

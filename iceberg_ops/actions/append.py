@@ -8,7 +8,7 @@ from iceberg_ops.actions.row_commits import row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator
 from iceberg_ops.actions.source_commits import commit_source, remember
 from iceberg_ops.actions.write_options import write_context
-from iceberg_ops.commit.append_files import AppendFiles
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.row_options import WriteOptions
 
 

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from iceberg_ops.config.report import Certificate
-from iceberg_ops.data.group_work import GroupResult
+from iceberg_ops.data.rewriting.group_work import GroupResult
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.planning.file_groups import FileGroup
-from iceberg_ops.serde.content_file_json import data_file_from_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 from iceberg_ops.spec.content_files import DataFile
 
 

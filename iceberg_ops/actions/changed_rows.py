@@ -16,11 +16,11 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from iceberg_ops.actions.row_commits import RowFields
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.row_options import Isolation
-from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.row_deletes import check_row_deletes, write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.live_entries import with_other_entries

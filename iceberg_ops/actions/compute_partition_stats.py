@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.actions.staged_files import commit_staged
-from iceberg_ops.commit.metadata_updates import UpdateStatistics
+from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.table_options import compute_partition_stats_options
-from iceberg_ops.data.arrow_schema import stored_schema
-from iceberg_ops.data.arrow_values import array_of
-from iceberg_ops.data.writer import identity_of
+from iceberg_ops.data.arrow.arrow_schema import stored_schema
+from iceberg_ops.data.arrow.arrow_values import array_of
+from iceberg_ops.data.writing.writer import identity_of
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.ordering import order_key
 from iceberg_ops.io.locations import Identity, identity_under

@@ -17,14 +17,14 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.actions.runner import SpreadingRunner
 from iceberg_ops.actions.staged_files import commit_staged
-from iceberg_ops.commit.metadata_updates import UpdateStatistics
+from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.table_options import compute_table_stats_options
-from iceberg_ops.data.distinct_values import merge_share, share_text, sketch_share, sketched_columns
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.distinct_values import merge_share, share_text, sketch_share, sketched_columns
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.serde.puffin import THETA_SKETCH, BlobToWrite, write_puffin
-from iceberg_ops.serde.theta_sketch import ThetaSketch
+from iceberg_ops.serde.puffins.puffin import THETA_SKETCH, BlobToWrite, write_puffin
+from iceberg_ops.serde.puffins.theta_sketch import ThetaSketch
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.statistics import BlobMetadata, StatisticsFile
 from iceberg_ops.spec.types import NestedField

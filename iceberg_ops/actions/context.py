@@ -20,9 +20,9 @@ from iceberg_ops.actions.run_identity import work_summary
 from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import TablesRead
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.history import base_of
-from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.run_keys import ACTION, MADE_UP, PLAN_ID
+from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.operation import Committed
+from iceberg_ops.commit.protocol.run_keys import ACTION, MADE_UP, PLAN_ID
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown

@@ -17,14 +17,14 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_groups import RewrittenDeletes, planned_deletes, rewrite_groups
 from iceberg_ops.actions.group_plans import file_key
 from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import ConvertEqualityDeletesOptions, convert_equality_deletes_options
 from iceberg_ops.config.properties import DELETE_GRANULARITY, DELETE_TARGET_FILE_SIZE_BYTES
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.row_deletes import check_row_deletes, write_row_deletes
-from iceberg_ops.data.row_places import dead_positions
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.rewriting.row_places import dead_positions
+from iceberg_ops.data.writing.row_deletes import check_row_deletes, write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.planning.convert_equality_deletes import (
     ConvertEqualityDeletesPlan,

@@ -1,8 +1,8 @@
 """Groups of data files: how a runner's works become finished groups, and how these are committed.
 
-Position deletes and deletion vectors that came meanwhile are carried over to the new files (``iceberg_ops.commit.carry_over``).
-Delete files that apply to replaced files only go with the commit that replaces the last of them. Where others replaced or removed a
-file, what is left of its group is planned once more (``replanning``).
+Position deletes and deletion vectors that came meanwhile are carried over to the new files
+(``iceberg_ops.commit.operations.carry_over``). Delete files that apply to replaced files only go with the commit that replaces the
+last of them. Where others replaced or removed a file, what is left of its group is planned once more (``replanning``).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from iceberg_ops.actions.replanning import replanned
 from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.runner import GroupFailure, RewriteRunner, work_bytes
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.carry_over import CarriedOver, commit_carrying_over
-from iceberg_ops.commit.operation import Committed, Operation
-from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
-from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
+from iceberg_ops.commit.operations.carry_over import CarriedOver, commit_carrying_over
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.config.options import RewriteDataFilesOptions
 from iceberg_ops.config.report import GroupReport
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import VerificationError, error_of_code
 from iceberg_ops.planning.dangling_deletes import deletes_of_only
 from iceberg_ops.planning.file_groups import FileGroup

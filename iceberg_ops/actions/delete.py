@@ -8,7 +8,7 @@ from iceberg_ops.actions.evaluations import run_statement
 from iceberg_ops.actions.row_commits import commit_rows, row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator, Statement
 from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
-from iceberg_ops.commit.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import is_exact

@@ -18,15 +18,15 @@ from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_cou
 from iceberg_ops.actions.local_rows import copied
 from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.run_keys import ACTION, WORK, RunIdentity, find_run_now
-from iceberg_ops.commit.staged_files import commit_staged, discard
-from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.commit.loop.statement import evaluate_until_committed
+from iceberg_ops.commit.manifests.staged_files import commit_staged, discard
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.protocol.operation import Committed
+from iceberg_ops.commit.protocol.run_keys import ACTION, WORK, RunIdentity, find_run_now
 from iceberg_ops.config.row_options import Isolation
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact

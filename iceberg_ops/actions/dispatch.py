@@ -29,9 +29,9 @@ from iceberg_ops.actions.tables_read import has_lost_snapshots
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.neighbours import forbid_copy
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.remember_run import RememberRun
-from iceberg_ops.commit.run_keys import find_run, find_run_now, made_up_run_key
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.remember_run import RememberRun
+from iceberg_ops.commit.protocol.run_keys import find_run, find_run_now, made_up_run_key
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.job_spec import JobSpec, check_fields, with_source_catalog
 from iceberg_ops.config.report import ActionReport, TableState

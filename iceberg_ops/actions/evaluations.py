@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.ending_error import ending_error
 from iceberg_ops.actions.run_identity import run_of
-from iceberg_ops.commit.history import base_of
-from iceberg_ops.commit.run_keys import find_run_now
-from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.commit.loop.statement import evaluate_until_committed
+from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.run_keys import find_run_now
 from iceberg_ops.table.table import Table
 
 

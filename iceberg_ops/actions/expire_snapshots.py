@@ -12,8 +12,8 @@ from functools import partial
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.results import Committed, Findings, NothingToDo, Planned, Result, result_of
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import Resumed, expire, resume_expiry
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options
 from iceberg_ops.config.properties import OWNS_IMPORTED_FILES
 from iceberg_ops.config.report import SkippedFile

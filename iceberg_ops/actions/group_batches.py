@@ -20,9 +20,9 @@ from iceberg_ops.actions.group_failures import text_of
 from iceberg_ops.actions.group_plans import Batch, F, FileKey, GroupStrategy, file_key
 from iceberg_ops.actions.group_record import GroupRecord
 from iceberg_ops.actions.staged_files import delete_staged
-from iceberg_ops.commit.carry_over import CarriedOver
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.operation import Committed, Operation
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.io.locations import identity_under

@@ -14,19 +14,19 @@ from typing import Any
 from pyarrow import RecordBatch
 
 from iceberg_ops.config.options import RewriteDataFilesOptions, SizeOptions
-from iceberg_ops.data.encoding_sample import merged_bytes
-from iceberg_ops.data.group_work import GroupWork
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import keys_of_work, ordered
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.rewriting.encoding_sample import merged_bytes
+from iceberg_ops.data.rewriting.group_work import GroupWork
+from iceberg_ops.data.rewriting.rewrite import keys_of_work, ordered
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.planning.output_sizes import expected_output_files, output_target_size, write_max_file_size
 from iceberg_ops.planning.rewrite_data_files import MergedBytes
 from iceberg_ops.planning.sort_orders import RewriteOrder, rewrite_order
 from iceberg_ops.scan.tasks import FileScanTask, task_to_json
-from iceberg_ops.serde.content_file_json import partition_to_json
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.content_file_json import partition_to_json
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.table import Table

@@ -15,15 +15,15 @@ from iceberg_ops.actions.import_shape import shape_of_folder
 from iceberg_ops.actions.runner import ProgressCallback
 from iceberg_ops.catalog.catalog import Catalog, StagesTables
 from iceberg_ops.catalog.staged import CatalogWithStagedTable
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import AlreadyExistsError, UnsupportedError
 from iceberg_ops.io.locations import folder_identity, identity_under
-from iceberg_ops.serde.name_mapping_json import name_mapping_to_json
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_to_json
 from iceberg_ops.spec.name_mapping import create_name_mapping
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from iceberg_ops.data.arrow_schema import schema_of_arrow
-from iceberg_ops.data.imported_files import footer_of
+from iceberg_ops.data.arrow.arrow_schema import schema_of_arrow
+from iceberg_ops.data.sources.imported_files import footer_of
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.planning.partition_folders import column_types, data_files

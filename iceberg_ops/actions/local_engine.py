@@ -20,8 +20,8 @@ from iceberg_ops.actions.row_engine import RowChanges, Statement, WrittenSource,
 from iceberg_ops.actions.source_files import write_source
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.upsert_keys import KeyPlan
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.upsert_keys import KeyPlan
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact

@@ -19,7 +19,7 @@ from iceberg_ops.actions.row_engine import RowChanges, Statement
 from iceberg_ops.actions.set_values import Sides
 from iceberg_ops.actions.source_in_memory import SourceRows, read_source
 from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.data.key_codes import KeyCodes
+from iceberg_ops.data.columns.key_codes import KeyCodes
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.schema import Schema
 

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from iceberg_ops.actions.changed_rows import Matched, as_array, row_count
 from iceberg_ops.actions.row_engine import RowChanges, Statement
-from iceberg_ops.data.copy_without import CopyCounts, check_counts, copy_context, copy_without
-from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.stored_texts import column_without_utf8
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow.stored_texts import column_without_utf8
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.rewriting.copy_without import CopyCounts, check_counts, copy_context, copy_without
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile

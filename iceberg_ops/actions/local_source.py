@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from iceberg_ops.config.unicode_text import is_unicode
-from iceberg_ops.data.source_folder import (
+from iceberg_ops.data.sources.source_folder import (
     TEMPORARY,
     OwnPlaces,
     RelativeName,
@@ -23,7 +23,7 @@ from iceberg_ops.data.source_folder import (
     is_hidden,
     read_twice,
 )
-from iceberg_ops.data.source_parts import source_io
+from iceberg_ops.data.sources.source_parts import source_io
 from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
 from iceberg_ops.io.local import path_of
 from iceberg_ops.io.locations import location_identity

@@ -14,14 +14,14 @@ from iceberg_ops.actions.row_engine import WrittenUpserts
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark, read_source
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.arrow_schema import arrow_type
-from iceberg_ops.data.arrow_values import values_of
-from iceberg_ops.data.key_codes import KeyCodes, ranks
-from iceberg_ops.data.promotion import promote
-from iceberg_ops.data.row_filter import rows_where
-from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow.arrow_schema import arrow_type
+from iceberg_ops.data.arrow.arrow_values import values_of
+from iceberg_ops.data.columns.key_codes import KeyCodes, ranks
+from iceberg_ops.data.columns.promotion import promote
+from iceberg_ops.data.columns.row_filter import rows_where
+from iceberg_ops.data.writing.upsert_keys import KeyPlan, UpsertKeys
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, OptionError, SchemaError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import is_exact

@@ -17,7 +17,7 @@ from iceberg_ops.actions.merge_checks import names_side_without_row, side_withou
 from iceberg_ops.actions.set_values import SetValue, Side, Sides, from_source, set_values, values_of_row
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark
 from iceberg_ops.config.job_spec import MergeClause
-from iceberg_ops.data.row_filter import rows_where
+from iceberg_ops.data.columns.row_filter import rows_where
 from iceberg_ops.errors import OptionError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact

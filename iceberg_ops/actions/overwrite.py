@@ -8,10 +8,10 @@ from iceberg_ops.actions.row_commits import row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator, WrittenSource
 from iceberg_ops.actions.source_commits import commit_source
 from iceberg_ops.actions.write_options import write_context
-from iceberg_ops.commit.history import base_of
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.protocol.history import base_of
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression

@@ -14,11 +14,11 @@ from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import write_context
-from iceberg_ops.commit.history import base_of
+from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.job_spec import RowChange, paths_of
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.delete_files import delete_format
-from iceberg_ops.data.text.text_options import text_options
+from iceberg_ops.data.sources.text.text_options import text_options
+from iceberg_ops.data.writing.delete_files import delete_format
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, is_exact
 from iceberg_ops.expressions.renaming import unqualified

@@ -19,7 +19,7 @@ from iceberg_ops.actions.runner import (
     WatchedRunner,
     work_bytes,
 )
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 
 log = logging.getLogger(__name__)
 LOG_SECONDS = 10.0

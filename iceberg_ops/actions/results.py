@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from iceberg_ops.commit import operation
+from iceberg_ops.commit.protocol import operation
 from iceberg_ops.config.report import GroupReport, SkippedFile, Status
 from iceberg_ops.table.table import Table
 

@@ -20,7 +20,7 @@ from iceberg_ops.actions.group_works import merged_bytes_of
 from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.config.options import RewriteDataFilesOptions, rewrite_data_files_options
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.planning.dangling_deletes import attached_to_nothing
 from iceberg_ops.planning.live_deletes import live_deletes

@@ -7,8 +7,8 @@ from typing import TypedDict
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.staged_files import commit_staged
-from iceberg_ops.commit import run_keys
-from iceberg_ops.commit.operation import Operation
+from iceberg_ops.commit.protocol import run_keys
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.row_options import WAP_ID
 from iceberg_ops.spec.content_files import DataFile
 

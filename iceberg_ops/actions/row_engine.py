@@ -38,8 +38,8 @@ from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.row_options import Isolation, WriteOptions
-from iceberg_ops.data.upsert_keys import KeyPlan
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.upsert_keys import KeyPlan
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.predicates import Expression
 from iceberg_ops.scan.planning import ScanPlan
 from iceberg_ops.scan.tasks import FileScanTask

@@ -1,7 +1,7 @@
 """Row maps of a run's works, each made only when a conflict asks for it, and then kept for the next round.
 
-Which rows a work did not copy and how a sort placed the others is found out by ``iceberg_ops.data.row_places``, in the process that
-commits, whatever lane did the work. The snapshot that was read is under the run's lease, so its files are still there.
+Which rows a work did not copy and how a sort placed the others is found out by ``iceberg_ops.data.rewriting.row_places``, in the
+process that commits, whatever lane did the work. The snapshot that was read is under the run's lease, so its files are still there.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from iceberg_ops.actions.certificate import RewrittenGroup
-from iceberg_ops.commit.carry_over import RowMap
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.row_places import places_of_rows, rows_not_copied
+from iceberg_ops.commit.operations.carry_over import RowMap
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.row_places import places_of_rows, rows_not_copied
 from iceberg_ops.errors import IcebergOpsError, ValidationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import identity_under
 from iceberg_ops.scan.tasks import task_from_json
-from iceberg_ops.serde.content_file_json import data_file_from_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 
 
 class RowMaps:

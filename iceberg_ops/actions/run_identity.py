@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iceberg_ops.commit.run_keys import WORK, RunIdentity
+from iceberg_ops.commit.protocol.run_keys import WORK, RunIdentity
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.row_options import WAP_ID
 

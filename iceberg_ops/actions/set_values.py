@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from iceberg_ops.actions.source_in_memory import SourceRows, only_spark
-from iceberg_ops.data.arrow_values import repeated
+from iceberg_ops.data.arrow.arrow_values import repeated
 from iceberg_ops.errors import DataError, OptionError, WhereError
 from iceberg_ops.expressions.predicates import Literal as Constant
 from iceberg_ops.expressions.store_assignment import stored_value

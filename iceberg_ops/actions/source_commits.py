@@ -15,12 +15,12 @@ from iceberg_ops.actions.row_commits import commit_rows
 from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.staged_files import delete_staged
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.remember_run import RememberRun
-from iceberg_ops.commit.run_keys import find_run
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operations.remember_run import RememberRun
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.protocol.run_keys import find_run
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.table.same_table import same_table
 

@@ -20,10 +20,10 @@ from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.config.table_name import TableName
-from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.sorted_writer import TableWriter, table_writer
-from iceberg_ops.data.source_fit import column_names, parts_that_fit, type_fits
-from iceberg_ops.data.source_parts import SourcePart, read_parts, source_hints
+from iceberg_ops.data.reading.reader import scan_batches
+from iceberg_ops.data.sorting.sorted_writer import TableWriter, table_writer
+from iceberg_ops.data.sources.source_fit import column_names, parts_that_fit, type_fits
+from iceberg_ops.data.sources.source_parts import SourcePart, read_parts, source_hints
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.scan.snapshot_choice import choose_snapshot

@@ -16,12 +16,12 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.local_source import LocalSource
 from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.config.job_spec import paths_of
-from iceberg_ops.data.arrow_schema import arrow_schema, arrow_type, type_of_arrow
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.external_sort import in_one
-from iceberg_ops.data.reader import scan_batches
-from iceberg_ops.data.source_fit import fits, stored_parts, type_fits
-from iceberg_ops.data.source_parts import SourcePart, read_parts
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type, type_of_arrow
+from iceberg_ops.data.reading.reader import scan_batches
+from iceberg_ops.data.sorting.external_sort import in_one
+from iceberg_ops.data.sources.source_fit import fits, stored_parts, type_fits
+from iceberg_ops.data.sources.source_parts import SourcePart, read_parts
+from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema

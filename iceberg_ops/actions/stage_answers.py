@@ -1,6 +1,6 @@
 """A stage of a sort as something that always answers, across processes: what it made, or which error it met.
 
-``iceberg_ops.data.staged_sort`` is the work; runners ship ``attempt_stage`` to their hands and read what comes back here.
+``iceberg_ops.data.rewriting.staged_sort`` is the work; runners ship ``attempt_stage`` to their hands and read what comes back here.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from iceberg_ops.data.staged_sort import write_range
+from iceberg_ops.data.rewriting.staged_sort import write_range
 from iceberg_ops.errors import IcebergOpsError, error_of_code
 from iceberg_ops.io.machine_limits import typed_os_errors
 

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.commit import staged_files
-from iceberg_ops.commit.operation import Committed, Operation
-from iceberg_ops.commit.staged_files import discard
+from iceberg_ops.commit.manifests import staged_files
+from iceberg_ops.commit.manifests.staged_files import discard
+from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.table.metadata_files import data_folder
 

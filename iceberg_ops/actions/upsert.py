@@ -16,10 +16,10 @@ from iceberg_ops.actions.row_commits import commit_rows, row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import write_context
-from iceberg_ops.commit.history import base_of
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.delete_files import delete_format
+from iceberg_ops.data.writing.delete_files import delete_format
 
 
 def upsert(run: Run, rows: RowEvaluator) -> None:

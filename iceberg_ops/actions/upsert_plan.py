@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iceberg_ops.commit.promoted_keys import unreached_keys, why_unreached
-from iceberg_ops.data.upsert_keys import KeyPlan
+from iceberg_ops.commit.validation.promoted_keys import unreached_keys, why_unreached
+from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.spec.schema import Schema

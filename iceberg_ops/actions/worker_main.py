@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.worker_frames import NoMemoryForFrameError, receive, send
 from iceberg_ops.config.secrets import hide_in_logs
-from iceberg_ops.data.pandas_kept_out import keep_pandas_out
+from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
 
 _NO_ANSWER = 1
 """Exit code of a worker that cannot answer. The parent, which lives, gives the item up; others still spill into the folder."""

@@ -35,7 +35,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from iceberg_ops.actions.worker_frames import receive, send
-from iceberg_ops.data.arrow_allocator import choose_allocator
+from iceberg_ops.data.arrow.arrow_allocator import choose_allocator
 from iceberg_ops.io.machine_limits import limit_error
 
 T = TypeVar("T")

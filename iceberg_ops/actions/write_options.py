@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from iceberg_ops.config.properties import TARGET_FILE_SIZE_BYTES
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.table.table import Table
 
 

@@ -37,7 +37,7 @@ from iceberg_ops.errors import (
 )
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import absolute_under, forbid_relative
-from iceberg_ops.serde.stored_form import check_can_be_stored
+from iceberg_ops.serde.json.stored_form import check_can_be_stored
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.requirements import AssertCreate, TableRequirement

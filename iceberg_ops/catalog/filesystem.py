@@ -47,7 +47,7 @@ from iceberg_ops.errors import (
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within, location_identity
-from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json, table_uuid_from_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.table_uuid import same_uuid
 from iceberg_ops.table.metadata_files import is_metadata_file, metadata_suffix

@@ -25,7 +25,7 @@ from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO, names_in
 from iceberg_ops.io.temporary_names import is_temporary
-from iceberg_ops.serde.metadata_json import table_uuid_from_json
+from iceberg_ops.serde.json.metadata_json import table_uuid_from_json
 from iceberg_ops.spec.table_uuid import uuid_key
 from iceberg_ops.table.metadata_files import hinted_version, read_metadata
 from iceberg_ops.table.same_table import share_a_snapshot

@@ -28,7 +28,7 @@ def check(target: str, locations: tuple[str, ...], deep: bool, as_json: bool) ->
     run = IntegrityCheck(table)
     found = list(run.findings())
     if deep:
-        from iceberg_ops.data.deep_check import file_findings
+        from iceberg_ops.data.reading.deep_check import file_findings
 
         found += file_findings(table.io, run.live_files.values())
     errors = sum(f.severity == "error" for f in found)

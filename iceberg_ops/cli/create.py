@@ -98,8 +98,8 @@ def schema_of_file(path: str, identifier: str | None = None) -> Schema:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from iceberg_ops.data.arrow_schema import schema_of_arrow
-    from iceberg_ops.serde.schema_json import schema_from_json
+    from iceberg_ops.data.arrow.arrow_schema import schema_of_arrow
+    from iceberg_ops.serde.json.schema_json import schema_from_json
 
     try:
         if path.endswith(".json"):

@@ -17,7 +17,7 @@ from iceberg_ops.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
     from iceberg_ops.cli.alterations import Alterations, Names
-    from iceberg_ops.commit.operation import Operation
+    from iceberg_ops.commit.protocol.operation import Operation
     from iceberg_ops.spec.schema import Schema
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
     from iceberg_ops.spec.table_metadata import TableMetadata
@@ -46,8 +46,8 @@ def evolve(
     "SET IDENTIFIER FIELDS id", "SET TBLPROPERTIES ('k' = 'v')". Setting 'format-version' upgrades the table.
     """
     from iceberg_ops.cli.alterations import parse_alterations
-    from iceberg_ops.commit.committer import commit
-    from iceberg_ops.commit.transaction import Transaction
+    from iceberg_ops.commit.loop.committer import commit
+    from iceberg_ops.commit.operations.transaction import Transaction
 
     if not steps and union_by_name is None:
         raise OptionError("nothing to change: give at least one step")
@@ -66,14 +66,14 @@ def operations_of(table: Table, asked: Alterations, allow_incompatible: bool = F
     """What to commit, and the metadata it makes of the table. Raises SchemaError, OptionError."""
     from iceberg_ops.cli.alterations import FORMAT_VERSION
     from iceberg_ops.cli.create import order_of
-    from iceberg_ops.commit.dropped_keys import no_dropped_delete_keys
-    from iceberg_ops.commit.metadata_updates import (
+    from iceberg_ops.commit.operations.metadata_updates import (
         UpdateProperties,
         UpdateSchema,
         UpdateSortOrder,
         UpdateSpec,
         UpgradeFormatVersion,
     )
+    from iceberg_ops.commit.validation.dropped_keys import no_dropped_delete_keys
     from iceberg_ops.spec.metadata_builder import apply_updates
     from iceberg_ops.spec.nesting import check_nesting
     from iceberg_ops.spec.schema_evolution import SchemaEvolution

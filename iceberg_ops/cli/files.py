@@ -72,7 +72,7 @@ def task_document(plan: ScanPlan, task: FileScanTask) -> dict[str, Any]:
 
 def partition_document(plan: ScanPlan, spec_id: int, partition: tuple[Any, ...]) -> dict[str, Any]:
     """Partition values by field name, in Iceberg's JSON single-value form."""
-    from iceberg_ops.serde.single_value_json import to_json_value
+    from iceberg_ops.serde.json.single_value_json import to_json_value
 
     fields = plan.table.partition_type(spec_id).fields
     return {f.name: None if v is None else to_json_value(f.type, v) for f, v in zip(fields, partition, strict=True)}

@@ -27,8 +27,8 @@ from iceberg_ops.cli.known_secrets import begin, known_secrets
 from iceberg_ops.cli.standard_output import ReaderGone, is_only_shown, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
 from iceberg_ops.config.secrets import hide, hide_in_logs
-from iceberg_ops.data.arrow_allocator import choose_allocator
-from iceberg_ops.data.pandas_kept_out import keep_pandas_out
+from iceberg_ops.data.arrow.arrow_allocator import choose_allocator
+from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
 from iceberg_ops.errors import IcebergOpsError
 
 

@@ -14,7 +14,7 @@ from iceberg_ops.errors import NoSuchSnapshotError, OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.catalog.catalog import Catalog
-    from iceberg_ops.commit.operation import Operation
+    from iceberg_ops.commit.protocol.operation import Operation
     from iceberg_ops.spec.table_metadata import TableMetadata
     from iceberg_ops.table.table import Table
 
@@ -53,7 +53,7 @@ def branch(
     as_json: bool,
 ) -> None:
     """Create, move or drop a branch."""
-    from iceberg_ops.commit import refs
+    from iceberg_ops.commit.operations import refs
 
     act = _only_one({"--drop": drop, "--rename": rename, "--fast-forward": fast_forward, "--replace": replace})
     if act not in (None, "--replace"):
@@ -100,7 +100,7 @@ def tag(
     target: str, name: str, snapshot_id: int | None, ref: str | None, replace: bool, drop: bool, retain: str | None, as_json: bool
 ) -> None:
     """Create, move or drop a tag."""
-    from iceberg_ops.commit import refs
+    from iceberg_ops.commit.operations import refs
 
     _only_one({"--drop": drop, "--replace": replace})
     if drop:
@@ -124,7 +124,7 @@ def rollback(
     target: str, snapshot_id: int | None, to_time: str | None, branch_name: str, any_snapshot: bool, as_json: bool
 ) -> None:
     """Set a branch back to an earlier snapshot."""
-    from iceberg_ops.commit import refs
+    from iceberg_ops.commit.operations import refs
 
     if (snapshot_id is None) == (to_time is None):
         raise OptionError("give either --snapshot-id or --to-time")
@@ -151,7 +151,7 @@ def publish(target: str, wap_id: str | None, snapshot_id: int | None, branch_nam
     Nothing is published twice. An append is applied to what the branch is now; a snapshot that replaced or deleted rows only
     if the branch has not moved since.
     """
-    from iceberg_ops.commit.cherry_pick import CherryPick
+    from iceberg_ops.commit.operations.cherry_pick import CherryPick
 
     if (snapshot_id is None) == (wap_id is None):
         raise OptionError("give either --wap-id or --snapshot-id")
@@ -201,7 +201,7 @@ def _place(table: Table, name: str, snapshot_id: int | None, ref: str | None) ->
 
 def _commit(target: str, operation: Operation, as_json: bool, opened: tuple[Catalog, Table] | None = None) -> None:
     """``opened``: the table as the operation was made by it."""
-    from iceberg_ops.commit.committer import commit
+    from iceberg_ops.commit.loop.committer import commit
 
     catalog, table = opened or open_in_catalog(target)
     metadata = commit(catalog, table, operation).table.metadata

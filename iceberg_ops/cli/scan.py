@@ -75,8 +75,8 @@ def scan(
 
 
 def _rows(table: Table, request: Scan, names: list[str] | None, *, check_texts: bool) -> tuple[Schema, Iterator[pa.RecordBatch]]:
-    from iceberg_ops.data.read_context import ReadContext
-    from iceberg_ops.data.reader import scan_batches
+    from iceberg_ops.data.columns.read_context import ReadContext
+    from iceberg_ops.data.reading.reader import scan_batches
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
 
     _, schema = choose_snapshot(table.metadata, snapshot_id=request.snapshot_id, ref=request.ref, as_of_ms=request.as_of_ms)
@@ -87,7 +87,7 @@ def _rows(table: Table, request: Scan, names: list[str] | None, *, check_texts: 
 def _changes(
     table: Table, start: int | None, end: int | None, where: Expression, names: list[str] | None
 ) -> tuple[Schema, Iterator[pa.RecordBatch]]:
-    from iceberg_ops.data.changelog import changelog_batches, changelog_schema
+    from iceberg_ops.data.rewriting.changelog import changelog_batches, changelog_schema
 
     return changelog_schema(table, end, columns=names), changelog_batches(table, start, end, where=where, columns=names)
 
@@ -116,7 +116,7 @@ def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[p
 
 
 def _write_jsonl(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
-    from iceberg_ops.data.json_rows import json_lines
+    from iceberg_ops.data.reading.json_rows import json_lines
 
     for batch in batches:
         sink.write(json_lines(batch, schema))
@@ -125,7 +125,7 @@ def _write_jsonl(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Binary
 def _write_csv(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     import json
 
-    from iceberg_ops.data.json_rows import rows_to_json
+    from iceberg_ops.data.reading.json_rows import rows_to_json
 
     sink.write(_csv_line([f.name for f in schema.fields]))
     for batch in batches:
@@ -149,7 +149,7 @@ def _csv_cell(value: Any, dumps: Callable[[Any], str]) -> str:
 def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
-    from iceberg_ops.data.arrow_schema import arrow_schema
+    from iceberg_ops.data.arrow.arrow_schema import arrow_schema
 
     _check_columns(schema, "parquet")
     with pq.ParquetWriter(sink, arrow_schema(schema), compression="zstd") as writer:
@@ -160,7 +160,7 @@ def _write_parquet(batches: Iterator[pa.RecordBatch], schema: Schema, sink: Bina
 def _write_arrow(batches: Iterator[pa.RecordBatch], schema: Schema, sink: BinaryIO) -> None:
     import pyarrow as pa
 
-    from iceberg_ops.data.arrow_schema import arrow_schema
+    from iceberg_ops.data.arrow.arrow_schema import arrow_schema
 
     _check_columns(schema, "arrow")
     target = arrow_schema(schema)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def show_table(target: str, metadata: TableMetadata, as_json: bool, what: str) -> None:
     """The table's shape: schema, partitioning, order, properties."""
-    from iceberg_ops.serde.partition_json import spec_to_dict
-    from iceberg_ops.serde.schema_json import schema_to_dict
-    from iceberg_ops.serde.sort_json import sort_order_to_dict
+    from iceberg_ops.serde.json.partition_json import spec_to_dict
+    from iceberg_ops.serde.json.schema_json import schema_to_dict
+    from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 
     if as_json:
         print_json(

@@ -25,7 +25,7 @@ from iceberg_ops.deletion.places import noted, notes_folder
 from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
-from iceberg_ops.serde.json_objects import JsonObject, as_list, as_long, as_text, parse_json
+from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_long, as_text, parse_json
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from iceberg_ops.io.file_io import FileInfo, FileIO
 from iceberg_ops.io.local import remove_empty_folders
 from iceberg_ops.io.locations import folder_identity, identity_under, is_within
 from iceberg_ops.io.machine_limits import limit_error
-from iceberg_ops.serde.json_objects import JsonObject, as_long, parse_json
+from iceberg_ops.serde.json.json_objects import JsonObject, as_long, parse_json
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from iceberg_ops.expressions.predicates import AlwaysFalse, AlwaysTrue, And, BoundPredicate, Expression, Op, Or
 from iceberg_ops.scan.spec_filter import SpecFilter
-from iceberg_ops.serde.avro_column_values import values_of
-from iceberg_ops.serde.avro_columns import Column, Walk
-from iceberg_ops.serde.manifest_columnar import EntryColumns
+from iceberg_ops.serde.avro.avro_column_values import values_of
+from iceberg_ops.serde.avro.avro_columns import Column, Walk
+from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry
 from iceberg_ops.spec.types import UNKNOWN, PrimitiveType
 

@@ -23,7 +23,7 @@ from iceberg_ops.scan.delete_index import DeleteIndex
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.scan.spec_filter import SpecFilter, SpecFilters
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
-from iceberg_ops.serde.slotted_objects import made_from_columns
+from iceberg_ops.serde.avro.slotted_objects import made_from_columns
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema

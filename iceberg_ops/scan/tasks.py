@@ -17,7 +17,7 @@ from typing import Any
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.json import expression_from_json, expression_to_json
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
-from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile, FileContent
 
 

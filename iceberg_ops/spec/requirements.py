@@ -183,7 +183,7 @@ class AssertProperty(TableRequirement):
 
 
 class Run(Protocol):
-    """A piece of work that is committed once (``iceberg_ops.commit.run_keys``)."""
+    """A piece of work that is committed once (``iceberg_ops.commit.protocol.run_keys``)."""
 
     @property
     def ledger_names(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Table metadata as one immutable value (spec: "Table Metadata").
 
 How it changes is in ``updates`` (what may change) and ``metadata_builder`` (how a list of updates becomes the next value); its
-JSON form is in ``iceberg_ops.serde.metadata_json``.
+JSON form is in ``iceberg_ops.serde.json.metadata_json``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Null maps to null. Divisions floor, so that the hour before the epoch is hour -1. What the result's type does not hold wraps
 around, as in Iceberg Java: truncate below the least int or long, truncate of ints by more than 2**30, hours beyond an int. The
-vectorised form for Arrow columns is in ``iceberg_ops.data.partition_values`` and is tested against this one.
+vectorised form for Arrow columns is in ``iceberg_ops.data.columns.partition_values`` and is tested against this one.
 """
 
 from __future__ import annotations

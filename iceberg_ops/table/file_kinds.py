@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from typing import BinaryIO
 
-from iceberg_ops.serde.metadata_json import MAX_METADATA_BYTES, is_metadata
+from iceberg_ops.serde.json.metadata_json import MAX_METADATA_BYTES, is_metadata
 
 _METADATA_NAMES = (".metadata.json", ".metadata.json.gz", "version-hint.text")
 _DATA = {b"PAR1": "Parquet", b"PARE": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite": "SQLite"}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.manifest_avro import read_table_schema
+from iceberg_ops.serde.manifests.manifest_avro import read_table_schema
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
 from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from iceberg_ops.errors import BadInputError, CorruptTableError, UnsupportedError
-from iceberg_ops.serde.single_value_json import to_json_value
+from iceberg_ops.serde.json.single_value_json import to_json_value
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.epoch import iso_timestamp
 from iceberg_ops.spec.manifests import FieldSummary, ManifestFile

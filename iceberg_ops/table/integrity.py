@@ -1,7 +1,7 @@
 """Whether a table is whole: everything it refers to exists and parses, and its counts add up.
 
 Metadata, manifest lists, manifests and the presence of every live file are checked here; what is inside data files is checked by
-``iceberg_ops.data.deep_check``. Nothing is repaired, and one broken file never hides the next: each finding is a value.
+``iceberg_ops.data.reading.deep_check``. Nothing is repaired, and one broken file never hides the next: each finding is a value.
 
 An ``error`` breaks a rule that readers rely on. A ``warning`` breaks a rule whose breach costs no rows (a recorded length that
 differs, a

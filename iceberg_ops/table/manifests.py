@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from iceberg_ops.config import properties
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.serde import manifest_columnar
-from iceberg_ops.serde.avro_container import codec_of_property
-from iceberg_ops.serde.manifest_avro import ManifestEncoder, read_live_paths, read_manifest, read_manifest_header
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns
-from iceberg_ops.serde.manifest_list_avro import ManifestListReader, assign_inherited, read_manifest_list
-from iceberg_ops.serde.manifest_list_avro import write_manifest_list as encode_manifest_list
+from iceberg_ops.serde.avro.avro_container import codec_of_property
+from iceberg_ops.serde.manifests import manifest_columnar
+from iceberg_ops.serde.manifests.manifest_avro import ManifestEncoder, read_live_paths, read_manifest, read_manifest_header
+from iceberg_ops.serde.manifests.manifest_columnar import FEWEST_RECORDS, EntryColumns
+from iceberg_ops.serde.manifests.manifest_list_avro import ManifestListReader, assign_inherited, read_manifest_list
+from iceberg_ops.serde.manifests.manifest_list_avro import write_manifest_list as encode_manifest_list
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot

@@ -16,7 +16,7 @@ from iceberg_ops.errors import CorruptTableError, NoSuchTableError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import below
 from iceberg_ops.io.read_only import ReadOnlyFileIO
-from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.stored_files import named_failures, read_stored
 from iceberg_ops.table.table import Table

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.source_fit import parts_that_fit
-from iceberg_ops.data.source_parts import SourcePart
+from iceberg_ops.data.sources.source_fit import parts_that_fit
+from iceberg_ops.data.sources.source_parts import SourcePart
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.bad_records import checked_rows

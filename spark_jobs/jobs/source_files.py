@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
-from iceberg_ops.data.source_folder import read_twice
+from iceberg_ops.data.sources.source_folder import read_twice
 from iceberg_ops.errors import DataError, UnsupportedError
 from spark_jobs.runners.column_names import OWN
 from spark_jobs.runners.scala_values import items, kind_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.source_folder import (
+from iceberg_ops.data.sources.source_folder import (
     TEMPORARY,
     OwnPlaces,
     RelativeName,

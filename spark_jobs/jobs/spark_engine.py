@@ -20,9 +20,9 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.copy_without import copy_context
-from iceberg_ops.data.upsert_keys import KeyPlan
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.rewriting.copy_without import copy_context
+from iceberg_ops.data.writing.upsert_keys import KeyPlan
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.expressions.predicates import Expression
 from iceberg_ops.spec.content_files import DataFile

@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.properties import DATA_PATH
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.metadata_columns import POS

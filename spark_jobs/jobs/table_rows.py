@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.table.table import Table

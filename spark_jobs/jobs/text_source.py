@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.text.csv_rows import CsvShape, column_type, header_names, wider_guess
-from iceberg_ops.data.text.json_shape import Occurring, source_fields
-from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
+from iceberg_ops.data.sources.text.csv_rows import CsvShape, column_type, header_names, wider_guess
+from iceberg_ops.data.sources.text.json_shape import Occurring, source_fields
+from iceberg_ops.data.sources.text.text_options import CsvOptions, JsonOptions, TextOptions, listing_options, text_options
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from iceberg_ops.actions.row_engine import WrittenUpserts
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.row_options import WriteOptions
-from iceberg_ops.data.upsert_keys import KeyPlan
+from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, WhereError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import NestedField

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from iceberg_ops.errors import OptionError
-from iceberg_ops.serde.single_value_json import to_json_value
+from iceberg_ops.serde.json.single_value_json import to_json_value
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING, NestedField, StructType
 from spark_jobs.runners.spark_schema import spark_schema

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from iceberg_ops.data.file_names import FileNames
+from iceberg_ops.data.writing.file_names import FileNames
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.file_io import FileIO, discard_output

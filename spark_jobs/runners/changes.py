@@ -34,13 +34,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from iceberg_ops import errors
 from iceberg_ops.config.report import SkippedFile
-from iceberg_ops.data.parquet_options import EncodingHints
-from iceberg_ops.data.sorted_writer import table_writer
-from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.formats.parquet_options import EncodingHints
+from iceberg_ops.data.sorting.sorted_writer import table_writer
+from iceberg_ops.data.writing.upsert_keys import KeyPlan, UpsertKeys
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
-from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.runners.bad_rows import BAD_COLUMN, BadChangeError, BadRows

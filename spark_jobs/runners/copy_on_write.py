@@ -15,15 +15,15 @@ import numpy as np
 from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.copy_without import CopyCounts, Positions, check_counts, copy_without
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.rewriting.copy_without import CopyCounts, Positions, check_counts, copy_without
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import IcebergOpsError, error_of_code
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict
-from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict, data_file_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from spark_jobs.runners.changes import task_number
 from spark_jobs.runners.staged_leftovers import without_leftovers

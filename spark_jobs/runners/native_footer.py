@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.arrow_schema import FIELD_ID
-from iceberg_ops.data.metadata_values import lineage_fields
-from iceberg_ops.data.parquet_encryption import file_has_encrypted_columns
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.arrow.arrow_schema import FIELD_ID
+from iceberg_ops.data.columns.metadata_values import lineage_fields
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.formats.parquet_encryption import file_has_encrypted_columns
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.types import MISSING, DecimalType, NestedField
 from spark_jobs.runners.column_names import OWN

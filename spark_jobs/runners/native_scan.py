@@ -26,8 +26,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark
 
-from iceberg_ops.data.metadata_values import lineage_fields
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.columns.metadata_values import lineage_fields
+from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import FileFormat

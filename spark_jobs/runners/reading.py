@@ -19,9 +19,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from iceberg_ops.data.metadata_values import lineage_fields
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.columns.metadata_values import lineage_fields
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.scan.tasks import FileScanTask, task_from_dict, task_to_dict

@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 
 from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.rewrite import rewrite_group
-from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.staged_sort import is_staged, sorted_in_stages, stage_parts
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError, InternalError, TerminalError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.machine_limits import typed_limits

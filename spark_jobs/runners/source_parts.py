@@ -9,8 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.source_parts import SourcePart, in_tasks, parts_from_json, parts_to_json, read_parts, source_hints, source_io
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.sources.source_parts import (
+    SourcePart,
+    in_tasks,
+    parts_from_json,
+    parts_to_json,
+    read_parts,
+    source_hints,
+    source_io,
+)
+from iceberg_ops.data.writing.write_context import WriteContext
 from spark_jobs.runners.changes import Answer, Changes, Task, TaskChanges, gathered_changes, task_answers
 from spark_jobs.session import task_slots
 

@@ -15,15 +15,15 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from iceberg_ops.data.arrow_values import bare_batch
-from iceberg_ops.data.text import csv_rows, json_rows
-from iceberg_ops.data.text.csv_records import QuotesDoNotPairError
-from iceberg_ops.data.text.csv_rows import CsvShape
-from iceberg_ops.data.text.decoding import lines_of, without_mark
-from iceberg_ops.data.text.json_shape import Occurring
-from iceberg_ops.data.text.parsed import BadRecord, NotAValueError, Parsed
-from iceberg_ops.data.text.text_options import CsvOptions, JsonOptions, TextOptions
-from iceberg_ops.data.text.text_values import TextForms, parse_texts
+from iceberg_ops.data.arrow.arrow_values import bare_batch
+from iceberg_ops.data.sources.text import csv_rows, json_rows
+from iceberg_ops.data.sources.text.csv_records import QuotesDoNotPairError
+from iceberg_ops.data.sources.text.csv_rows import CsvShape
+from iceberg_ops.data.sources.text.decoding import lines_of, without_mark
+from iceberg_ops.data.sources.text.json_shape import Occurring
+from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError, Parsed
+from iceberg_ops.data.sources.text.text_options import CsvOptions, JsonOptions, TextOptions
+from iceberg_ops.data.sources.text.text_values import TextForms, parse_texts
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.types import IcebergType, StructType
 from spark_jobs.runners.task_process import begin_task

@@ -19,17 +19,17 @@ from pyroaring import BitMap64
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.serde.deletion_vector import serialize
+from iceberg_ops.serde.puffins.deletion_vector import serialize
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID, DELETE_FILE_POS_ID
 from iceberg_ops.table.table import Table

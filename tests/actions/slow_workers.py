@@ -17,8 +17,8 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure, Progress
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import Lake, numbered
 from tests.builders import make_table

@@ -17,7 +17,7 @@ from iceberg_ops.actions.import_shape import shape_of_folder
 from iceberg_ops.catalog.sql import SqlCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import BadInputError, DataError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.io.local import LocalFileIO
@@ -134,8 +134,8 @@ def test_only_one_partition_is_taken_where_asked(place: Place) -> None:
 
 
 def test_renaming_a_column_afterwards_keeps_the_imported_values(place: Place) -> None:
-    from iceberg_ops.commit.committer import commit
-    from iceberg_ops.commit.metadata_updates import UpdateSchema
+    from iceberg_ops.commit.loop.committer import commit
+    from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
     from iceberg_ops.spec.schema_evolution import SchemaEvolution
 
     place.write("a.parquet", [row(1, "x")])

@@ -14,13 +14,13 @@ import pytest
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import CommitFailedError, ValidationError
 from iceberg_ops.scan.planning import Scan, plan
 from tests.actions.lake import Lake, numbered
@@ -68,8 +68,8 @@ def _delete(config: CatalogConfig, victim: int, name: str) -> bool:
 
 
 def scan_positions(table, task, victim: int) -> list[int]:  # type: ignore[no-untyped-def]
-    from iceberg_ops.data.read_context import ReadContext
-    from iceberg_ops.data.reader import read_task
+    from iceberg_ops.data.columns.read_context import ReadContext
+    from iceberg_ops.data.reading.reader import read_task
 
     context = ReadContext.for_table(table.metadata, columns=["id", "_pos"])
     found = []

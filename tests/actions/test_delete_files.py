@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpgradeFormatVersion
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpgradeFormatVersion
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.content_files import FileContent
 from tests.actions.lake import Lake, make_lake, numbered

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from iceberg_ops.actions.delete_rows import DeletedRows, DeleteRows
-from iceberg_ops.commit import committer
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.commit.statement import MOST_EVALUATIONS
+from iceberg_ops.commit.loop import committer
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.loop.statement import MOST_EVALUATIONS
+from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.errors import CommitStateUnknownError, UnsupportedError, ValidationError
 from iceberg_ops.expressions.predicates import in_
 from iceberg_ops.scan.planning import Scan

@@ -10,10 +10,10 @@ import pytest
 
 from iceberg_ops.cli.alterations import parse_alterations
 from iceberg_ops.cli.evolve import operations_of
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.commit.refs import RemoveRef, SetRef
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operations.refs import RemoveRef, SetRef
+from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution

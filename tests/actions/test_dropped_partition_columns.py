@@ -15,19 +15,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions.compute_partition_stats import union_of
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import MergeClause, RowChange
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task, scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task, scan_table
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

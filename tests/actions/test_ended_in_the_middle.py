@@ -11,9 +11,9 @@ import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.commit import staged_files
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.manifests import staged_files
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.deletion.bulk import recorded
 from iceberg_ops.errors import CatalogUnavailableError, IncompleteError

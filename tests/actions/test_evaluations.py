@@ -10,9 +10,9 @@ import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.commit import staged_files
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests import staged_files
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, RowChange, Source
 from iceberg_ops.deletion.leases import active_leases
 from iceberg_ops.errors import IncompleteError, OptionError, ValidationError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.expiry import ABANDONED_AFTER_MS, resume_expiry
+from iceberg_ops.commit.operations.expiry import ABANDONED_AFTER_MS, resume_expiry
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, IncompleteError
 from iceberg_ops.io.memory import MemoryFileIO

@@ -10,7 +10,7 @@ import pytest
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import (
     CatalogUnavailableError,

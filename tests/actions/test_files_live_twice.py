@@ -15,13 +15,13 @@ from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSpec, UpgradeFormatVersion
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import UnsupportedError, ValidationError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.tasks import FileScanTask

@@ -12,9 +12,9 @@ from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.group_commits import GroupCommits
 from iceberg_ops.actions.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, PlannedAgain
 from iceberg_ops.actions.results import Committed, Findings, PartiallyCommitted, Result
-from iceberg_ops.commit.carry_over import CarriedOver
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import GroupReport
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, CorruptTableError, ValidationError, VerificationError

@@ -14,7 +14,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.pointer import PointerCatalog
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import (
     AlreadyExistsError,
     CatalogUnavailableError,

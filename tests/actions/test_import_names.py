@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.errors import SchemaError
-from iceberg_ops.serde.name_mapping_json import name_mapping_of
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_of
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.types import DATE, LONG, STRING, NestedField

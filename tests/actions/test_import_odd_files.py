@@ -15,7 +15,7 @@ import pytest
 
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.import_shape import shape_of_folder
-from iceberg_ops.data.footer_statistics import TrustedStatistics
+from iceberg_ops.data.formats.footer_statistics import TrustedStatistics
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

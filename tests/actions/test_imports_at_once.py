@@ -12,10 +12,10 @@ import pytest
 
 from iceberg_ops.actions import add_files
 from iceberg_ops.actions.context import Run
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.refs import RollBack
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.refs import RollBack
 from iceberg_ops.deletion import gate
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, lease_location, release_lease
 from iceberg_ops.deletion.notes import DELETIONS, deletion_noted, forbid_running_deletion
@@ -279,7 +279,7 @@ def test_the_note_of_a_deletion_that_died_keeps_imports_waiting_for_an_hour_and_
 
 
 def test_metadata_only_expiry_beside_a_lease_keeps_what_the_lease_needs() -> None:
-    from iceberg_ops.commit.expiry import expire
+    from iceberg_ops.commit.operations.expiry import expire
 
     lake = make_lake()
     for number in range(3):

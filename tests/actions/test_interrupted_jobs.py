@@ -20,7 +20,7 @@ from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteInterruptedError
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.actions.test_imports_at_once import place

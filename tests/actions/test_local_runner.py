@@ -21,7 +21,7 @@ from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import CorruptTableError, RetryableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files

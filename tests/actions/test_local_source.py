@@ -18,10 +18,10 @@ import pytest
 from iceberg_ops.actions import source_files, source_in_memory
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import (
     CatalogUnavailableError,
     DataError,

@@ -14,9 +14,9 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.group_batches import GroupBatches
 from iceberg_ops.actions.progress import LOG_SECONDS, Meter
 from iceberg_ops.actions.runner import Progress
-from iceberg_ops.commit.snapshot_draft import SnapshotDraft
+from iceberg_ops.commit.manifests.snapshot_draft import SnapshotDraft
 from iceberg_ops.config.properties import LEDGER_PREFIX
-from iceberg_ops.data import position_deletes
+from iceberg_ops.data.deletes import position_deletes
 from iceberg_ops.errors import CommitFailedError, CorruptTableError, IncompleteError
 from iceberg_ops.io.file_io import DeleteFailure
 from iceberg_ops.io.memory import MemoryFileIO

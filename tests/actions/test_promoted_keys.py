@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, plan

@@ -13,7 +13,7 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import IcebergOpsError, UnsupportedError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.commit.refs import RemoveRef, SetRef
-from iceberg_ops.data.changelog import changelog_batches
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operations.refs import RemoveRef, SetRef
+from iceberg_ops.data.rewriting.changelog import changelog_batches
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.expressions.predicates import eq, gt
 from iceberg_ops.scan.planning import Scan

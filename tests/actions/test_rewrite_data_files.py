@@ -10,13 +10,13 @@ import pytest
 
 from iceberg_ops.actions.local_runner import LocalRunner, attempt
 from iceberg_ops.actions.runner import GroupFailure
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.refs import RollBack, SetRef
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.refs import RollBack, SetRef
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.errors import (
     CommitStateUnknownError,
     CorruptTableError,

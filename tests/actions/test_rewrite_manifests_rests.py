@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.spec.content_files import DataFile
 from tests.actions.lake import Lake, make_lake
 from tests.builders import data_file

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.config.job_spec import MergeClause, Source
-from iceberg_ops.data.conform import conform
+from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

@@ -13,14 +13,14 @@ from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

@@ -15,20 +15,20 @@ import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSpec
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSpec
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CommitFailedError, NoSuchSnapshotError, NoSuchTableError, SchemaError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan, plan
-from iceberg_ops.serde.puffin import read_footer
+from iceberg_ops.serde.puffins.puffin import read_footer
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.spec_evolution import SpecEvolution

@@ -14,10 +14,10 @@ from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.data.reader import scan_batches, scan_table
+from iceberg_ops.data.reading.reader import scan_batches, scan_table
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.parquet_writer import ParquetFileWriter
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing.parquet_writer import ParquetFileWriter
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, IcebergOpsError, OptionError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

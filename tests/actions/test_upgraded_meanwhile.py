@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpgradeFormatVersion
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpgradeFormatVersion
 from iceberg_ops.errors import ValidationError
 from tests.actions.lake import Lake, make_lake, numbered
 from tests.catalog.wrappers import Meddles

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSpec
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.upsert_keys import UpsertKeys
+from iceberg_ops.data.writing.upsert_keys import UpsertKeys
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

@@ -14,7 +14,7 @@ from msgspec import structs
 from iceberg_ops.actions import dispatch
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit import committer
+from iceberg_ops.commit.loop import committer
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, IcebergOpsError, IncompleteError

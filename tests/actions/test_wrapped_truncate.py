@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import CommitFailedError, SchemaError, UnsupportedError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan

@@ -17,8 +17,8 @@ from iceberg_airflow.policy_operators import CheckTableOperator, DiscoverTablesO
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_airflow.work import Answer, Request
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.config.policy_lint import load_policy

@@ -11,12 +11,12 @@ import pytest
 from iceberg_airflow.lane_choice import main
 from iceberg_airflow.operators import IcebergOpsOperator
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import OptionError
 from tests.airflow.fakes import FakeLane, a_context, a_report, with_lane
 from tests.builders import SCHEMA

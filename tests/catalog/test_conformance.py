@@ -12,10 +12,10 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import (
     AlreadyExistsError,

@@ -10,9 +10,9 @@ import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateLocation
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateLocation
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.table.reachable import reachable_files

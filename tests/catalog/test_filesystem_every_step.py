@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import IcebergOpsError, NoSuchTableError
 from iceberg_ops.io.file_io import FileInfo
 from iceberg_ops.io.memory import MemoryFileIO

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateLocation, UpdateProperties
-from iceberg_ops.commit.operation import MetadataOperation
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateLocation, UpdateProperties
+from iceberg_ops.commit.protocol.operation import MetadataOperation
 from iceberg_ops.config.properties import FORMER_FOLDER_PREFIX
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.local import LocalFileIO

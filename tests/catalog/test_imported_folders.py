@@ -11,9 +11,9 @@ import pytest
 
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.catalog import neighbours
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema

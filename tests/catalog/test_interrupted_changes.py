@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import event
 
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties
@@ -148,7 +148,7 @@ def test_an_interrupt_at_the_very_end_of_a_commit_says_that_it_was_committed(
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("iceberg_ops.commit.committer.Committed", interrupted)
+    monkeypatch.setattr("iceberg_ops.commit.loop.committer.Committed", interrupted)
     with pytest.raises(CommitInterruptedError, match="it was committed: snapshot"):
         commit(catalog, table, AppendFiles(added=(data_file("a"),)))
 

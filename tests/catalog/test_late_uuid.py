@@ -12,8 +12,8 @@ import pytest
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.versions import HINT
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.io.file_io import DeleteFailure

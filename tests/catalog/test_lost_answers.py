@@ -11,9 +11,9 @@ from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import AlreadyExistsError, CommitFailedError, CommitStateUnknownError, NoSuchTableError
 from iceberg_ops.io.local import LocalFileIO
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table

@@ -11,8 +11,8 @@ import pytest
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.neighbours import other_tables
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import BadInputError, NoSuchNamespaceError, NoSuchTableError
 from iceberg_ops.io.local import LocalFileIO
 from tests.builders import IDENTIFIER, data_file, live_paths, make_table

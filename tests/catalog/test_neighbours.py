@@ -11,8 +11,8 @@ import pytest
 
 from iceberg_ops.catalog import neighbours
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError, UnsupportedError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.schema import Schema

@@ -16,8 +16,8 @@ from sqlalchemy.exc import OperationalError
 
 from iceberg_ops.catalog import sql_schema
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.updates import SetProperties

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.spec.updates import SetProperties

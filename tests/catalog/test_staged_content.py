@@ -12,8 +12,8 @@ import pytest
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.staged import CatalogWithStagedTable
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, IcebergOpsError, NoSuchTableError, ValidationError

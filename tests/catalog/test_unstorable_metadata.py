@@ -14,18 +14,18 @@ import pytest
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import (
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import (
     UpdateLocation,
     UpdateProperties,
     UpdateSchema,
     UpdateStatistics,
     UpgradeFormatVersion,
 )
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.errors import BadInputError, IcebergOpsError
 from iceberg_ops.spec.schema import Schema

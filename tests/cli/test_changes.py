@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table
 from tests.cli.conftest import Cli, lake

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import CatalogConfig
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField

@@ -27,8 +27,8 @@ def test_starting_imports_nothing_heavy() -> None:
 
 def test_no_command_imports_pandas_though_arrow_would() -> None:
     code = (
-        "import sys\nfrom iceberg_ops.data.pandas_kept_out import keep_pandas_out\nkeep_pandas_out()\nimport pyarrow\n"
-        "import iceberg_ops.data.reader, iceberg_ops.scan.columnar_pruning\n"
+        "import sys\nfrom iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out\nkeep_pandas_out()\nimport pyarrow\n"
+        "import iceberg_ops.data.reading.reader, iceberg_ops.scan.columnar_pruning\n"
         "pyarrow.array([1]).to_pylist()\nprint('pandas' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

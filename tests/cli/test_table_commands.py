@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.commit import committer
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.loop import committer
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.protocol.operation import Committed
 from tests.builders import data_file
 from tests.catalog.wrappers import Meddles
 from tests.cli.conftest import Cli, lake

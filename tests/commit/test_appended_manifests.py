@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.appended_manifests import write_manifests_to_append
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpgradeFormatVersion
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests.appended_manifests import write_manifests_to_append
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpgradeFormatVersion
 from iceberg_ops.errors import BadInputError, CommitFailedError
 from iceberg_ops.spec.manifests import ManifestContent
 from iceberg_ops.table.manifests import entries_of, manifests_of

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.carry_over import RowMap, commit_carrying_over
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec, UpdateStatistics
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.rewrite_manifests import no_lost_files
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.carry_over import RowMap, commit_carrying_over
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec, UpdateStatistics
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.rewrite_manifests import no_lost_files
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.errors import BadInputError, ValidationError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit import cherry_pick, manifest_filter, schema_conflicts, snapshot_draft, validation
-from iceberg_ops.commit.removals import RowFilter
+from iceberg_ops.commit.manifests import manifest_filter, snapshot_draft
+from iceberg_ops.commit.manifests.removals import RowFilter
+from iceberg_ops.commit.operations import cherry_pick
+from iceberg_ops.commit.validation import checks as validation
+from iceberg_ops.commit.validation import schema_conflicts
 from iceberg_ops.errors import BadInputError, IcebergOpsError, ValidationError
 from iceberg_ops.spec.updates import AddSnapshot
 from tests.builders import IDENTIFIER

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.content_files import DataFile
 from tests.builders import IDENTIFIER, data_file, deletion_vector, equality_deletes, make_catalog, make_table, position_deletes

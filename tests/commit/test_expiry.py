@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire, resume_expiry, write_intent
-from iceberg_ops.commit.ledger import LEDGER_SIZE
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpdateStatistics
-from iceberg_ops.commit.refs import RemoveRef, RollBack, SetRef
-from iceberg_ops.commit.retention import expired
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire, resume_expiry, write_intent
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpdateStatistics
+from iceberg_ops.commit.operations.refs import RemoveRef, RollBack, SetRef
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.protocol.ledger import LEDGER_SIZE
+from iceberg_ops.commit.protocol.retention import expired
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion import expired as expired_module
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, release_lease

@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSchema, UpdateSpec
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSchema, UpdateSpec
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import CommitFailedError, ValidationError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat

@@ -13,14 +13,14 @@ import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.staged_files import commit_staged
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests.staged_files import commit_staged
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.errors import (
     CatalogUnavailableError,
     CommitFailedError,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.expiry import expire
+from iceberg_ops.commit.operations.expiry import expire
 from iceberg_ops.errors import (
     CatalogUnavailableError,
     CommitInterruptedError,

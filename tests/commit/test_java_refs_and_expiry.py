@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSchema
-from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSchema
+from iceberg_ops.commit.operations.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import (
     AlreadyExistsError,
     BadInputError,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpgradeFormatVersion
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.retry import LONGEST_WAIT_MS, RetryPolicy
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpgradeFormatVersion
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.protocol.retry import LONGEST_WAIT_MS, RetryPolicy
 from iceberg_ops.errors import BadInputError, CommitStateUnknownError, OptionError, UnsupportedError, ValidationError
 from iceberg_ops.spec.requirements import TableRequirement
 from iceberg_ops.spec.updates import TableUpdate

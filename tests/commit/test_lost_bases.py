@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.refs import FastForward, RemoveRef, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.refs import FastForward, RemoveRef, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, ValidationError
 from iceberg_ops.table.reachable import reachable_files
 from tests.builders import IDENTIFIER, data_file, live_paths, make_catalog, make_table, position_deletes

@@ -16,20 +16,20 @@ import pytest
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.arrow_values import array_of
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow.arrow_values import array_of
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
-from iceberg_ops.serde.metadata_json import metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_to_json
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution

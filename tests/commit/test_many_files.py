@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_ops.commit import manifest_filter
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
-from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests import manifest_filter
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile

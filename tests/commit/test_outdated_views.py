@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.ledger import LEDGER_SIZE
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.run_keys import RunIdentity, find_run, find_run_now
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.protocol.ledger import LEDGER_SIZE
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.protocol.run_keys import RunIdentity, find_run, find_run_now
 from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError
 from iceberg_ops.table.manifests import CACHE
 from iceberg_ops.table.metadata_files import ledger_files

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec
+from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.partition_names import name_clashes
 from iceberg_ops.spec.schema import Schema

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.mapped_names import AddMappedNames
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSchema
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSchema
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.validation.mapped_names import AddMappedNames
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_of, name_mapping_to_json
 from iceberg_ops.spec.name_mapping import create_name_mapping
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField

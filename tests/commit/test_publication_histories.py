@@ -12,15 +12,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iceberg_ops.commit import ledger
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.run_keys import WAP_ID, RunIdentity, find_run
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.refs import FastForward, RemoveRef, RenameBranch, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.protocol import ledger
+from iceberg_ops.commit.protocol.run_keys import WAP_ID, RunIdentity, find_run
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.spec.requirements import AssertTableUUID
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot

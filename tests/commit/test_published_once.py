@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.commit import ledger
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.refs import RemoveRef, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.refs import RemoveRef, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.protocol import ledger
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.requirements import AssertTableUUID
 from iceberg_ops.spec.updates import RemoveSnapshots

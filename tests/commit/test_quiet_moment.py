@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, make_catalog, make_table

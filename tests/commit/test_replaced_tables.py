@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.appended_manifests import write_manifests_to_append
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import FastForward, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests.appended_manifests import write_manifests_to_append
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import FastForward, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.partitioning import UNPARTITIONED
 from iceberg_ops.spec.schema import Schema

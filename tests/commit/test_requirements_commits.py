@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec, UpgradeFormatVersion
-from iceberg_ops.commit.operation import StagedCommit
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.protocol.operation import StagedCommit
 from iceberg_ops.errors import BadInputError, UnsupportedError
 from iceberg_ops.scan.planning import Scan, plan
-from iceberg_ops.serde.metadata_json import metadata_to_dict, metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_to_dict, metadata_to_json
 from iceberg_ops.spec.manifests import EntryStatus
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -170,7 +170,7 @@ def test_snapshot_ids_are_positive_random_and_new(monkeypatch: pytest.MonkeyPatc
     catalog, table = begin()
     taken = head(table).snapshot_id
     drawn = iter([taken, 0, 7])
-    from iceberg_ops.commit import snapshot_draft
+    from iceberg_ops.commit.manifests import snapshot_draft
 
     monkeypatch.setattr(snapshot_draft.secrets, "randbits", lambda bits: next(drawn) if bits == 63 else 1)
     assert head(commit(catalog, table, AppendFiles(added=(C,))).table).snapshot_id == 7

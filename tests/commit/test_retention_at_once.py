@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.errors import BadInputError, IcebergOpsError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, live_files, make_catalog, make_table

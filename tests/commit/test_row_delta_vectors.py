@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from iceberg_ops.catalog.catalog import Catalog
-from iceberg_ops.commit import validation
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.staged_files import commit_staged
-from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.manifests.staged_files import commit_staged
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.validation import checks as validation
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import BadInputError, CommitFailedError, ValidationError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.table.table import Table

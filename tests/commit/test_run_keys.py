@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.commit import ledger
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.ledger import LEDGER_SIZE
-from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.commit.operation import Committed
-from iceberg_ops.commit.refs import RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.run_keys import MADE_UP, Publication, RunIdentity, find_run
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operations.refs import RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol import ledger
+from iceberg_ops.commit.protocol.ledger import LEDGER_SIZE
+from iceberg_ops.commit.protocol.operation import Committed
+from iceberg_ops.commit.protocol.run_keys import MADE_UP, Publication, RunIdentity, find_run
 from iceberg_ops.config.properties import LEDGER_FILE_PREFIX, LEDGER_PREFIX
 from iceberg_ops.errors import CorruptTableError, RunKeyReusedError, ValidationError
 from iceberg_ops.table.metadata_files import ledger_files

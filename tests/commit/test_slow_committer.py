@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.rewrite_files import RewriteFiles
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.spec.requirements import TableRequirement
 from iceberg_ops.spec.updates import TableUpdate

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.statement import MOST_EVALUATIONS, evaluate_until_committed
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.loop.statement import MOST_EVALUATIONS, evaluate_until_committed
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError, ValidationError
 from iceberg_ops.table.table import Table
 from tests.builders import IDENTIFIER, data_file, make_catalog, make_table

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus

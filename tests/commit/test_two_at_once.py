@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.mapped_names import AddMappedNames
-from iceberg_ops.commit.metadata_updates import (
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.metadata_updates import (
     UpdateLocation,
     UpdateProperties,
     UpdateSchema,
@@ -26,13 +25,14 @@ from iceberg_ops.commit.metadata_updates import (
     UpdateStatistics,
     UpgradeFormatVersion,
 )
-from iceberg_ops.commit.operation import Operation
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.transaction import Transaction
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.validation.mapped_names import AddMappedNames
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.errors import IcebergOpsError, NoSuchSnapshotError, ValidationError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

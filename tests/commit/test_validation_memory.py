@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit import validation
-from iceberg_ops.commit.history import Change
+from iceberg_ops.commit.protocol.history import Change
+from iceberg_ops.commit.validation import checks as validation
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry

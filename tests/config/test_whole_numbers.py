@@ -10,7 +10,7 @@ import pytest
 from iceberg_ops.config.option_parsing import at_least, duration_ms, moment, numbers
 from iceberg_ops.config.properties import COMMIT_NUM_RETRIES, PARQUET_COMPRESSION_LEVEL, TARGET_FILE_SIZE_BYTES
 from iceberg_ops.config.whole_numbers import LONG_MAX, count_of, whole_number
-from iceberg_ops.data.file_columns import ColumnIds
+from iceberg_ops.data.columns.file_columns import ColumnIds
 from iceberg_ops.errors import CorruptTableError, OptionError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.metrics_config import parse_mode

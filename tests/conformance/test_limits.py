@@ -6,8 +6,8 @@ import pytest
 
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import CatalogConfig
-from iceberg_ops.data.delete_files import write_equality_deletes, write_position_deletes
-from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.delete_files import write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.errors import OptionError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField

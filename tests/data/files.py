@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from iceberg_ops.data.arrow_schema import arrow_schema
-from iceberg_ops.data.arrow_values import array_of, values_of
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema
+from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask

@@ -11,8 +11,8 @@ import sys
 
 import pyarrow as pa
 
-from iceberg_ops.data.group_work import GroupWork
-from iceberg_ops.data.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.group_work import GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
 
 
 def most_resident() -> int:

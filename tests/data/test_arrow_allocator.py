@@ -9,9 +9,9 @@ import sys
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.arrow_allocator import ALLOCATOR
+from iceberg_ops.data.arrow.arrow_allocator import ALLOCATOR
 
-CHOOSES = "from iceberg_ops.data.arrow_allocator import choose_allocator; choose_allocator(); import pyarrow as pa; "
+CHOOSES = "from iceberg_ops.data.arrow.arrow_allocator import choose_allocator; choose_allocator(); import pyarrow as pa; "
 IN_A_WORKER = (
     "import pyarrow as pa\nfrom iceberg_ops.actions.worker_processes import WorkerProcesses\n"
     "with WorkerProcesses(1) as workers:\n"

@@ -10,17 +10,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data import file_names, rewrite, staged_sort
-from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.file_names import FileNames, names_of
-from iceberg_ops.data.rewrite import rewrite_group
-from iceberg_ops.data.staged_sort import StagedSort, sort_part, write_range
-from iceberg_ops.data.upsert_keys import KeyPlan, UpsertKeys
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.rewriting import rewrite, staged_sort
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.staged_sort import StagedSort, sort_part, write_range
+from iceberg_ops.data.writing import file_names
+from iceberg_ops.data.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.file_names import FileNames, names_of
+from iceberg_ops.data.writing.upsert_keys import KeyPlan, UpsertKeys
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.memory import MemoryFileIO
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transforms import IDENTITY
 from tests.data.files import batch_of, new_io, read, write, write_context

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.avro_container import read_container, write_container
+from iceberg_ops.serde.avro.avro_container import read_container, write_container
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from tests.data.files import new_io, read, write, write_context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.serde.avro_names import record_names
+from iceberg_ops.serde.avro.avro_names import record_names
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, STRING, NestedField, StructType, list_of, map_of
 from tests.data.files import new_io, read, write, write_context

@@ -9,9 +9,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, TIMESTAMP, NestedField

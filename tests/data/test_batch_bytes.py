@@ -12,18 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.data import avro_reader, batch_sizes, external_sort, key_sample, orc_reader, parquet_writer
-from iceberg_ops.data.batch_sizes import cut, own_bytes
-from iceberg_ops.data.external_sort import in_one, sort_batches
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.formats import open_file
-from iceberg_ops.data.key_sample import KeySample
-from iceberg_ops.data.rewrite import key_sample_of, rewrite_group
-from iceberg_ops.data.row_order import RowOrder
-from iceberg_ops.data.sort_keys import Keys, order_keys
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow import batch_sizes
+from iceberg_ops.data.arrow.batch_sizes import cut, own_bytes
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.columns.sort_keys import Keys, order_keys
+from iceberg_ops.data.formats import avro_reader, orc_reader
+from iceberg_ops.data.formats.any_format import open_file
+from iceberg_ops.data.rewriting.rewrite import key_sample_of, rewrite_group
+from iceberg_ops.data.sorting import external_sort, key_sample
+from iceberg_ops.data.sorting.external_sort import in_one, sort_batches
+from iceberg_ops.data.sorting.key_sample import KeySample
+from iceberg_ops.data.writing import parquet_writer
+from iceberg_ops.data.writing.row_order import RowOrder
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import VerificationError
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.content_files import FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
@@ -199,7 +202,7 @@ def test_a_file_that_claims_an_order_its_rows_are_not_in_is_never_completed() ->
 
 
 def test_a_rewrite_whose_sort_loses_its_place_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iceberg_ops.data.external_sort.sorted_indices", lambda keys: pa.array(range(len(keys[0][0]))))
+    monkeypatch.setattr("iceberg_ops.data.sorting.external_sort.sorted_indices", lambda keys: pa.array(range(len(keys[0][0]))))
     io = new_io()
     files = write(write_context(WIDE), io, [(3, "a"), (1, "b"), (2, "c")])
     before = {info.location for info in io.list_prefix("memory://wh")}

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.data.changelog import changelog_batches, changelog_schema
-from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task, scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task, scan_table
+from iceberg_ops.data.rewriting.changelog import changelog_batches, changelog_schema
+from iceberg_ops.data.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import NoSuchSnapshotError, SchemaError
 from iceberg_ops.expressions.predicates import gt_eq
 from iceberg_ops.scan.planning import Scan, plan

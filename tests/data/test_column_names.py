@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.file_columns import ColumnIds, find_column
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.columns.file_columns import ColumnIds, find_column
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, eq

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from iceberg_ops.data.arrow_schema import FIELD_ID, schema_of_arrow
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.file_columns import ORC_ID
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.arrow.arrow_schema import FIELD_ID, schema_of_arrow
+from iceberg_ops.data.columns.file_columns import ORC_ID
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, eq
 from iceberg_ops.scan.tasks import FileScanTask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from iceberg_ops.data.file_columns import ColumnIds
+from iceberg_ops.data.columns.file_columns import ColumnIds
 
 
 def schema_with(outer: int, inner: int) -> pa.Schema:

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import orc
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.formats import open_file
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.formats.any_format import open_file
 from iceberg_ops.errors import CorruptTableError, DataError, UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression

@@ -9,8 +9,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.formats import open_file
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.formats.any_format import open_file
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.content_files import FileFormat
 from tests.data.files import new_io

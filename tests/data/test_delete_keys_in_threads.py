@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.data import delete_keys, formats
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.delete_keys import DeleteKeys, keys_of
-from iceberg_ops.data.key_memory import Share
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.deletes import delete_keys
+from iceberg_ops.data.deletes.delete_keys import DeleteKeys, keys_of
+from iceberg_ops.data.deletes.key_memory import Share
+from iceberg_ops.data.formats import any_format as formats
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.scan.tasks import DeleteFile
 from iceberg_ops.spec.schema import Schema

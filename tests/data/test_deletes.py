@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.equality_deletes import equality_keys
+from iceberg_ops.data.deletes.equality_deletes import equality_keys
+from iceberg_ops.data.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from iceberg_ops.errors import CorruptTableError, SchemaError, UnsupportedError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile
-from iceberg_ops.serde.puffin import read_footer
+from iceberg_ops.serde.puffins.puffin import read_footer
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.metadata_columns import DELETE_FILE_PATH_ID
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

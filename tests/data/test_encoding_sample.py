@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.data import encoding_sample
-from iceberg_ops.data.encoding_sample import merged_bytes
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import rewrite_group
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.rewriting import encoding_sample
+from iceberg_ops.data.rewriting.encoding_sample import merged_bytes
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile

@@ -12,9 +12,9 @@ import pytest
 
 from iceberg_ops.actions.import_folder import import_folder
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.parquet_encryption import file_has_encrypted_columns
-from iceberg_ops.data.parquet_reader import ParquetDataFile
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.formats.parquet_encryption import file_has_encrypted_columns
+from iceberg_ops.data.formats.parquet_reader import ParquetDataFile
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.conform import conform
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.binding import bind, reference
 from iceberg_ops.expressions.metrics_evaluators import metrics_all_match, metrics_may_match

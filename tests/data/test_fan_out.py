@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.arrow_schema import arrow_schema
-from iceberg_ops.data.avro_writer import AvroFileWriter
-from iceberg_ops.data.writer import PartitionedWriter, split_by_partition
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema
+from iceberg_ops.data.writing.avro_writer import AvroFileWriter
+from iceberg_ops.data.writing.writer import PartitionedWriter, split_by_partition
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.data import arrow_sources
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.parquet_reader import ParquetDataFile
+from iceberg_ops.data.arrow import arrow_sources
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.formats.parquet_reader import ParquetDataFile
 from iceberg_ops.io.local import LocalFileIO
 
 COUNT = 3_000

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.data.json_rows import rows_to_json
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.json_rows import rows_to_json
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.arrow_schema import stored_schema
-from iceberg_ops.data.geo_bounds import Box
+from iceberg_ops.data.arrow.arrow_schema import stored_schema
+from iceberg_ops.data.columns.geo_bounds import Box
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import GeographyType, GeometryType, ListType, NestedField
 from iceberg_ops.spec.values import geo_bound_from_bytes

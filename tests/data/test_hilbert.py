@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from iceberg_ops.data.hilbert import transposed
-from iceberg_ops.data.zorder import interleave
+from iceberg_ops.data.sorting.hilbert import transposed
+from iceberg_ops.data.sorting.zorder import interleave
 
 
 @pytest.mark.parametrize(("columns", "bits"), [(1, 6), (2, 1), (2, 2), (2, 6), (3, 4), (4, 3), (5, 2)])

@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.data.delete_files import write_position_deletes
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task, scan_table
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task, scan_table
+from iceberg_ops.data.writing.delete_files import write_position_deletes
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import eq
 from iceberg_ops.io.mapped import MappedFileIO

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 
-from iceberg_ops.data.json_rows import json_lines
-from iceberg_ops.serde.single_value_json import from_json_value
+from iceberg_ops.data.reading.json_rows import json_lines
+from iceberg_ops.serde.json.single_value_json import from_json_value
 from iceberg_ops.spec.types import DecimalType, StructType
 from tests.expressions.where_rows import SCHEMA, batch_of, rows
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.key_codes import KeyCodes, ranks
+from iceberg_ops.data.columns.key_codes import KeyCodes, ranks
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.sampled_from([0, 1, -1, 2**62, None])),

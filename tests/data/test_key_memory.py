@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from iceberg_ops.data.key_memory import KeyMemory
+from iceberg_ops.data.deletes.key_memory import KeyMemory
 
 THREADS, SECONDS, PATIENCE = 4, 0.7, 5.0
 LIMIT, BYTES = 10, 6

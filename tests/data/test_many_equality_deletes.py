@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data import delete_keys
-from iceberg_ops.data.delete_files import write_equality_deletes, write_position_deletes
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.deletes import delete_keys
+from iceberg_ops.data.reading.reader import ReadCounts, read_task
+from iceberg_ops.data.writing.delete_files import write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask

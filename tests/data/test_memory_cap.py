@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.group_work import GroupWork
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.rewriting.group_work import GroupWork
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.tasks import FileScanTask, task_to_json
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing.conform import conform
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.schema import Schema

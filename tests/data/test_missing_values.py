@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task, scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task, scan_table
+from iceberg_ops.data.writing.conform import conform
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan, plan

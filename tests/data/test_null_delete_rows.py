@@ -7,7 +7,7 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.position_deletes import read_positions
+from iceberg_ops.data.deletes.position_deletes import read_positions
 from tests.builders import position_deletes
 from tests.data.files import new_io
 

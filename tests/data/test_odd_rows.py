@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap64
 
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.delete_files import ascending, write_deletion_vectors, write_position_deletes
-from iceberg_ops.data.json_rows import json_lines
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.reading.json_rows import json_lines
+from iceberg_ops.data.writing.conform import conform
+from iceberg_ops.data.writing.delete_files import ascending, write_deletion_vectors, write_position_deletes
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import STRING, NestedField, StructType, list_of

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data import variant_encoding as encoding
-from iceberg_ops.data.json_rows import json_lines
-from iceberg_ops.data.variant import read_variant
-from iceberg_ops.data.variant_values import Moment, Variant, decode, variant_to_json
+from iceberg_ops.data.arrow import variant_encoding as encoding
+from iceberg_ops.data.arrow.variant import read_variant
+from iceberg_ops.data.arrow.variant_values import Moment, Variant, decode, variant_to_json
+from iceberg_ops.data.reading.json_rows import json_lines
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DATE, VARIANT, NestedField

@@ -16,14 +16,14 @@ import pytest
 from iceberg_ops.actions.local_runner import attempt
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
-from iceberg_ops.data import open_files
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing import open_files
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CatalogUnavailableError, MachineLimitError, RetryableError
 from iceberg_ops.io import local
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.machine_limits import limit_error, typed_limits
 from iceberg_ops.io.memory import MemoryFileIO
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transforms import IDENTITY
 from tests.data.files import batch_of, new_io, read, write, write_context
@@ -105,7 +105,7 @@ APPEND = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 import pyarrow as pa
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.io.local import LocalFileIO
 from tests.data.files import write_context
 from tests.data.test_fan_out import SCHEMA, SPEC

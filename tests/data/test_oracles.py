@@ -14,13 +14,13 @@ import pytest
 from pyiceberg.table import StaticTable
 
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.data.delete_files import write_equality_deletes, write_position_deletes
-from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.writing.delete_files import write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

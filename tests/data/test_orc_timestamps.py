@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile, FileFormat

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.data.parquet_options import writer_options
+from iceberg_ops.data.formats.parquet_options import writer_options
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import BOOLEAN, LONG, STRING, ListType, NestedField, StructType

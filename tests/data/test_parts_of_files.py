@@ -18,10 +18,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from iceberg_ops.data.arrow_schema import stored_schema
-from iceberg_ops.data.orc_stripes import stripes_of
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import ReadCounts, read_task
+from iceberg_ops.data.arrow.arrow_schema import stored_schema
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.formats.orc_stripes import stripes_of
+from iceberg_ops.data.reading.reader import ReadCounts, read_task
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, And, Expression, Op, Predicate, Reference, TransformTerm, leaves
 from iceberg_ops.io.memory import MemoryFileIO

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.data.arrow_values import array_of, values_of
-from iceberg_ops.data.partition_values import transformed
-from iceberg_ops.data.row_filter import matching
-from iceberg_ops.data.writer import identity_of
+from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.partition_values import transformed
+from iceberg_ops.data.columns.row_filter import matching
+from iceberg_ops.data.writing.writer import identity_of
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.ordering import order_key

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from iceberg_ops.data.read_ahead import ahead
+from iceberg_ops.data.arrow.read_ahead import ahead
 
 
 class Source:

@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions.certificate import certified
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.data.conform import check_required
-from iceberg_ops.data.rewrite import rewrite_group
-from iceberg_ops.data.staged_sort import sorted_in_stages
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter, RollingWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.staged_sort import sorted_in_stages
+from iceberg_ops.data.writing.conform import check_required
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter, RollingWriter
 from iceberg_ops.errors import CorruptTableError, DataError, VerificationError
 from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution

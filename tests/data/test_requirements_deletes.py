@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.deletion_vectors import read_deletion_vector
-from iceberg_ops.data.row_deletes import write_row_deletes
+from iceberg_ops.data.deletes.deletion_vectors import read_deletion_vector
+from iceberg_ops.data.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask

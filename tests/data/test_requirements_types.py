@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
-from iceberg_ops.data.variant_values import Variant
+from iceberg_ops.data.arrow.variant_values import Variant
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import CorruptTableError, DataError, UnsupportedError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import FileScanTask
-from iceberg_ops.serde.single_value_json import to_json_value
+from iceberg_ops.serde.json.single_value_json import to_json_value
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

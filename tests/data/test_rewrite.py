@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.rewrite import rewrite_group
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask, task_to_json
-from iceberg_ops.serde.content_file_json import data_file_from_dict
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

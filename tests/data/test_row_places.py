@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from iceberg_ops.commit.carry_over import RowMap
-from iceberg_ops.data import external_sort, key_sample
-from iceberg_ops.data.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.rewrite import rewrite_group
-from iceberg_ops.data.row_places import places_of_rows, rows_not_copied
-from iceberg_ops.data.staged_sort import sorted_in_stages
+from iceberg_ops.commit.operations.carry_over import RowMap
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.row_places import places_of_rows, rows_not_copied
+from iceberg_ops.data.rewriting.staged_sort import sorted_in_stages
+from iceberg_ops.data.sorting import external_sort, key_sample
+from iceberg_ops.data.writing.delete_files import write_deletion_vectors, write_equality_deletes, write_position_deletes
 from iceberg_ops.errors import VerificationError
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask, task_to_json
-from iceberg_ops.serde.content_file_json import data_file_from_dict
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder

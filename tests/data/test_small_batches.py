@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.parquet_reader import ParquetDataFile
-from iceberg_ops.data.small_batches import MOST_BYTES, together
+from iceberg_ops.data.arrow.small_batches import MOST_BYTES, together
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.formats.parquet_reader import ParquetDataFile
 from iceberg_ops.io.local import LocalFileIO
 
 NUMBERS = pa.schema([("n", pa.int64())])

@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.data import file_columns, parquet_reader, projection
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.group_work import GroupWork
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import ReadCounts, read_task
-from iceberg_ops.data.rewrite import rows_of
+from iceberg_ops.data.columns import file_columns, projection
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.formats import parquet_reader
+from iceberg_ops.data.reading.reader import ReadCounts, read_task
+from iceberg_ops.data.rewriting.group_work import GroupWork
+from iceberg_ops.data.rewriting.rewrite import rows_of
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
 from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
 from iceberg_ops.spec.schema import Schema

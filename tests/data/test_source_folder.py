@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.properties import FORMER_LOCATION_PREFIX
-from iceberg_ops.data.source_folder import OwnPlaces, check_all_are_read, check_holds_data, data_files_among
+from iceberg_ops.data.sources.source_folder import OwnPlaces, check_all_are_read, check_holds_data, data_files_among
 from iceberg_ops.errors import DataError
 from tests.builders import SCHEMA, make_catalog
 

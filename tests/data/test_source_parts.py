@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data import source_parts
-from iceberg_ops.data.source_parts import SourcePart, in_tasks, parts_from_json, parts_of, parts_to_json, read_parts
+from iceberg_ops.data.sources import source_parts
+from iceberg_ops.data.sources.source_parts import SourcePart, in_tasks, parts_from_json, parts_of, parts_to_json, read_parts
 from iceberg_ops.errors import DataError
 from iceberg_ops.io.load import load_file_io
 from iceberg_ops.spec.schema import Schema

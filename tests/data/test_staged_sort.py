@@ -14,16 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data import encoding_hints, external_sort, staged_sort
-from iceberg_ops.data.group_work import GroupWork
-from iceberg_ops.data.parquet_options import EncodingHints
-from iceberg_ops.data.read_ahead import ahead
-from iceberg_ops.data.rewrite import rewrite_group
-from iceberg_ops.data.sort_keys import packed_keys, sorted_indices
-from iceberg_ops.data.staged_sort import is_staged, sorted_in_stages, stage_parts, write_range
+from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.columns.sort_keys import packed_keys, sorted_indices
+from iceberg_ops.data.formats import encoding_hints
+from iceberg_ops.data.formats.parquet_options import EncodingHints
+from iceberg_ops.data.rewriting import staged_sort
+from iceberg_ops.data.rewriting.group_work import GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.staged_sort import is_staged, sorted_in_stages, stage_parts, write_range
+from iceberg_ops.data.sorting import external_sort
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.memory import MemoryFileIO
-from iceberg_ops.serde.sort_json import sort_order_to_dict
+from iceberg_ops.serde.json.sort_json import sort_order_to_dict
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.transforms import IDENTITY
 from tests.data.files import new_io, read, write, write_context

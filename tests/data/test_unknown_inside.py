@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.arrow_values import values_of
-from iceberg_ops.data.conform import check_required, conform
-from iceberg_ops.data.json_rows import json_lines
-from iceberg_ops.data.nested_nulls import entries_of
-from iceberg_ops.data.plain_types import as_lists
+from iceberg_ops.data.arrow.arrow_values import values_of
+from iceberg_ops.data.arrow.nested_nulls import entries_of
+from iceberg_ops.data.arrow.plain_types import as_lists
+from iceberg_ops.data.reading.json_rows import json_lines
+from iceberg_ops.data.writing.conform import check_required, conform
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, UNKNOWN, IcebergType, NestedField, StructType, list_of, map_of
 from tests.data.files import batch_of, new_io, read, write, write_context

@@ -12,8 +12,8 @@ from typing import BinaryIO
 import pytest
 
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.data.file_columns import ColumnIds
-from iceberg_ops.data.formats import open_file
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.data.formats.any_format import open_file
 from iceberg_ops.errors import CatalogUnavailableError, CorruptTableError, MachineLimitError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import FileFormat

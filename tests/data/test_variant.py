@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.arrow_schema import VARIANT_STORAGE
-from iceberg_ops.data.arrow_values import values_of
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task, scan_table
-from iceberg_ops.data.variant import read_variant
-from iceberg_ops.data.variant_values import Variant, decode, variant_to_json
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.arrow.arrow_schema import VARIANT_STORAGE
+from iceberg_ops.data.arrow.arrow_values import values_of
+from iceberg_ops.data.arrow.variant import read_variant
+from iceberg_ops.data.arrow.variant_values import Variant, decode, variant_to_json
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task, scan_table
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.mapped import MappedFileIO

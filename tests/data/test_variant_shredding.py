@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data import variant_encoding as encoding
-from iceberg_ops.data.variant import read_variant
-from iceberg_ops.data.variant_values import Moment, Variant, decode, names_in
+from iceberg_ops.data.arrow import variant_encoding as encoding
+from iceberg_ops.data.arrow.variant import read_variant
+from iceberg_ops.data.arrow.variant_values import Moment, Variant, decode, names_in
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat

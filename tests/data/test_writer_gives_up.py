@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.data import parquet_writer
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.writing import parquet_writer
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.zorder import zorder_cuts, zorder_keys
+from iceberg_ops.data.sorting.zorder import zorder_cuts, zorder_keys
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
 from iceberg_ops.io import locations
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.io.locations import identity_under, links_under

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire, resume_expiry, write_intent
-from iceberg_ops.commit.metadata_updates import UpdateSpec
-from iceberg_ops.commit.refs import RollBack
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire, resume_expiry, write_intent
+from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
+from iceberg_ops.commit.operations.refs import RollBack
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import IncompleteError, ValidationError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.spec.content_files import DataFile

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire, resume_expiry, write_intent
-from iceberg_ops.commit.metadata_updates import UpdateLocation, UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire, resume_expiry, write_intent
+from iceberg_ops.commit.operations.metadata_updates import UpdateLocation, UpdateProperties
 from iceberg_ops.deletion import gate, notes
 from iceberg_ops.deletion.gate import delete_unreferenced
 from iceberg_ops.deletion.leases import Lease, acquire_lease, active_leases, release_lease

@@ -12,8 +12,8 @@ import pytest
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.errors import CatalogUnavailableError, TerminalError, UnsupportedError
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import Lake, make_lake

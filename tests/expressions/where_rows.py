@@ -16,7 +16,7 @@ from uuid import UUID as Uuid
 
 import pyarrow as pa
 
-from iceberg_ops.data.arrow_values import array_of
+from iceberg_ops.data.arrow.arrow_values import array_of
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,

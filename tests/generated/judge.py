@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.arrow.arrow_values import values_of
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.metrics_config import MetricsConfig

@@ -9,8 +9,8 @@ import re
 
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
-from iceberg_ops.serde.stored_form import check_can_be_stored
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.serde.json.stored_form import check_can_be_stored
 from iceberg_ops.spec.partition_names import name_clashes
 from iceberg_ops.spec.table_metadata import TableMetadata
 from tests.generated.drawing import Draw, for_each_seed, missing

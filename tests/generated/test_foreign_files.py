@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import metrics_all_match

@@ -14,17 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.delete_rows import DeleteRows
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.data.arrow_schema import stored_schema
-from iceberg_ops.data.arrow_values import values_of
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.reader import scan_table
-from iceberg_ops.data.variant_values import Variant
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.data.arrow.arrow_schema import stored_schema
+from iceberg_ops.data.arrow.arrow_values import values_of
+from iceberg_ops.data.arrow.variant_values import Variant
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import SchemaError, UnsupportedError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, Literal, Op, Predicate, Reference, and_, or_

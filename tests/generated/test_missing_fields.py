@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.data.conform import conform
-from iceberg_ops.data.read_context import ReadContext
-from iceberg_ops.data.reader import read_task
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import CorruptTableError, DataError
 from iceberg_ops.expressions.predicates import is_null, not_null
 from iceberg_ops.scan.tasks import FileScanTask

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, RowChange, Source
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan, plan

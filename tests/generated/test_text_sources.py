@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.config.job_spec import Source
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.schema import Schema

@@ -17,18 +17,18 @@ from iceberg_ops.actions.group_works import works_of
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.options import rewrite_data_files_options
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.rewrite import rewrite_group
-from iceberg_ops.data.sorted_writer import SortedWriter
-from iceberg_ops.data.staged_sort import sorted_in_stages
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.staged_sort import sorted_in_stages
+from iceberg_ops.data.sorting.sorted_writer import SortedWriter
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files
 from iceberg_ops.scan.planning import Scan, plan
-from iceberg_ops.serde.content_file_json import data_file_from_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.metadata_columns import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID
 from iceberg_ops.spec.metrics_config import MetricsConfig

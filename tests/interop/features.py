@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSpec, UpgradeFormatVersion
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.data.variant_values import Variant
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.data.arrow.variant_values import Variant
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.changelog import changelog_batches
+from iceberg_ops.data.rewriting.changelog import changelog_batches
 from tests.interop.lake import JavaError, Lake, Rows, texts
 from tests.interop.test_we_read_java import create, modes
 

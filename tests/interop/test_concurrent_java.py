@@ -15,7 +15,7 @@ from queue import SimpleQueue
 import pytest
 
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import IcebergOpsError
 from tests.interop.lake import JavaError, Lake, same
 from tests.interop.test_we_read_java import create, modes

@@ -8,7 +8,7 @@ from pathlib import Path
 from iceberg_ops.cli.alterations import parse_alterations
 from iceberg_ops.cli.evolve import operations_of
 from iceberg_ops.io.local import LocalFileIO
-from iceberg_ops.serde.metadata_json import metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_to_json
 from iceberg_ops.spec.partitioning import PartitionField
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.table_metadata import TableMetadata

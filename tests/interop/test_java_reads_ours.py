@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.metadata_updates import UpdateSpec, UpgradeFormatVersion
-from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.commit.operations.metadata_updates import UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, Source
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import DataError, IcebergOpsError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec
 from iceberg_ops.spec.transforms import IDENTITY, bucket

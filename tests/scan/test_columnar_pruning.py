@@ -31,8 +31,8 @@ from iceberg_ops.expressions.predicates import (
 )  # fmt: skip
 from iceberg_ops.scan.columnar_pruning import kept_entries
 from iceberg_ops.scan.spec_filter import SpecFilter
-from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, read_columns
+from iceberg_ops.serde.manifests.manifest_avro import read_manifest, write_manifest
+from iceberg_ops.serde.manifests.manifest_columnar import FEWEST_RECORDS, read_columns
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import NoSuchSnapshotError
 from iceberg_ops.expressions.predicates import gt
 from iceberg_ops.scan.incremental import ChangelogTask, plan_appends, plan_changelog, snapshots_between, with_deletes_after

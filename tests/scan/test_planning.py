@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import CorruptTableError, DataError, NoSuchSnapshotError, OptionError, WhereError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, eq, gt
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan

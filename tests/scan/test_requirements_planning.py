@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.errors import NoSuchSnapshotError
 from iceberg_ops.expressions.predicates import Expression, eq, gt, in_, is_null, lt, not_eq, not_null
 from iceberg_ops.io.locations import location_identity

@@ -8,8 +8,8 @@ from typing import Any
 import numpy  # noqa: F401  (columns are read at any size once numpy is there)
 from hypothesis import strategies as st
 
-from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, EntryColumns, read_either
+from iceberg_ops.serde.manifests.manifest_avro import read_manifest, write_manifest
+from iceberg_ops.serde.manifests.manifest_columnar import FEWEST_RECORDS, EntryColumns, read_either
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, OptionError
-from iceberg_ops.serde.avro_container import CODECS, codec_of_property, read_container, read_header, write_container
-from iceberg_ops.serde.avro_encoding import encode_long
+from iceberg_ops.serde.avro.avro_container import CODECS, codec_of_property, read_container, read_header, write_container
+from iceberg_ops.serde.avro.avro_encoding import encode_long
 from tests.strategies import longs, texts
 
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}

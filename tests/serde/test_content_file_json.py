@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import DataError
-from iceberg_ops.serde.content_file_json import data_file_from_dict, data_file_to_dict, value_from_json, value_to_json
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict, data_file_to_dict, value_from_json, value_to_json
 from iceberg_ops.spec.manifests import ManifestContent
 from tests.serde.manifest_cases import data_files, partition_layouts
 from tests.strategies import primitive_types, values

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde.deletion_vector import bitmap_from_portable, deserialize, serialize
-from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header, read_table_schema
-from iceberg_ops.serde.manifest_list_avro import read_manifest_list, write_manifest_list
-from iceberg_ops.serde.puffin import BlobToWrite, read_blob, read_footer, write_puffin
+from iceberg_ops.serde.manifests.manifest_avro import read_manifest, read_manifest_header, read_table_schema
+from iceberg_ops.serde.manifests.manifest_list_avro import read_manifest_list, write_manifest_list
+from iceberg_ops.serde.puffins.deletion_vector import bitmap_from_portable, deserialize, serialize
+from iceberg_ops.serde.puffins.puffin import BlobToWrite, read_blob, read_footer, write_puffin
 from tests.serde.manifest_cases import encoded, read_entries
 from tests.serde.test_manifest_columnar import BY_P, many
 

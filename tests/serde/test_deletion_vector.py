@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from iceberg_ops.errors import CorruptTableError, DataError
-from iceberg_ops.serde.deletion_vector import MAGIC, bitmap_from_portable, deserialize, serialize
+from iceberg_ops.serde.puffins.deletion_vector import MAGIC, bitmap_from_portable, deserialize, serialize
 from tests.fixture_paths import GOLDEN, requires_fixtures
 
 SPEC_VECTORS = {

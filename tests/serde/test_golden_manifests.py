@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.serde.avro_container import read_container
-from iceberg_ops.serde.manifest_avro import read_manifest, read_manifest_header
-from iceberg_ops.serde.manifest_encoding import ManifestEncoder
-from iceberg_ops.serde.manifest_list_avro import read_manifest_list, write_manifest_list
-from iceberg_ops.serde.partition_json import spec_fields_from_list
-from iceberg_ops.serde.schema_json import schema_from_json
+from iceberg_ops.serde.avro.avro_container import read_container
+from iceberg_ops.serde.json.partition_json import spec_fields_from_list
+from iceberg_ops.serde.json.schema_json import schema_from_json
+from iceberg_ops.serde.manifests.manifest_avro import read_manifest, read_manifest_header
+from iceberg_ops.serde.manifests.manifest_encoding import ManifestEncoder
+from iceberg_ops.serde.manifests.manifest_list_avro import read_manifest_list, write_manifest_list
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.schema import Schema

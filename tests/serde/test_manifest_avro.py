@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde.avro_container import CODECS, read_container, write_container
-from iceberg_ops.serde.avro_names import sanitized
-from iceberg_ops.serde.manifest_avro import read_live_paths, read_manifest, read_manifest_header
-from iceberg_ops.serde.partition_avro import minimal_width
+from iceberg_ops.serde.avro.avro_container import CODECS, read_container, write_container
+from iceberg_ops.serde.avro.avro_names import sanitized
+from iceberg_ops.serde.avro.partition_avro import minimal_width
+from iceberg_ops.serde.manifests.manifest_avro import read_live_paths, read_manifest, read_manifest_header
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -213,7 +213,7 @@ def test_row_ids_are_numbered_in_manifest_order() -> None:
 
 def rewritten_header(raw: bytes, change: Any) -> bytes:
     """The same records under a changed writer's schema and header, as another engine would have written them."""
-    from iceberg_ops.serde.avro_container import write_container
+    from iceberg_ops.serde.avro.avro_container import write_container
 
     found = read_container(raw, "m")
     schema, metadata = change(json.loads(found.schema_text), dict(found.metadata))

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.serde.avro_column_values import values_of
-from iceberg_ops.serde.content_file_json import data_file_to_dict
-from iceberg_ops.serde.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns
-from iceberg_ops.serde.packed_maps import PackedMap
+from iceberg_ops.serde.avro.avro_column_values import values_of
+from iceberg_ops.serde.avro.packed_maps import PackedMap
+from iceberg_ops.serde.json.content_file_json import data_file_to_dict
+from iceberg_ops.serde.manifests.manifest_columnar import FEWEST_RECORDS, LazyMap, read_columns
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -168,7 +168,7 @@ def test_what_the_columnar_path_does_not_take_is_left_to_the_reference(case: Any
 
 def test_without_numpy_the_reference_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     raw, manifest = encoded(many(), BY_P, version=2)
-    monkeypatch.setitem(sys.modules, "iceberg_ops.serde.avro_columns", None)
+    monkeypatch.setitem(sys.modules, "iceberg_ops.serde.avro.avro_columns", None)
     assert read_columns(raw, listed(manifest), BY_P[2]) is None
     assert list(read_entries(raw, listed(manifest), BY_P[2])) == decoded(raw, listed(manifest), BY_P)
 

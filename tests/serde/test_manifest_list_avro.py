@@ -13,8 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde.avro_container import read_container, write_container
-from iceberg_ops.serde.manifest_list_avro import ManifestListReader, assign_inherited, read_manifest_list, write_manifest_list
+from iceberg_ops.serde.avro.avro_container import read_container, write_container
+from iceberg_ops.serde.manifests.manifest_list_avro import (
+    ManifestListReader,
+    assign_inherited,
+    read_manifest_list,
+    write_manifest_list,
+)
 from iceberg_ops.spec.manifests import UNASSIGNED, FieldSummary, ManifestContent, ManifestFile
 from tests.strategies import longs, texts
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.serde.avro_container import read_container
-from iceberg_ops.serde.manifest_columnar import EntryColumns, read_columns
-from iceberg_ops.serde.manifest_encoding import ManifestEncoder
-from iceberg_ops.serde.manifest_rewriting import Rows, add_rows
+from iceberg_ops.serde.avro.avro_container import read_container
+from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns, read_columns
+from iceberg_ops.serde.manifests.manifest_encoding import ManifestEncoder
+from iceberg_ops.serde.manifests.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from tests.serde.manifest_cases import decoded, encoded, large_manifests
 from tests.serde.test_manifest_splicing import Layout, by_p, files

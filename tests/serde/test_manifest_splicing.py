@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_ops.serde.avro_container import read_container
-from iceberg_ops.serde.avro_encoding import SOME, encode_long
-from iceberg_ops.serde.manifest_columnar import EntryColumns, LazyDataFile, read_columns
-from iceberg_ops.serde.manifest_encoding import ManifestEncoder
+from iceberg_ops.serde.avro.avro_container import read_container
+from iceberg_ops.serde.avro.avro_encoding import SOME, encode_long
+from iceberg_ops.serde.manifests.manifest_columnar import EntryColumns, LazyDataFile, read_columns
+from iceberg_ops.serde.manifests.manifest_encoding import ManifestEncoder
 from iceberg_ops.spec.content_files import DataFile, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
-from iceberg_ops.serde.manifest_columnar import read_columns
-from iceberg_ops.serde.manifest_encoding import ManifestEncoder
-from iceberg_ops.serde.manifest_list_avro import write_manifest_list
-from iceberg_ops.serde.manifest_rewriting import Rows, add_rows
+from iceberg_ops.serde.manifests.manifest_avro import read_manifest, write_manifest
+from iceberg_ops.serde.manifests.manifest_columnar import read_columns
+from iceberg_ops.serde.manifests.manifest_encoding import ManifestEncoder
+from iceberg_ops.serde.manifests.manifest_list_avro import write_manifest_list
+from iceberg_ops.serde.manifests.manifest_rewriting import Rows, add_rows
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import BadInputError, CorruptTableError, IcebergOpsError, UnsupportedError
-from iceberg_ops.serde.metadata_json import metadata_from_dict, metadata_from_json, metadata_to_dict, metadata_to_json
-from iceberg_ops.serde.snapshot_json import ref_from_dict, ref_to_dict
+from iceberg_ops.serde.json.metadata_json import metadata_from_dict, metadata_from_json, metadata_to_dict, metadata_to_json
+from iceberg_ops.serde.json.snapshot_json import ref_from_dict, ref_to_dict
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 from iceberg_ops.spec.table_metadata import TableMetadata
 from tests.builders import IDENTIFIER, make_catalog, make_table

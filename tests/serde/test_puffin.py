@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde import puffin
-from iceberg_ops.serde.deletion_vector import deserialize
-from iceberg_ops.serde.puffin import MAGIC, BlobToWrite, read_blob, read_footer, write_puffin
+from iceberg_ops.serde.puffins import puffin
+from iceberg_ops.serde.puffins.deletion_vector import deserialize
+from iceberg_ops.serde.puffins.puffin import MAGIC, BlobToWrite, read_blob, read_footer, write_puffin
 from tests.fixture_paths import GOLDEN, requires_fixtures
 from tests.strategies import texts
 

@@ -13,9 +13,9 @@ import fastavro
 import pytest
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.avro_container import read_container, write_container
-from iceberg_ops.serde.manifest_list_avro import write_manifest_list
-from iceberg_ops.serde.puffin import BlobToWrite, read_blob, read_footer, write_puffin
+from iceberg_ops.serde.avro.avro_container import read_container, write_container
+from iceberg_ops.serde.manifests.manifest_list_avro import write_manifest_list
+from iceberg_ops.serde.puffins.puffin import BlobToWrite, read_blob, read_footer, write_puffin
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

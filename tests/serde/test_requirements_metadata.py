@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.metadata_json import metadata_from_dict, metadata_to_dict
+from iceberg_ops.serde.json.metadata_json import metadata_from_dict, metadata_to_dict
 from tests.serde.test_metadata_json import document
 
 

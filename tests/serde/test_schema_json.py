@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.name_mapping_json import name_mapping_from_json, name_mapping_from_list, name_mapping_to_list
-from iceberg_ops.serde.partition_json import spec_fields_from_list, spec_fields_to_list, spec_from_dict, spec_to_dict
-from iceberg_ops.serde.schema_json import schema_from_dict, schema_from_json, schema_to_dict, type_from_json, type_to_json
-from iceberg_ops.serde.sort_json import sort_order_from_dict, sort_order_to_dict
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_from_json, name_mapping_from_list, name_mapping_to_list
+from iceberg_ops.serde.json.partition_json import spec_fields_from_list, spec_fields_to_list, spec_from_dict, spec_to_dict
+from iceberg_ops.serde.json.schema_json import schema_from_dict, schema_from_json, schema_to_dict, type_from_json, type_to_json
+from iceberg_ops.serde.json.sort_json import sort_order_from_dict, sort_order_to_dict
 from iceberg_ops.spec.name_mapping import NameMapping, create_name_mapping
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortOrder

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde.schema_json import type_from_json
-from iceberg_ops.serde.single_value_json import from_json_value, to_json_value
+from iceberg_ops.serde.json.schema_json import type_from_json
+from iceberg_ops.serde.json.single_value_json import from_json_value, to_json_value
 from iceberg_ops.spec.fresh_ids import with_fresh_ids
 from iceberg_ops.spec.types import (
     BOOLEAN,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import BadInputError
-from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
-from iceberg_ops.serde.stored_form import check_can_be_stored
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.serde.json.stored_form import check_can_be_stored
 from iceberg_ops.spec.metadata_builder import apply_updates, new_table_metadata
 from iceberg_ops.spec.metadata_columns import lineage_twin
 from iceberg_ops.spec.partitioning import UNPARTITIONED

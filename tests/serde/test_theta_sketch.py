@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from iceberg_ops.serde.theta_sketch import NOMINAL, SEED, ThetaSketch, hashes_of_words
+from iceberg_ops.serde.puffins.theta_sketch import NOMINAL, SEED, ThetaSketch, hashes_of_words
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.int64])

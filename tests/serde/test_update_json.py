@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from iceberg_ops.commit.run_keys import RunIdentity
+from iceberg_ops.commit.protocol.run_keys import RunIdentity
 from iceberg_ops.errors import CommitFailedError, CorruptTableError, UnsupportedError
-from iceberg_ops.serde.metadata_json import metadata_from_dict
-from iceberg_ops.serde.update_json import requirement_from_dict, requirement_to_dict, update_from_dict, update_to_dict
+from iceberg_ops.serde.json.metadata_json import metadata_from_dict
+from iceberg_ops.serde.json.update_json import requirement_from_dict, requirement_to_dict, update_from_dict, update_to_dict
 from iceberg_ops.spec import requirements as r
 from iceberg_ops.spec import updates as u
 from iceberg_ops.spec.table_metadata import TableMetadata

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark import TaskContext
 
-from iceberg_ops.data import file_names
+from iceberg_ops.data.writing import file_names
 
 Tasks = Callable[[Iterator[Any]], Iterator[Any]]
 

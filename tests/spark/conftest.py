@@ -21,7 +21,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionSpec
 from iceberg_ops.spec.schema import Schema

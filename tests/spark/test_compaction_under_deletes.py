@@ -11,12 +11,12 @@ import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.runner import GroupFailure
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.data.group_work import GroupResult, GroupWork
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField

@@ -13,8 +13,8 @@ from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.group_work import GroupWork
-from iceberg_ops.data.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.group_work import GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.errors import TerminalError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.scan.planning import Scan, plan
 from tests.spark.conftest import Place

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import UnsupportedError
 from iceberg_ops.spec.schema import Schema

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import DataError, OptionError, SchemaError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

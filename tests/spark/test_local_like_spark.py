@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import IcebergOpsError, UnsupportedError
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.errors import WhereError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.metadata_columns import POS

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.config.job_spec import RowChange
-from iceberg_ops.data.arrow_schema import arrow_schema
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema
+from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.metadata_columns import POS
 from iceberg_ops.spec.schema import Schema

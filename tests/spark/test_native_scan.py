@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema
 from iceberg_ops.config.job_spec import MergeClause, RowChange
-from iceberg_ops.data.arrow_schema import arrow_schema
-from iceberg_ops.data.read_context import ReadContext
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema
+from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.content_files import DataFile, FileContent, FileFormat
 from iceberg_ops.spec.metadata_columns import POS

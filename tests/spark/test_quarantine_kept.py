@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit import staged_files
+from iceberg_ops.commit.manifests import staged_files
 from iceberg_ops.errors import CommitStateUnknownError, IncompleteInterruptedError, ValidationError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import INT, STRING, NestedField

@@ -15,7 +15,7 @@ from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
-from iceberg_ops.commit.run_keys import find_run
+from iceberg_ops.commit.protocol.run_keys import find_run
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.io.local import LocalFileIO

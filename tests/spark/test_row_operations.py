@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import DataError, OptionError, SchemaError, WhereError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

@@ -14,7 +14,7 @@ from iceberg_ops.actions.changed_rows import Mode
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.row_engine import WrittenSource
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

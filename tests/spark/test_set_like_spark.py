@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from iceberg_ops.data.arrow_schema import arrow_type
-from iceberg_ops.data.arrow_values import values_of
+from iceberg_ops.data.arrow.arrow_schema import arrow_type
+from iceberg_ops.data.arrow.arrow_values import values_of
 from iceberg_ops.errors import DataError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.expressions.store_assignment import stored_value

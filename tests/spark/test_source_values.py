@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as spark
 
-from iceberg_ops.commit import staged_files
+from iceberg_ops.commit.manifests import staged_files
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.errors import DataError, OptionError, UnsupportedError
 from iceberg_ops.scan.planning import Scan

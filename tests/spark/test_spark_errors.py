@@ -23,7 +23,7 @@ from tests.spark.conftest import Place
 pytestmark = pytest.mark.spark
 JOB = JobSpec(job="append", table="test.db.t", catalog=CatalogConfig(name="test", type="memory"))
 HEAD = "\n  An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
-OWN = '  File "/x/iceberg_ops/data/writer.py", line 1, in write\n    go()\n    ^^^^\n'
+OWN = '  File "/x/iceberg_ops/data/writing/writer.py", line 1, in write\n    go()\n    ^^^^\n'
 USERS = '  File "/home/me/functions.py", line 1, in f\n    go()\n'
 CHAIN = "\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
 

@@ -17,7 +17,7 @@ from iceberg_ops.actions.runner import Progress, RewriteRunner
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CorruptTableError
-from iceberg_ops.serde.puffin import read_footer
+from iceberg_ops.serde.puffins.puffin import read_footer
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY

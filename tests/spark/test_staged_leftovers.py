@@ -16,7 +16,7 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.file_names import FileNames
+from iceberg_ops.data.writing.file_names import FileNames
 from iceberg_ops.errors import DataError, RetryableError
 from iceberg_ops.io.local import LocalFileIO
 from spark_jobs.runners import staged_leftovers, tagged_jobs

@@ -12,9 +12,9 @@ import pytest
 from iceberg_ops.actions.group_works import works_of
 from iceberg_ops.actions.runner import GroupFailure
 from iceberg_ops.config.options import rewrite_data_files_options
-from iceberg_ops.data.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files
-from iceberg_ops.serde.content_file_json import data_file_from_dict
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, STRING, NestedField
 from iceberg_ops.spec.values import from_bytes

@@ -11,7 +11,7 @@ import pytest
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.commit.statement import MOST_EVALUATIONS
+from iceberg_ops.commit.loop.statement import MOST_EVALUATIONS
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.leases import active_leases

@@ -7,7 +7,7 @@ import os
 import pytest
 from pyspark.sql import SparkSession
 
-from iceberg_ops.data.arrow_allocator import ALLOCATOR, wanted_allocator
+from iceberg_ops.data.arrow.arrow_allocator import ALLOCATOR, wanted_allocator
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSpec
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSpec
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.errors import DataError, OptionError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.spec.content_files import FileContent

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.errors import OptionError, ValidationError
 from iceberg_ops.spec.schema import Schema

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 
 from iceberg_ops.errors import OptionError, SchemaError
-from iceberg_ops.serde.name_mapping_json import name_mapping_of, name_mapping_to_json, name_mapping_to_list, name_mapping_update
+from iceberg_ops.serde.json.name_mapping_json import (
+    name_mapping_of,
+    name_mapping_to_json,
+    name_mapping_to_list,
+    name_mapping_update,
+)
 from iceberg_ops.spec import metadata_columns as mc
 from iceberg_ops.spec.metadata_builder import new_table_metadata
 from iceberg_ops.spec.metrics_config import COUNTS, FULL, NONE, TRUNCATE_16, MetricsConfig, MetricsMode, parse_mode

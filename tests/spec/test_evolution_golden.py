@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_ops.serde.metadata_json import metadata_from_json
+from iceberg_ops.serde.json.metadata_json import metadata_from_json
 from iceberg_ops.spec.metadata_builder import apply_updates
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.schema_evolution import SchemaEvolution

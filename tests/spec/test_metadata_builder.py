@@ -19,7 +19,7 @@ from iceberg_ops.errors import (
     SchemaError,
     UnsupportedError,
 )
-from iceberg_ops.serde.metadata_json import metadata_from_json, metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_from_json, metadata_to_json
 from iceberg_ops.spec import updates as u
 from iceberg_ops.spec.metadata_builder import apply_updates, creation_updates, new_table_metadata
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec
-from iceberg_ops.commit.refs import SetRef
-from iceberg_ops.data.arrow_schema import schema_of_arrow
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSortOrder, UpdateSpec
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.data.arrow.arrow_schema import schema_of_arrow
 from iceberg_ops.errors import BadInputError, IcebergOpsError, OptionError, SchemaError
 from iceberg_ops.spec.nesting import MOST_LEVELS
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec

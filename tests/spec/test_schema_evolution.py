@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_ops.errors import SchemaError
-from iceberg_ops.serde.schema_json import schema_from_dict, schema_to_dict
+from iceberg_ops.serde.json.schema_json import schema_from_dict, schema_to_dict
 from iceberg_ops.spec.metadata_columns import lineage_twin
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.promotion import can_promote

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.arrow_values import array_of, values_of
-from iceberg_ops.data.partition_values import transformed
+from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.partition_values import transformed
 from iceberg_ops.spec.transform_functions import apply, in_order
 from iceberg_ops.spec.transforms import DAY, HOUR, MONTH, YEAR, Transform, truncate
 from iceberg_ops.spec.types import INT, LONG, TIMESTAMP, TIMESTAMP_NS, TIMESTAMPTZ, TIMESTAMPTZ_NS, IcebergType

@@ -9,8 +9,8 @@ import pytest
 
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.io.memory import MemoryFileIO
-from iceberg_ops.serde import manifest_columnar
-from iceberg_ops.serde.manifest_list_avro import read_manifest_list, write_manifest_list
+from iceberg_ops.serde.manifests import manifest_columnar
+from iceberg_ops.serde.manifests.manifest_list_avro import read_manifest_list, write_manifest_list
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata

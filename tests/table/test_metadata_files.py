@@ -9,7 +9,7 @@ import pytest
 
 from iceberg_ops.errors import CorruptTableError, NoSuchTableError, UnsupportedError
 from iceberg_ops.io.memory import MemoryFileIO
-from iceberg_ops.serde.metadata_json import metadata_to_json
+from iceberg_ops.serde.json.metadata_json import metadata_to_json
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.table.metadata_files import (
     data_folder,

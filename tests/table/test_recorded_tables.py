@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from iceberg_ops.errors import CorruptTableError, UnsupportedError
-from iceberg_ops.serde.manifest_avro import read_manifest, write_manifest
-from iceberg_ops.serde.manifest_list_avro import read_manifest_list, write_manifest_list
+from iceberg_ops.serde.manifests.manifest_avro import read_manifest, write_manifest
+from iceberg_ops.serde.manifests.manifest_list_avro import read_manifest_list, write_manifest_list
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.values import from_bytes

@@ -6,12 +6,12 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.metadata_updates import UpdateProperties
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan, plan

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from iceberg_ops.catalog.memory import MemoryCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.deletion.gate import check_same_table
 from iceberg_ops.errors import CommitStateUnknownError, ValidationError
 from iceberg_ops.table.same_table import same_table

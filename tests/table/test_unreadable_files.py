@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.data.deep_check import file_findings
+from iceberg_ops.data.reading.deep_check import file_findings
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.scan.planning import Scan, plan
 from iceberg_ops.spec.schema import Schema

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from iceberg_ops.commit.operation import Committed
+from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.table.table import Table
 

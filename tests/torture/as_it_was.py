@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from iceberg_ops.commit import ledger
-from iceberg_ops.commit.run_keys import RUN_KEY, copied_by, entry_text, identity_of
+from iceberg_ops.commit.protocol import ledger
+from iceberg_ops.commit.protocol.run_keys import RUN_KEY, copied_by, entry_text, identity_of
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.deletion.expired import UnreachedFiles
 from iceberg_ops.errors import CatalogUnavailableError, CommitFailedError, CorruptTableError
@@ -187,7 +187,7 @@ def only_what_snapshots_name(_: Any, table: Table, spec_ids: set[int], manifests
 
 
 UNPROVEN: Switch = {"deletion.references:without_referenced": unproven}
-BELIEVED: Switch = {**UNPROVEN, "commit.committer:_Loop._earlier_success": by_key_only}
+BELIEVED: Switch = {**UNPROVEN, "commit.loop.committer:_Loop._earlier_success": by_key_only}
 
 
 # names of versions

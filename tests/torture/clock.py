@@ -23,11 +23,14 @@ from unittest import mock
 import numpy.random  # noqa: F401 - it draws numbers when it is imported
 
 import iceberg_ops
-from iceberg_ops.commit import ledger as commit_ledger
-from iceberg_ops.data import delete_keys, file_names
+from iceberg_ops.commit.protocol import ledger as commit_ledger
+from iceberg_ops.data.deletes import delete_keys
+from iceberg_ops.data.writing import file_names
 from iceberg_ops.io import load
 from iceberg_ops.io.file_io import FileIO
-from iceberg_ops.serde import avro_container, manifest_encoding, metadata_json
+from iceberg_ops.serde.avro import avro_container
+from iceberg_ops.serde.json import metadata_json
+from iceberg_ops.serde.manifests import manifest_encoding
 from iceberg_ops.table import metadata_files
 from iceberg_ops.table.manifests import CACHE
 from tests.torture.faults import calls_out

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iceberg_ops.commit.metadata_updates import UpdateProperties, UpdateSchema, UpdateSortOrder, UpdateSpec, UpgradeFormatVersion
+from iceberg_ops.commit.operations.metadata_updates import (
+    UpdateProperties,
+    UpdateSchema,
+    UpdateSortOrder,
+    UpdateSpec,
+    UpgradeFormatVersion,
+)
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.schema_evolution import SchemaEvolution
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import iceberg_ops.commit
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.quiet_moment import wait_for_a_quiet_moment
-from iceberg_ops.commit.statement import evaluate_until_committed
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.loop.statement import evaluate_until_committed
+from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
 from iceberg_ops.errors import CatalogUnavailableError
 from tests.torture.stepping import AFTER_EFFECT, Writer, call_out, running
 

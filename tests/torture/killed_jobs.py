@@ -16,12 +16,12 @@ from msgspec import structs
 
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.expressions.predicates import lt
 from tests.actions.lake import Lake, numbered
 from tests.torture.killed_operations import (

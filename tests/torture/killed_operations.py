@@ -10,30 +10,30 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.cherry_pick import CherryPick
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.delete_files import DeleteFiles
-from iceberg_ops.commit.expire_snapshots import ExpireSnapshots
-from iceberg_ops.commit.expiry import expire
-from iceberg_ops.commit.metadata_updates import (
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.cherry_pick import CherryPick
+from iceberg_ops.commit.operations.delete_files import DeleteFiles
+from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
+from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.operations.metadata_updates import (
     UpdateProperties,
     UpdateSchema,
     UpdateSortOrder,
     UpdateStatistics,
     UpgradeFormatVersion,
 )
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
-from iceberg_ops.commit.replace_partitions import ReplacePartitions
-from iceberg_ops.commit.rewrite_files import RewriteFiles
-from iceberg_ops.commit.rewrite_manifests import RewriteManifests
-from iceberg_ops.commit.row_delta import RowDelta
-from iceberg_ops.commit.transaction import Transaction
-from iceberg_ops.data.delete_files import write_equality_deletes
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
-from iceberg_ops.data.writer import PartitionedWriter
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.refs import FastForward, RemoveRef, RenameBranch, RollBack, SetCurrentSnapshot, SetRef
+from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
+from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.commit.operations.transaction import Transaction
+from iceberg_ops.data.writing.delete_files import write_equality_deletes
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.deletion.leases import Lease, acquire_lease, release_lease
 from iceberg_ops.expressions.predicates import lt
 from iceberg_ops.spec.content_files import DataFile

@@ -20,8 +20,8 @@ import greenlet
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.versions import HINT, TableVersions, version_of
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.metadata_updates import UpdateProperties
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import CorruptTableError, IcebergOpsError, NoSuchTableError
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.memory import MemoryFileIO

@@ -6,7 +6,7 @@ import random
 from functools import partial
 
 from iceberg_ops.config.report import ActionReport
-from iceberg_ops.data.reader import scan_table
+from iceberg_ops.data.reading.reader import scan_table
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.table.integrity import IntegrityCheck

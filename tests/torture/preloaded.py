@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from iceberg_ops.data.pandas_kept_out import keep_pandas_out
+from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
 
 keep_pandas_out()
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from iceberg_ops.commit.overwrite_files import OverwriteFiles
-from iceberg_ops.commit.row_delta import RowDelta
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.config.row_options import Isolation
-from iceberg_ops.data.row_deletes import write_row_deletes
-from iceberg_ops.data.write_context import WriteContext
+from iceberg_ops.data.writing.row_deletes import write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import eq
 from iceberg_ops.scan.planning import Scan, plan

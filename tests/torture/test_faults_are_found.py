@@ -47,11 +47,11 @@ class Fault:
 
 REWRITES = {**UNPROVEN, "deletion.expired:unreached_files": was.once_in_a_snapshot}
 SWAPPED = {"deletion.gate:_deleted": was.whatever_has_the_name, "deletion.gate:check_same_table": was.nothing}
-INTERRUPTED = {**UNPROVEN, "commit.committer:_Loop._interrupted": was.the_error_itself}
+INTERRUPTED = {**UNPROVEN, "commit.loop.committer:_Loop._interrupted": was.the_error_itself}
 SPELLED = {**UNPROVEN, "io.locations:identity_under": was.as_it_is_spelled, "actions.orphan_listing:check_listing": was.nothing}
 BY_KEY = {
-    "commit.run_keys:RunIdentity.made": was.whoever_had_the_key,
-    "commit.run_keys:RunIdentity.ledger_name": was.in_the_ledger_by_key,
+    "commit.protocol.run_keys:RunIdentity.made": was.whoever_had_the_key,
+    "commit.protocol.run_keys:RunIdentity.ledger_name": was.in_the_ledger_by_key,
 }
 FAULTS: dict[str, Fault] = {
     "1a a Puffin file of two specs": Fault(
@@ -91,17 +91,17 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.short_log and s.catalog == "filesystem",
     ),
     "5a an equality delete on the old spec": Fault(
-        {"commit.validation:no_deletes_left_behind": was.nothing},
+        {"commit.validation.checks:no_deletes_left_behind": was.nothing},
         "a_delete_on_the_old_spec_reaches_rows_that_are_compacted_meanwhile",
         lambda s: s.evolves and s.foreign and s.version > 1,
     ),
     "5b an upsert whose rows moved": Fault(
-        {"commit.validation:no_rows_out_of_reach": was.nothing},
+        {"commit.validation.checks:no_rows_out_of_reach": was.nothing},
         "an_upsert_finds_rows_that_were_moved_meanwhile",
         lambda s: s.evolves and s.version > 1,
     ),
     "5c an upsert to a branch that it makes": Fault(
-        {"commit.validation:no_rows_out_of_reach": was.nothing, "actions.upsert_plan:key_plan": was.without_a_head},
+        {"commit.validation.checks:no_rows_out_of_reach": was.nothing, "actions.upsert_plan:key_plan": was.without_a_head},
         "an_upsert_to_a_branch_that_it_makes_finds_mains_rows",
         lambda s: s.evolves and s.version > 1,
     ),
@@ -114,18 +114,18 @@ FAULTS: dict[str, Fault] = {
         lambda s: bool(s.aliases),
     ),
     "7 the schema of a dropped key": Fault(
-        {"commit.expire_snapshots:_needed_fields": was.only_what_snapshots_name},
+        {"commit.operations.expire_snapshots:_needed_fields": was.only_what_snapshots_name},
         "a_dropped_key_column_keeps_its_schema",
         lambda s: s.columns_come_back and s.version > 1,
     ),
     "5d an equality delete by a dropped column": Fault(
-        {"commit.schema_conflicts:no_deletes_by_columns_not_copied": was.nothing},
+        {"commit.validation.schema_conflicts:no_deletes_by_columns_not_copied": was.nothing},
         "a_delete_by_a_dropped_column_reaches_rows_that_are_compacted_meanwhile",
         lambda s: s.columns_come_back and s.foreign and s.version > 1,
         says="compact|sort",
     ),
     "5e a column that came back": Fault(
-        {"commit.schema_conflicts:no_columns_that_came_back": was.nothing},
+        {"commit.validation.schema_conflicts:no_columns_that_came_back": was.nothing},
         "values_of_a_column_that_comes_back_are_in_rows_that_are_compacted_meanwhile",
         lambda s: s.columns_come_back,
     ),
@@ -144,17 +144,17 @@ FAULTS: dict[str, Fault] = {
         BY_KEY, "an_append_to_another_branch_is_done", lambda s: s.shared_keys, says="append on (?!main)"
     ),
     "9d staged, and expired unpublished": Fault(
-        {"commit.expire_snapshots:entries_of_expiring": was.staged_counts_for_ever},
+        {"commit.operations.expire_snapshots:entries_of_expiring": was.staged_counts_for_ever},
         "what_was_staged_and_expired_unpublished_is_not_done",
         says="staged",
     ),
     "9e a key that left the ledger": Fault(
-        {"commit.ledger:Ledger.updates": was.the_latest_few},
+        {"commit.protocol.ledger:Ledger.updates": was.the_latest_few},
         "a_rollback_is_not_done_again_after_its_key_left_the_ledger",
         lambda s: s.short_ledger,
     ),
     "10a two imports at once": Fault(
-        {"commit.validation:no_file_added_meanwhile": was.nothing},
+        {"commit.validation.checks:no_file_added_meanwhile": was.nothing},
         "a_folder_is_imported_once_by_two_at_once",
         lambda s: s.imports and s.tables == 1,
         says="imported again",

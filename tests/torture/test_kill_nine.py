@@ -27,9 +27,9 @@ import pytest
 
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.catalog.sql import SqlCatalog
-from iceberg_ops.commit.append_files import AppendFiles
-from iceberg_ops.commit.committer import commit
-from iceberg_ops.commit.refs import SetRef
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.refs import SetRef
 from iceberg_ops.io.file_io import DeleteFailure, FileInfo
 from iceberg_ops.io.local import LocalFileIO
 from iceberg_ops.scan.planning import Scan

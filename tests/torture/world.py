@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.commit.committer import commit
+from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.leases import FOLDER as LEASES

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.text.csv_records import CsvCutter, CsvForm, QuotesDoNotPairError
+from iceberg_ops.data.sources.text.csv_records import CsvCutter, CsvForm, QuotesDoNotPairError
 
 CASES: dict[str, tuple[str, dict[str, Any], list[list[str | None]]]] = {
     "quotes doubled inside": ('1,"a ""b"" c",x\n', {}, [["1", 'a "b" c', "x"]]),

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from iceberg_ops.data.text.csv_records import CsvRecord
-from iceberg_ops.data.text.csv_rows import CsvShape, column_type, first_record, guessed_types, parse, wider_guess
-from iceberg_ops.data.text.text_options import csv_options
+from iceberg_ops.data.sources.text.csv_records import CsvRecord
+from iceberg_ops.data.sources.text.csv_rows import CsvShape, column_type, first_record, guessed_types, parse, wider_guess
+from iceberg_ops.data.sources.text.text_options import csv_options
 from iceberg_ops.spec.types import STRING
 
 OPTIONS = csv_options({})

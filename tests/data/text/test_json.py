@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.text.json_rows import occurring, parse
-from iceberg_ops.data.text.json_shape import Occurring, source_fields
-from iceberg_ops.data.text.json_values import Number, read_json
-from iceberg_ops.data.text.parsed import BadRecord, NotAValueError
-from iceberg_ops.data.text.text_options import json_options
+from iceberg_ops.data.sources.text.json_rows import occurring, parse
+from iceberg_ops.data.sources.text.json_shape import Occurring, source_fields
+from iceberg_ops.data.sources.text.json_values import Number, read_json
+from iceberg_ops.data.sources.text.parsed import BadRecord, NotAValueError
+from iceberg_ops.data.sources.text.text_options import json_options
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import (
     BINARY,

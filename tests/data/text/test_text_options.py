@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.data.text.csv_rows import CsvShape, parse
-from iceberg_ops.data.text.text_options import csv_options, json_options
+from iceberg_ops.data.sources.text.csv_rows import CsvShape, parse
+from iceberg_ops.data.sources.text.text_options import csv_options, json_options
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.types import DATE, TIMESTAMP, TIMESTAMPTZ, IcebergType
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iceberg_ops.data.arrow_values import values_of
-from iceberg_ops.data.text.text_values import TextForms, parse_texts, text_parser
+from iceberg_ops.data.arrow.arrow_values import values_of
+from iceberg_ops.data.sources.text.text_values import TextForms, parse_texts, text_parser
 from iceberg_ops.spec.types import (
     BINARY,
     BOOLEAN,

@@ -1,0 +1,333 @@
+"""The one loop that commits: refresh, look for an earlier success, validate, stage, swap; again, until it is done or can not be.
+
+1. A snapshot that carries our run key means that we already won (a lost answer, a retried task, a double submit): it is returned.
+   So does a snapshot of one of our own swaps, whatever the catalog said of it.
+2. Only snapshots that no earlier attempt validated are validated. Once a swap was refused, the loop looks again before it stages,
+   and validates what came while it validated, so that little can come between the last look and the swap. Without that a slow
+   committer that waited for its turn would have more to validate each time, and be late for ever.
+3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
+   find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
+4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing. It counts
+   as failed only when the branch has moved on without us, so that our swap can not succeed any more; as long as it might, nothing
+   is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
+   outcome: an interrupt, a lack of memory, an error of the look-up.
+5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does
+   not refer to them."""
+
+from __future__ import annotations
+
+import logging
+import random as random_module
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
+from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
+from iceberg_ops.commit.protocol.retry import RetryPolicy
+from iceberg_ops.commit.protocol.run_keys import find_run
+from iceberg_ops.deletion.gate import discard_staged
+from iceberg_ops.errors import (
+    BadInputError,
+    CommitFailedError,
+    CommitInterruptedError,
+    CommitStateUnknownError,
+    CorruptTableError,
+    RetryableError,
+    TerminalError,
+    ValidationError,
+)
+from iceberg_ops.spec.updates import AddSnapshot
+from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
+
+MOST_LOOKS = 10
+"""Each has fewer snapshots to validate than the one before, unless they come faster than they can be read."""
+
+
+def commit(
+    catalog: Catalog,
+    table: Table,
+    operation: Operation,
+    *,
+    just_loaded: bool = False,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+    random: Callable[[], float] = random_module.random,
+    before_swap: Callable[[], None] = lambda: None,
+) -> Committed:
+    """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the caller
+    has loaded it this moment, so the first attempt takes it as it is (and is refused, as ever, if it is not so any more).
+    ``before_swap`` is called before each swap, and raises where it must not be tried.
+
+    Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
+    committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
+    BadInputError.
+
+    After CommitStateUnknownError the same operation, with the same files, may be committed again under the same run key: where the
+    first commit happened, it is found. Not so without a key; and not for a ``staged`` operation once an expiry may have removed its
+    unpublished snapshot: that deletes its files and forgets its key, because its work is undone. Then write the files again. No
+    commit looks whether the files that it adds are there.
+    """
+    return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap).run()
+
+
+@dataclass
+class _Loop:
+    catalog: Catalog
+    callers_table: Table
+    operation: Operation
+    sleep: Callable[[float], None]
+    clock: Callable[[], float]
+    random: Callable[[], float]
+    just_loaded: bool = False
+    before_swap: Callable[[], None] = lambda: None
+    seen: Table | None = None
+    prepared: Any = None
+    attempts: int = 0
+    validated_id: int | None = None
+    leftovers: list[str] = field(default_factory=list)
+    swapped: list[StagedCommit] = field(default_factory=list)
+    in_doubt: bool = False
+    """A swap was tried, and its answer is not dealt with yet."""
+
+    def run(self) -> Committed:
+        try:
+            return self._until_done()
+        except BaseException as e:
+            is_unknown = isinstance(e, CommitStateUnknownError)
+            if self.in_doubt and (_is_interrupt(e) or not is_unknown):
+                raise self._interrupted(e) from e
+            if not is_unknown:
+                self._clean(keep=(), after=e)
+            raise
+
+    def _until_done(self) -> Committed:
+        policy = RetryPolicy.of(self.callers_table.properties)
+        started = self.clock()
+        failures = 0
+        while True:
+            try:
+                return self._attempt()
+            except (RetryableError, CorruptTableError) as e:
+                if isinstance(e, CorruptTableError) and not self._is_outdated():
+                    raise
+                failures += 1
+                wait = policy.wait_seconds(failures, self.clock() - started, self.random)
+                if wait is None:
+                    raise
+                log.info("%s on %s, attempt %d: %s; next in %.2f s", self.operation.name, self._name, failures, e, wait)
+                self.sleep(wait)
+
+    @property
+    def _name(self) -> str:
+        return ".".join(self.callers_table.identifier)
+
+    def _attempt(self) -> Committed:
+        table = self.callers_table if self.just_loaded else self._load()
+        self.seen, self.just_loaded = table, False
+        _check_same_table(self.callers_table, table)
+        if (done := self._earlier_success(table)) is not None:
+            return done
+        self.attempts += 1
+        if self.prepared is None:
+            self.prepared = self.operation.prepare(self.callers_table)
+        try:
+            self._validate(table)
+            for _ in range(MOST_LOOKS if self.attempts > 1 else 0):
+                now = self._load()
+                if self._head_id(now) == self.validated_id:
+                    break
+                _check_same_table(self.callers_table, now)
+                if (done := self._earlier_success(now)) is not None:
+                    return done
+                self._validate(now)
+                table = now
+            staged = self.operation.stage(self.prepared, table)
+        except ValidationError as e:
+            raise naming_the_remover(e, self._history(table)) from e.__cause__
+        if not staged.updates:
+            self._clean(keep=())
+            return self._committed(table, staged)
+        self.before_swap()
+        return self._swap(table, staged)
+
+    def _load(self) -> Table:
+        self.seen = self.catalog.load_table(self.callers_table.identifier[1:])
+        return self.seen
+
+    def _is_outdated(self) -> bool:
+        """Whether what an attempt found missing may have been deleted because the table has moved on since it was loaded."""
+        seen = self.seen
+        if self.in_doubt or seen is None:
+            return False
+        try:
+            return self._load().metadata_location != seen.metadata_location
+        except RetryableError:
+            return True  # The next attempt looks again.
+
+    def _validate(self, table: Table) -> None:
+        self.operation.validate(table, self._history(table, self.validated_id))
+        self.validated_id = self._head_id(table)
+
+    def _history(self, table: Table, validated_id: int | None = None) -> History:
+        operation, callers = self.operation, self.callers_table.metadata
+        return History(table, operation.branch, operation.starting_snapshot_id, validated_id, callers=callers)
+
+    def _head_id(self, table: Table) -> int | None:
+        head = base_of(table.metadata, self.operation.branch)
+        return None if head is None else head.snapshot_id
+
+    def _swap(self, table: Table, staged: StagedCommit) -> Committed:
+        self.swapped.append(staged)
+        self.in_doubt = True
+        try:
+            committed = self.catalog.commit_table(table, staged.requirements, staged.updates)
+        except (RetryableError, TerminalError, BadInputError):
+            self.in_doubt = False
+            raise
+        except Exception as e:  # the catalog's contract knows no other refusal: the swap may have happened
+            if _is_interrupt(e):
+                raise
+            return self._resolve(staged, e)
+        return self._won(committed, staged)
+
+    def _won(self, table: Table, staged: StagedCommit) -> Committed:
+        self.in_doubt = True  # What is raised from here on must not be taken for a refusal.
+        self._clean(keep=staged.referenced)
+        return self._committed(table, staged)
+
+    def _committed(self, table: Table, staged: StagedCommit) -> Committed:
+        return Committed(
+            table=table,
+            snapshot=staged.snapshot,
+            attempts=self.attempts,
+            leftovers=tuple(self.leftovers),
+            unused=staged.unused,
+        )
+
+    def _earlier_success(self, table: Table) -> Committed | None:
+        for staged in self.swapped:
+            if self._is_in(table, staged):
+                # A swap of ours that was reported as refused did happen: what it refers to is live.
+                return self._won(table, staged)
+        run = find_run(table, self.operation.run)
+        if run is None:
+            return None
+        self._clean(keep=())
+        return Committed(
+            table=table,
+            snapshot=run.snapshot,
+            attempts=self.attempts,
+            already_committed=True,
+            leftovers=tuple(self.leftovers),
+        )
+
+    def _resolve(self, staged: StagedCommit, unknown: Exception) -> Committed:
+        """Find out what an unanswered swap did. Raises CommitFailedError where it certainly did nothing."""
+        policy, started, seen = RetryPolicy.of_status_checks(self.callers_table.properties), self.clock(), ""
+        for check in count(1):
+            try:
+                table = self._load()
+                _check_same_table(self.callers_table, table)
+                is_in, is_out = self._is_in(table, staged), _can_not_happen_any_more(table, staged)
+            except Exception as e:  # noqa: BLE001 - a look that fails proves nothing
+                log.warning("status check %d of %s: %s", check, self._name, e)
+                is_in, is_out, seen = False, False, f"; the last one: {e}"
+            else:
+                seen = ""
+            if is_in:
+                return self._won(table, staged)
+            if is_out:
+                self.in_doubt = False
+                raise CommitFailedError(
+                    f"{self.operation.name} on {self._name} got no answer and was not committed: {unknown}"
+                ) from unknown
+            wait = policy.wait_seconds(check, self.clock() - started, lambda: 1.0)
+            if wait is None:
+                break
+            self.sleep(wait)
+        raise CommitStateUnknownError(
+            f"{self.operation.name} on {self._name}: the outcome is unknown after {check} checks ({unknown}{seen}); it was "
+            f"committed if {_what(staged)} is in the table of uuid {self.callers_table.metadata.table_uuid}; nothing was deleted"
+        ) from unknown
+
+    def _interrupted(self, e: BaseException) -> CommitStateUnknownError:
+        """The unknown outcome that an exception between a swap and its answer leaves; says what one more look at the table
+        shows."""
+        staged, found = self.swapped[-1], "it was committed if {} is in the table"
+        try:
+            table = self._load()
+            if same_table(self.callers_table, table) and self._is_in(table, staged):
+                found = "it was committed: {} is in the table"
+        except Exception as look:  # noqa: BLE001 - a look that fails proves nothing
+            log.warning("status check of %s: %s", self._name, look)
+        cause = _cause(e)
+        why = " ".join(f"{type(cause).__name__} {cause}".split())
+        message = (
+            f"{self.operation.name} on {self._name} was interrupted by {why}: {found.format(_what(staged))}; nothing was deleted"
+        )
+        return CommitInterruptedError(message) if isinstance(e, KeyboardInterrupt) else CommitStateUnknownError(message)
+
+    def _is_in(self, table: Table, staged: StagedCommit) -> bool:
+        """Whether the table holds what ``staged`` was to bring about."""
+        if staged.snapshot is not None:
+            run = find_run(table, self.operation.run)
+            known = table.metadata.snapshots_by_id.get(staged.snapshot.snapshot_id)
+            if known is not None:
+                return known.manifest_list == staged.snapshot.manifest_list
+            return run is not None and run.snapshot_id == staged.snapshot.snapshot_id
+        if find_run(table, self.operation.run) is not None:
+            return True
+        try:
+            return self.operation.in_force(self.prepared, table)
+        except (TerminalError, BadInputError):
+            return False
+
+    def _clean(self, *, keep: Iterable[str], after: BaseException | None = None) -> None:
+        """Delete what was written and is not kept; what the gate keeps is left to the orphan job."""
+        if self.prepared is None:
+            return
+        kept = frozenset(keep)
+        gone = [f for f in self.prepared.written if f not in kept]
+        self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after).left
+
+
+def _is_interrupt(e: BaseException) -> bool:
+    """Whether somebody wants the process to end, also where the catalog says so as an unknown outcome: nobody waits for status
+    checks then."""
+    return isinstance(e, KeyboardInterrupt) or not isinstance(_cause(e), Exception)
+
+
+def _cause(e: BaseException) -> BaseException:
+    """What interrupted a swap, where the catalog made an unknown outcome of it."""
+    return e.__cause__ if isinstance(e, CommitStateUnknownError) and e.__cause__ is not None else e
+
+
+def _what(staged: StagedCommit) -> str:
+    return f"snapshot {staged.snapshot.snapshot_id}" if staged.snapshot is not None else "the change"
+
+
+def _check_same_table(callers: Table, current: Table) -> None:
+    """Prevents a commit to another table that took the name meanwhile."""
+    if not same_table(callers, current):
+        raise ValidationError(
+            f"table {'.'.join(current.identifier)} is not the one this work was planned on: "
+            f"its uuid is {current.metadata.table_uuid}, was {callers.metadata.table_uuid}"
+        )
+
+
+def _can_not_happen_any_more(table: Table, staged: StagedCommit) -> bool:
+    """Another snapshot has the sequence number of one of ours: the swap was or will be refused.
+
+    A branch that is somewhere else would not be enough: this may be an older state of the table. Nor would a number that is over
+    and held by nobody: ours may have been there and have expired. In v1 snapshots have no numbers, so that nothing is ever sure.
+    """
+    taken = {s.sequence_number: s.snapshot_id for s in table.metadata.snapshots}
+    mine = [update.snapshot for update in staged.updates if isinstance(update, AddSnapshot)]
+    return any(s.sequence_number > 0 and taken.get(s.sequence_number, s.snapshot_id) != s.snapshot_id for s in mine)

@@ -1,0 +1,127 @@
+"""The summary of a snapshot, key by key as Iceberg Java writes it (Java: SnapshotSummary, SnapshotProducer.summary).
+
+Data files and records are "deleted", everything else is "removed". A total is the parent's plus what was added minus what went;
+where the parent lacks a total it stays unknown, and without a parent it starts at 0 (SNAP-22/24).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from iceberg_ops.commit.manifests.removed_files import RemovedFiles, RemovedRows
+from iceberg_ops.config.whole_numbers import LONG_MAX, count_of
+from iceberg_ops.scan.delete_index import PartitionKey, partition_key
+from iceberg_ops.spec.content_files import DataFile, FileContent
+from iceberg_ops.spec.partition_paths import partition_path
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+
+_TOTALS = (
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+)
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What was added and what went, under the summary's own keys."""
+
+    found: dict[str, int] = field(default_factory=dict)
+
+    def count(self, f: DataFile, *, added: bool) -> None:
+        verb, other = ("added", "added") if added else ("removed", "deleted")
+        self._bump(f"{verb}-files-size", f.stored_bytes)
+        if f.content is FileContent.DATA:
+            self._bump(f"{other}-data-files", 1)
+            self._bump(f"{other}-records", f.record_count)
+            return
+        self._bump(f"{verb}-delete-files", 1)
+        if f.content is FileContent.EQUALITY_DELETES:
+            self._bump(f"{verb}-equality-delete-files", 1)
+            self._bump(f"{verb}-equality-deletes", f.record_count)
+        else:
+            self._bump(f"{verb}-dvs" if f.is_deletion_vector else f"{verb}-position-delete-files", 1)
+            self._bump(f"{verb}-position-deletes", f.record_count)
+
+    def count_rows(self, removed: RemovedRows) -> None:
+        self._bump("removed-files-size", removed.stored_bytes)
+        self._bump("deleted-data-files", len(removed))
+        self._bump("deleted-records", removed.records)
+
+    def add(self, other: _Counts) -> None:
+        for key, value in other.found.items():
+            self._bump(key, value)
+
+    def _bump(self, key: str, by: int) -> None:
+        self.found[key] = self.found.get(key, 0) + by
+
+    def as_text(self) -> dict[str, str]:
+        return {key: str(value) for key, value in self.found.items() if value > 0}
+
+
+def changes_summary(
+    metadata: TableMetadata,
+    added: Iterable[DataFile],
+    removed: RemovedFiles,
+    *,
+    partition_limit: int = 0,
+) -> dict[str, str]:
+    """The counters of one commit; per partition too where at most ``partition_limit`` partitions changed.
+
+    Every removed entry counts, also of a file that is live several times (Java counts the file once, and its totals no longer agree
+    with the manifests)."""
+    counts, in_partitions = _Counts(), dict[PartitionKey, _Counts]()
+    examples: dict[PartitionKey, DataFile] = {}
+    rows = () if partition_limit else removed.rows
+    for part in rows:
+        counts.count_rows(part)
+        for f in part.of_each_partition():
+            examples.setdefault(partition_key(f.spec_id, f.partition), f)
+    removed_files = [e.data_file for e in removed.entries] if rows else removed.files
+    for files, is_added in ((added, True), (removed_files, False)):
+        for f in files:
+            counts.count(f, added=is_added)
+            key = partition_key(f.spec_id, f.partition)
+            examples.setdefault(key, f)
+            if partition_limit:
+                in_partitions.setdefault(key, _Counts()).count(f, added=is_added)
+    paths = {key: _path(metadata, f) for key, f in examples.items()}
+    found = counts.as_text()
+    if removed.duplicates:
+        found["deleted-duplicate-files"] = str(removed.duplicates)
+    partitions = frozenset(paths.values())
+    found["changed-partition-count"] = str(len(partitions))
+    if partitions and len(partitions) <= partition_limit:
+        found["partition-summaries-included"] = "true"
+        found |= _of_partitions(in_partitions, paths)
+    return found
+
+
+def _of_partitions(counts: Mapping[PartitionKey, _Counts], paths: Mapping[PartitionKey, str]) -> dict[str, str]:
+    """The counters by partition path; partitions of several specs may share one."""
+    by_path: dict[str, _Counts] = {}
+    for key, part in counts.items():
+        by_path.setdefault(paths[key], _Counts()).add(part)
+    texts = {path: ",".join(f"{k}={v}" for k, v in part.as_text().items()) for path, part in by_path.items()}
+    return {f"partitions.{path}": text for path, text in texts.items() if path}
+
+
+def _path(metadata: TableMetadata, f: DataFile) -> str:
+    spec = metadata.specs_by_id.get(f.spec_id)
+    return "" if spec is None else partition_path(spec, f.partition, metadata.all_fields_by_id)
+
+
+def totals(parent: Snapshot | None, changes: Mapping[str, str]) -> dict[str, str]:
+    """The total- keys after ``changes`` on top of ``parent``."""
+    found: dict[str, str] = {}
+    for total, added, removed in _TOTALS:
+        before = 0 if parent is None else count_of(parent.summary.get(total))
+        more, less = count_of(changes.get(added, "0")), count_of(changes.get(removed, "0"))
+        if before is not None and more is not None and less is not None and 0 <= before + more - less <= LONG_MAX:
+            found[total] = str(before + more - less)
+    return found

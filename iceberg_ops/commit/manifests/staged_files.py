@@ -1,0 +1,54 @@
+"""A commit of files that were written for it, of which none is left behind where it is known not to have happened.
+
+The gate (``iceberg_ops.deletion``) deletes them: only if the table does not refer to them, and never after an unknown outcome. What
+stays is the orphan job's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from iceberg_ops.catalog.catalog import Catalog
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.protocol.operation import Committed, Operation
+from iceberg_ops.deletion.gate import Deletion, discard_staged
+from iceberg_ops.table.table import Table
+
+OnCommit = Callable[[Committed], object]
+Check = Callable[[Collection[str]], None]
+"""Gets the locations of the staged files right before each swap, and raises where it must not be tried."""
+
+
+def unchecked(staged: Collection[str]) -> None:
+    """For a commit whose files no lease needs to protect."""
+
+
+def commit_staged(
+    catalog: Catalog,
+    table: Table,
+    operation: Operation,
+    staged: Sequence[str],
+    *,
+    mark: str = "",
+    check: Check = unchecked,
+    on_commit: OnCommit = lambda _: None,
+) -> Committed:
+    """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
+    that of the run's own lease. ``on_commit`` gets the commit at once, before unused files are deleted: an interrupt of
+    what follows does not hide it. Raises what ``commit`` and ``check`` raise."""
+    try:
+        committed = commit(catalog, table, operation, before_swap=lambda: check(staged))
+    except BaseException as e:
+        discard(catalog, table, staged, mark=mark, after=e)
+        raise
+    on_commit(committed)
+    unused = staged if committed.already_committed else [path for path in staged if path in committed.unused]
+    discard(catalog, table, unused, mark=mark)
+    return committed
+
+
+def discard(
+    catalog: Catalog, table: Table, staged: Sequence[str], *, mark: str = "", after: BaseException | None = None
+) -> Deletion:
+    """Delete files written for a commit that did not happen, as ``discard_staged`` does; ``table`` is as it was before they were
+    written."""
+    return discard_staged(table, lambda: catalog.load_table(table.identifier[1:]), staged, mark=mark, after=after)

@@ -1,0 +1,109 @@
+"""The note that an expiry writes before its swap, so that a run that died after it can be finished.
+
+It names the snapshots that may go, with what is needed to find their files once the metadata has forgotten them. A note is either
+read whole or not believed at all: files are deleted on its account.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.serde.json.json_objects import JsonObject, as_list, as_long, as_text, parse_json
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.table_uuid import same_uuid
+from iceberg_ops.table.same_table import logged
+from iceberg_ops.table.stored_files import named_failures
+from iceberg_ops.table.table import Table
+
+_WHAT = "expiry note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryNote:
+    """``metadata_location``, ``last_updated_ms`` and ``last_sequence_number`` are those of the table that the note's writer saw.
+    ``statistics`` are pairs of a snapshot id and a location. Of a snapshot only what leads to its files is known."""
+
+    created_at_ms: int
+    table_uuid: str
+    metadata_location: str
+    last_updated_ms: int
+    last_sequence_number: int
+    snapshots: tuple[Snapshot, ...]
+    statistics: tuple[tuple[int, str], ...]
+
+    def is_of(self, table: Table) -> bool:
+        """Whether it is the table's own. Another table may share the location: a rename keeps it."""
+        if self.table_uuid and table.metadata.table_uuid:
+            return same_uuid(self.table_uuid, table.metadata.table_uuid)
+        return logged(table, self.metadata_location, self.last_updated_ms)
+
+    def to_json(self) -> bytes:
+        snapshots = [
+            {
+                "snapshot-id": s.snapshot_id,
+                "timestamp-ms": s.timestamp_ms,
+                "manifest-list": s.manifest_list,
+                "manifests": s.manifests,
+            }
+            for s in self.snapshots
+        ]
+        found: Mapping[str, Any] = {
+            "created-at-ms": self.created_at_ms,
+            "table-uuid": self.table_uuid,
+            "metadata-location": self.metadata_location,
+            "last-updated-ms": self.last_updated_ms,
+            "last-sequence-number": self.last_sequence_number,
+            "snapshots": snapshots,
+            "statistics": self.statistics,
+        }
+        return json.dumps(found).encode()
+
+
+def read_expiry_note(io: FileIO, location: str) -> ExpiryNote | None:
+    """None where the note is gone. Raises CorruptTableError where it is damaged."""
+    if not io.exists(location):
+        return None
+    with named_failures(location, _WHAT):
+        data = io.read(location)
+    try:
+        note = JsonObject(parse_json(data, _WHAT), _WHAT)
+        snapshots = tuple(_snapshot(item) for item in note.get("snapshots", as_list))
+        return ExpiryNote(
+            created_at_ms=note.get("created-at-ms", as_long),
+            table_uuid=note.get("table-uuid", as_text),
+            # Notes of earlier releases say only when their snapshots were made.
+            metadata_location=note.maybe("metadata-location", as_text) or "",
+            last_updated_ms=_or(note.maybe("last-updated-ms", as_long), max((s.timestamp_ms for s in snapshots), default=0)),
+            last_sequence_number=_or(note.maybe("last-sequence-number", as_long), 0),
+            snapshots=snapshots,
+            statistics=tuple(_statistics(item) for item in note.get("statistics", as_list)),
+        )
+    except CorruptTableError as e:
+        raise CorruptTableError(f"{location}: {e}") from None
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _snapshot(item: Any) -> Snapshot:
+    found = JsonObject(item, f"snapshot of an {_WHAT}")
+    manifests = found.maybe("manifests", as_list)
+    return Snapshot(
+        snapshot_id=found.get("snapshot-id", as_long),
+        timestamp_ms=found.get("timestamp-ms", as_long),
+        manifest_list=found.maybe("manifest-list", as_text),
+        manifests=None if manifests is None else tuple(as_text(m, f"{found.what}.manifests") for m in manifests),
+    )
+
+
+def _statistics(item: Any) -> tuple[int, str]:
+    pair: Sequence[Any] = as_list(item, f"statistics of an {_WHAT}")
+    if len(pair) != 2:
+        raise CorruptTableError(f"statistics of an {_WHAT}: must be pairs of a snapshot id and a location")
+    return as_long(pair[0], f"statistics of an {_WHAT}"), as_text(pair[1], f"statistics of an {_WHAT}")

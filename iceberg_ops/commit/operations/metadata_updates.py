@@ -1,0 +1,270 @@
+"""Operations that change a table's metadata and none of its files (Java: UpdateProperties, UpdateSchema, UpdatePartitionSpec,
+ReplaceSortOrder, UpdateLocation, UpdateStatistics).
+
+Each asks for what it needs: properties, location and statistics are re-applied to whatever the table is now; a schema, partition
+spec or sort order was worked out on one state of the table and is refused when that state has changed (COMMIT-04), and staged again
+when a property that follows the schema has. A promotion is refused also when partition fields came in between whose values it would
+change. With a run key the change is entered in the ledger, because no snapshot can carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates, still_there
+from iceberg_ops.commit.validation.dropped_keys import no_dropped_delete_keys
+from iceberg_ops.config.properties import FORMAT_VERSION, NAME_MAPPING
+from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.errors import ValidationError
+from iceberg_ops.serde.avro.schema_followers import schema_followers
+from iceberg_ops.spec.nesting import check_nesting
+from iceberg_ops.spec.partition_names import name_clashes, new_clashes
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.promotion import changed_partition_field
+from iceberg_ops.spec.requirements import (
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertProperty,
+    TableRequirement,
+)
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.sorting import SortOrder
+from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.updates import (
+    LAST_ADDED,
+    AddPartitionSpec,
+    AddSchema,
+    AddSortOrder,
+    RemovePartitionStatistics,
+    RemoveProperties,
+    RemoveStatistics,
+    SetCurrentSchema,
+    SetDefaultSortOrder,
+    SetDefaultSpec,
+    SetLocation,
+    SetPartitionStatistics,
+    SetProperties,
+    SetStatistics,
+    TableUpdate,
+)
+from iceberg_ops.spec.updates import UpgradeFormatVersion as UpgradeFormatVersionUpdate
+from iceberg_ops.table.table import Table
+
+Promotion = tuple[NestedField, NestedField]
+"""A column as it is, and as it is to be, with another type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateProperties(MetadataOperation):
+    updates: Mapping[str, str] = field(default_factory=dict)
+    removals: tuple[str, ...] = ()
+    name: str = "update_properties"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        properties = table.properties
+        wanted = dict(self.updates)
+        if (version := wanted.get(FORMAT_VERSION.name)) is not None and _has_format(version, prepared, table):
+            del wanted[FORMAT_VERSION.name]
+        updates: list[TableUpdate] = []
+        if any(properties.get(k) != v for k, v in wanted.items()):
+            updates.append(SetProperties(wanted))
+        if gone := tuple(k for k in self.removals if k in properties and k not in self.updates):
+            updates.append(RemoveProperties(gone))
+        return staged_updates(table.metadata, *updates, run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateLocation(MetadataOperation):
+    location: str
+    name: str = "update_location"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if table.location == self.location.rstrip("/"):
+            return StagedCommit()
+        return staged_updates(table.metadata, SetLocation(self.location), run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpgradeFormatVersion(MetadataOperation):
+    format_version: int
+    name: str = "upgrade_format_version"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if _has_format(str(self.format_version), prepared, table):
+            return StagedCommit()
+        return staged_updates(table.metadata, UpgradeFormatVersionUpdate(self.format_version), run=self.run)
+
+
+def _has_format(version: str, callers: CallersView, table: Table) -> bool:
+    """Whether the table has the format version, or a later one that somebody gave it meanwhile. A version below the one that the
+    caller saw is an error, which the catalog raises; so is a text that is no version."""
+    number = count_of(version)
+    return number is not None and callers.metadata.format_version <= number <= table.metadata.format_version
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSchema(MetadataOperation):
+    """Make ``schema`` the current one, name mapping and column properties in step with it. It was worked out on the table the
+    caller had (``spec.schema_evolution``). ``keep_delete_keys``: no column is dropped that live equality deletes compare
+    (``dropped_keys``); Iceberg Java drops it."""
+
+    schema: Schema
+    keep_delete_keys: bool = False
+    name: str = "update_schema"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata, base = table.metadata, prepared.metadata
+        if metadata.schema.same_columns(self.schema):
+            return StagedCommit()
+        _unchanged(table, "schema", base.current_schema_id, metadata.current_schema_id)
+        _unchanged(table, "last column id", base.last_column_id, metadata.last_column_id)
+        requirements: tuple[TableRequirement, ...] = (
+            AssertLastAssignedFieldId(base.last_column_id),
+            AssertCurrentSchemaId(base.current_schema_id),
+        )
+        check_nesting(self.schema, metadata.schema)
+        no_columns_named_like_partition_fields(table, base, self.schema)
+        if not self.schema.ids_by_name.items() <= metadata.schema.ids_by_name.items():
+            requirements += (AssertDefaultSpecId(metadata.default_spec_id),)
+        if self.keep_delete_keys:
+            requirements += no_dropped_delete_keys(table, self.schema)
+        if promoted := _promoted(metadata.schema, self.schema):
+            no_moved_partition_values(table, promoted)
+            requirements += (AssertLastAssignedPartitionId(metadata.last_partition_id),)
+        followers = schema_followers(metadata, self.schema)
+        updates = (*followers, AddSchema(self.schema), SetCurrentSchema(LAST_ADDED))
+        requirements += _unchanged_properties(metadata, followers)
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSpec(MetadataOperation):
+    """Make ``spec`` the default one (``spec.spec_evolution``)."""
+
+    spec: PartitionSpec
+    name: str = "update_spec"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata, base = table.metadata, prepared.metadata
+        if metadata.spec.compatible_with(self.spec):
+            return StagedCommit()
+        _unchanged(table, "default partition spec", base.default_spec_id, metadata.default_spec_id)
+        _unchanged(table, "last partition field id", base.last_partition_id, metadata.last_partition_id)
+        no_partition_fields_named_like_columns(table, base, self.spec)
+        requirements = (
+            AssertLastAssignedPartitionId(base.last_partition_id),
+            AssertDefaultSpecId(base.default_spec_id),
+            AssertCurrentSchemaId(metadata.current_schema_id),
+        )
+        updates = (AddPartitionSpec(self.spec), SetDefaultSpec(LAST_ADDED))
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateSortOrder(MetadataOperation):
+    sort_order: SortOrder
+    name: str = "update_sort_order"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata, base = table.metadata, prepared.metadata
+        if metadata.sort_order.fields == self.sort_order.fields:
+            return StagedCommit()
+        _unchanged(table, "default sort order", base.default_sort_order_id, metadata.default_sort_order_id)
+        updates = (AddSortOrder(self.sort_order), SetDefaultSortOrder(LAST_ADDED))
+        requirements = (AssertDefaultSortOrderId(base.default_sort_order_id),)
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateStatistics(MetadataOperation):
+    """Register statistics files, and forget those of the snapshots in ``removed`` and ``removed_partition``."""
+
+    added: tuple[StatisticsFile, ...] = ()
+    added_partition: tuple[PartitionStatisticsFile, ...] = ()
+    removed: tuple[int, ...] = ()
+    removed_partition: tuple[int, ...] = ()
+    name: str = "update_statistics"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        ids = {*(f.snapshot_id for f in self.added), *(f.snapshot_id for f in self.added_partition)}
+        for snapshot_id in ids:
+            if snapshot_id not in metadata.snapshots_by_id:
+                raise ValidationError(f"statistics for snapshot {snapshot_id}: it is not in table {table.name}")
+        updates = self._updates(metadata)
+        needed = [update for snapshot_id in sorted(ids) for update in still_there(snapshot_id)] if updates else []
+        return staged_updates(metadata, *needed, *updates, run=self.run)
+
+    def _updates(self, metadata: TableMetadata) -> list[TableUpdate]:
+        with_statistics = {s.snapshot_id for s in metadata.statistics}
+        with_partition = {s.snapshot_id for s in metadata.partition_statistics}
+        found: list[TableUpdate] = [SetStatistics(f) for f in self.added if f not in metadata.statistics]
+        found += [SetPartitionStatistics(f) for f in self.added_partition if f not in metadata.partition_statistics]
+        found += [RemoveStatistics(i) for i in self.removed if i in with_statistics]
+        found += [RemovePartitionStatistics(i) for i in self.removed_partition if i in with_partition]
+        return found
+
+
+def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> None:
+    """Prevents rows of one value in two partitions: a promotion that was worked out before another commit made a partition field
+    of the column, whose values it would change (``spec.promotion``)."""
+    for old, new in promoted:
+        field = changed_partition_field(new.field_id, old.type, new.type, table.metadata.partition_specs)
+        if field is not None:
+            raise ValidationError(
+                f"table {table.name}: column {new.name!r} can not be changed from {old.type} to {new.type}: the values of "
+                f"partition field {field.name!r} ({field.transform}), made since this was worked out, would change"
+            )
+
+
+def no_columns_named_like_partition_fields(table: Table, base: TableMetadata, schema: Schema) -> None:
+    """Prevents a table that Iceberg Java does not load: a column that was worked out before another commit made a partition field
+    of its name (``spec.partition_names``)."""
+    metadata = table.metadata
+    known = (*name_clashes(metadata.schema, metadata.partition_specs), *name_clashes(schema, base.partition_specs))
+    for clash in new_clashes(schema, metadata.partition_specs, known):
+        raise ValidationError(
+            f"table {table.name}: no column can be called {clash.name!r}: a partition field of this name and another source "
+            f"column was made since this was worked out"
+        )
+
+
+def no_partition_fields_named_like_columns(table: Table, base: TableMetadata, spec: PartitionSpec) -> None:
+    """Prevents the same the other way round: the column came with another commit."""
+    metadata = table.metadata
+    for clash in new_clashes(metadata.schema, (spec,), name_clashes(base.schema, (spec,))):
+        raise ValidationError(
+            f"table {table.name}: no partition field can be called {clash.name!r}: a column of this name was made since this "
+            f"was worked out"
+        )
+
+
+def _unchanged_properties(metadata: TableMetadata, followers: Sequence[TableUpdate]) -> tuple[AssertProperty, ...]:
+    """Prevents that properties which follow the schema are overwritten: names that an import adds to the name mapping at the same
+    time would be lost, and columns of its files read as null."""
+    names = {NAME_MAPPING.name}
+    for update in followers:
+        if isinstance(update, SetProperties):
+            names |= update.updates.keys()
+        elif isinstance(update, RemoveProperties):
+            names |= set(update.removals)
+    return tuple(AssertProperty(name, metadata.properties.get(name)) for name in sorted(names))
+
+
+def _promoted(before: Schema, after: Schema) -> list[Promotion]:
+    """Columns whose type changes, before and after."""
+    held = before.fields_by_id
+    changed = ((held[f.field_id], f) for f in after.fields_by_id.values() if f.field_id in held)
+    return [(old, new) for old, new in changed if old.type.is_primitive and new.type.is_primitive and old.type != new.type]
+
+
+def _unchanged(table: Table, what: str, expected: object, found: object) -> None:
+    """Prevents a lost schema, spec or order: two changes worked out on the same state, of which one would undo the other."""
+    if expected != found:
+        raise ValidationError(f"table {table.name}: {what} has changed from {expected} to {found} since this change was worked out")

@@ -1,0 +1,299 @@
+"""Branches and tags: create, replace, remove, rename, fast-forward, retention; and where main stands (Java: ManageSnapshots).
+
+Every one of them is re-applied to the table as it is now, and requires the ref to be what it was seen to be, so that neither a
+commit made at the same time is dropped from a branch unnoticed, nor its retention. What follows another ref requires that one too:
+were it rolled back between the look and the swap, the branch would get what was just taken back. What moves a branch that is there,
+or main, requires the schema that its rows were compared with. A ref that was removed since the caller saw it is not brought back.
+RollBack and SetCurrentSnapshot take back whatever was committed until then: that is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, ref_as_seen, staged_updates
+from iceberg_ops.commit.protocol.run_keys import RunIdentity, entries_of_moving
+from iceberg_ops.commit.validation.schema_conflicts import former_rows
+from iceberg_ops.errors import AlreadyExistsError, BadInputError, NoSuchSnapshotError, ValidationError
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertRefSnapshotId
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, SnapshotRef
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import RemoveSnapshotRef, SetProperties, SetSnapshotRef, TableUpdate
+from iceberg_ops.table.table import Table
+
+
+class _OfRef(MetadataOperation):
+    """An operation on a ref: its run key counts for that ref, not for the branch that commits go to."""
+
+    ref: str
+
+    @property
+    def run(self) -> RunIdentity | None:
+        run = super().run
+        return None if run is None else replace(run, branch=self.ref)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRef(_OfRef):
+    """Create a branch or tag (``type``) at ``snapshot_id``, or with ``replace_existing`` move it there. None: an existing one stays
+    where it is by then (only its retention is set), a new one begins at main's head.
+
+    Retention fields that are None keep what an existing ref has. An existing ref that is the same already is left alone. One that
+    somebody else has moved since the caller saw it is not moved: a commit that the caller does not know of would be taken off it.
+    Raises ValidationError then."""
+
+    ref: str
+    snapshot_id: int | None = None
+    type: str = "branch"
+    replace_existing: bool = False
+    min_snapshots_to_keep: int | None = None
+    max_snapshot_age_ms: int | None = None
+    max_ref_age_ms: int | None = None
+    name: str = "set_ref"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        found = metadata.ref(self.ref)
+        _forbid_removed(prepared, table, self.ref)
+        place = self._place(table, found)
+        wanted = replace(
+            SnapshotRef(snapshot_id=place, type=self.type) if found is None else found,
+            snapshot_id=place,
+            **{
+                k: v
+                for k in ("min_snapshots_to_keep", "max_snapshot_age_ms", "max_ref_age_ms")
+                if (v := getattr(self, k)) is not None
+            },
+        )
+        if found is not None:
+            _check_kind(table, self.ref, found, self.type)
+            if found != wanted and not self.replace_existing:
+                raise AlreadyExistsError(f"ref {self.ref} already exists in table {table.name} at snapshot {found.snapshot_id}")
+            if place != found.snapshot_id:
+                _forbid_moved(prepared, table, found, self.ref)
+        return _set(table, self.ref, found, wanted, self.run)
+
+    def _place(self, table: Table, found: SnapshotRef | None) -> int:
+        if self.snapshot_id is not None:
+            return table.metadata.snapshot(self.snapshot_id).snapshot_id
+        if found is not None:
+            return found.snapshot_id
+        if (head := table.metadata.current_snapshot) is None:
+            raise NoSuchSnapshotError(f"table {table.name} has no snapshot yet")
+        return head.snapshot_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveRef(_OfRef):
+    """Remove a branch or tag; its snapshots stay until they expire. ``type`` branch or tag: only if it is one."""
+
+    ref: str
+    type: str | None = None
+    name: str = "remove_ref"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        found = table.metadata.ref(self.ref)
+        if self.ref == MAIN_BRANCH:
+            raise BadInputError(f"main of table {table.name} can not be removed")
+        if found is None:
+            if prepared.metadata.ref(self.ref) is not None:
+                return StagedCommit()
+            raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
+        if self.type is not None:
+            _check_kind(table, self.ref, found, self.type)
+        requirement = AssertRefSnapshotId(self.ref, found.snapshot_id)
+        return staged_updates(table.metadata, RemoveSnapshotRef(self.ref), requirements=(requirement,), run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameBranch(MetadataOperation):
+    old: str
+    new: str
+    name: str = "rename_branch"
+
+    @property
+    def run(self) -> RunIdentity | None:
+        run = super().run
+        return None if run is None else replace(run, branch=f"{_coded(self.old)} to {_coded(self.new)}")
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        found, taken = metadata.ref(self.old), metadata.ref(self.new)
+        if self.old == MAIN_BRANCH:
+            raise BadInputError(f"main of table {table.name} can not be renamed")
+        if found is None and taken is not None and taken == prepared.metadata.ref(self.old):
+            return StagedCommit()
+        if found is None:
+            raise NoSuchSnapshotError(f"table {table.name} has no ref {self.old}")
+        _check_kind(table, self.old, found, "branch")
+        if taken is not None:
+            raise AlreadyExistsError(f"ref {self.new} already exists in table {table.name}")
+        requirements = (*ref_as_seen(metadata, self.old), *ref_as_seen(metadata, self.new))
+        if self.new == MAIN_BRANCH:
+            _forbid_former_columns(table, self.new, None, found.snapshot_id)
+            requirements = (*requirements, AssertCurrentSchemaId(metadata.current_schema_id))
+        updates = (RemoveSnapshotRef(self.old), SetSnapshotRef(self.new, found))
+        return staged_updates(metadata, *updates, requirements=requirements, run=self.run)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastForward(MetadataOperation):
+    """Move ``branch`` to the head of ``to``, of which its own head must be an ancestor; a branch that is not there is created."""
+
+    to: str
+    name: str = "fast_forward"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        target = metadata.ref(self.to)
+        if target is None:
+            raise NoSuchSnapshotError(f"table {table.name} has no ref {self.to}")
+        found = metadata.ref(self.branch)
+        _forbid_removed(prepared, table, self.branch)
+        if found is None:
+            return _set(table, self.branch, None, SnapshotRef(snapshot_id=target.snapshot_id), self.run, follows=self.to)
+        if not found.is_branch:
+            raise BadInputError(f"{self.branch} of table {table.name} is a tag: only a branch can be fast-forwarded")
+        if not _is_ancestor(metadata, found.snapshot_id, target.snapshot_id):
+            raise ValidationError(
+                f"Cannot fast-forward: {self.branch} ({found.snapshot_id}) is not an ancestor of {self.to} ({target.snapshot_id})",
+                snapshot_id=found.snapshot_id,
+            )
+        moved = replace(found, snapshot_id=target.snapshot_id)
+        return _set(table, self.branch, found, moved, self.run, follows=self.to)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetCurrentSnapshot(MetadataOperation):
+    """Move ``branch`` to any known snapshot, or to where ``ref`` points."""
+
+    snapshot_id: int | None = None
+    ref: str | None = None
+    name: str = "set_current_snapshot"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        if (self.snapshot_id is None) == (self.ref is None):
+            raise BadInputError("set current snapshot needs either a snapshot id or a ref")
+        target = self.snapshot_id
+        if self.ref is not None:
+            pointed = metadata.ref(self.ref)
+            if pointed is None:
+                raise NoSuchSnapshotError(f"table {table.name} has no ref {self.ref}")
+            target = pointed.snapshot_id
+        _forbid_removed(prepared, table, self.branch)
+        return _move(table, self.branch, metadata.snapshot(target or 0).snapshot_id, self.run, follows=self.ref)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollBack(MetadataOperation):
+    """Move ``branch`` back to an ancestor of its head: ``snapshot_id``, or the latest one before ``timestamp_ms``."""
+
+    snapshot_id: int | None = None
+    timestamp_ms: int | None = None
+    name: str = "rollback"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        metadata = table.metadata
+        head = metadata.branch_head(self.branch)
+        if (self.snapshot_id is None) == (self.timestamp_ms is None) or head is None:
+            raise BadInputError(f"rollback of {self.branch} needs either a snapshot id or a time, and a branch with snapshots")
+        if self.snapshot_id is not None:
+            target = metadata.snapshot(self.snapshot_id).snapshot_id
+            if not _is_ancestor(metadata, target, head.snapshot_id):
+                raise ValidationError(
+                    f"Cannot roll back to snapshot, not an ancestor of the current state: {target}", snapshot_id=target
+                )
+        else:
+            before = (s for s in metadata.ancestors(head.snapshot_id) if s.timestamp_ms < (self.timestamp_ms or 0))
+            found = next(before, None)
+            if found is None:
+                raise NoSuchSnapshotError(f"Cannot roll back, no valid snapshot older than {self.timestamp_ms} on {self.branch}")
+            target = found.snapshot_id
+        return _move(table, self.branch, target, self.run)
+
+
+def _coded(name: str) -> str:
+    """The name of a branch as one word: names may hold blanks, and two renames must not read alike."""
+    return name.replace("%", "%25").replace(" ", "%20")
+
+
+def _move(table: Table, branch: str, snapshot_id: int, run: RunIdentity | None, follows: str | None = None) -> StagedCommit:
+    found = table.metadata.ref(branch)
+    if found is not None and not found.is_branch:
+        raise BadInputError(f"{branch} of table {table.name} is a tag: tags never move")
+    wanted = SnapshotRef(snapshot_id=snapshot_id) if found is None else replace(found, snapshot_id=snapshot_id)
+    return _set(table, branch, found, wanted, run, follows=follows)
+
+
+def _set(
+    table: Table,
+    name: str,
+    found: SnapshotRef | None,
+    wanted: SnapshotRef,
+    run: RunIdentity | None,
+    follows: str | None = None,
+) -> StagedCommit:
+    """``follows``: the ref that ``wanted`` was read from; it must not have moved."""
+    metadata = table.metadata
+    if found == wanted:
+        return StagedCommit()
+    requirements = list(ref_as_seen(metadata, name))
+    is_moved = name == MAIN_BRANCH if found is None else found.snapshot_id != wanted.snapshot_id
+    if wanted.is_branch and is_moved:
+        _forbid_former_columns(table, name, found, wanted.snapshot_id)
+        requirements.append(AssertCurrentSchemaId(metadata.current_schema_id))
+    if follows is not None:
+        requirements.append(AssertRefSnapshotId(follows, wanted.snapshot_id))
+    updates: list[TableUpdate] = [SetSnapshotRef(name, wanted)]
+    if wanted.is_branch:
+        entries = entries_of_moving(metadata, name, None if found is None else found.snapshot_id, wanted.snapshot_id)
+        updates += [SetProperties(entries)] if entries else []
+    return staged_updates(metadata, *updates, requirements=tuple(requirements), run=run)
+
+
+def _forbid_removed(prepared: CallersView, table: Table, name: str) -> None:
+    """Prevents bringing back a ref that someone removed, or renamed, after the caller had seen it."""
+    if prepared.metadata.ref(name) is not None and table.metadata.ref(name) is None:
+        raise ValidationError(
+            f"ref {name} of table {table.name} was removed, or renamed, since it was looked at: nothing was changed"
+        )
+
+
+def _forbid_moved(prepared: CallersView, table: Table, found: SnapshotRef, name: str) -> None:
+    """Prevents taking a commit off a branch that came after the caller had looked where it stands."""
+    seen = prepared.metadata.ref(name)
+    if seen is None or seen.snapshot_id != found.snapshot_id:
+        was = "was not there" if seen is None else f"was at snapshot {seen.snapshot_id}"
+        raise ValidationError(
+            f"ref {name} of table {table.name} {was} when it was looked at, and is at snapshot {found.snapshot_id} now: nothing "
+            f"was changed; look again, and move it if that is still right",
+            snapshot_id=found.snapshot_id,
+        )
+
+
+def _forbid_former_columns(table: Table, name: str, found: SnapshotRef | None, snapshot_id: int) -> None:
+    """Prevents a branch whose rows nobody can read, or everybody reads wrongly: another engine has replaced the table since they
+    were written, and branches are read by the table's columns (``schema_conflicts``). Rows that are in the branch's history already
+    are no reason."""
+    metadata = table.metadata
+    line = {s.snapshot_id for s in metadata.ancestors(None if found is None else found.snapshot_id)}
+    if former := former_rows(table, metadata.snapshot(snapshot_id), line):
+        made, why = former
+        which = "it" if made == snapshot_id else f"snapshot {made}, from which it has rows,"
+        advice = "read that one by its id, and write its rows again"
+        if made not in metadata.snapshots_by_id:
+            which, advice = f"snapshot {made}, from which it has rows and which has expired,", "write its rows again"
+        raise ValidationError(
+            f"Cannot move branch {name} to snapshot {snapshot_id}: {why} when {which} was made; {advice}", snapshot_id=snapshot_id
+        )
+
+
+def _is_ancestor(metadata: TableMetadata, ancestor_id: int, snapshot_id: int) -> bool:
+    return any(s.snapshot_id == ancestor_id for s in metadata.ancestors(snapshot_id))
+
+
+def _check_kind(table: Table, name: str, found: SnapshotRef, wanted: str) -> None:
+    """Prevents taking a branch for a tag of the same name, or the other way round."""
+    if found.type != wanted:
+        raise BadInputError(f"ref {name} of table {table.name} is a {found.type}, not a {wanted}")

@@ -1,0 +1,29 @@
+"""Entering a run key in the ledger by itself: for a run that made several commits, each under a key of its own, and is complete.
+
+Commits no snapshot and no other change; done again it changes nothing. No counterpart in Iceberg Java, which knows no run keys.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.commit.protocol.run_keys import RunIdentity, find_run, ledger_entries
+from iceberg_ops.spec.updates import SetProperties
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class RememberRun(MetadataOperation):
+    """``done`` is the complete run, ``snapshot_id`` its last snapshot."""
+
+    done: RunIdentity
+    snapshot_id: int | None = None
+    name: str = "remember_run"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        if find_run(table, self.done) is not None:
+            return StagedCommit()
+        entries = ledger_entries({self.done: self.snapshot_id}, time.time_ns() // 1_000_000)
+        return staged_updates(table.metadata, *([SetProperties(entries)] if entries else []))

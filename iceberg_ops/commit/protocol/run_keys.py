@@ -1,0 +1,413 @@
+"""Has this piece of work been committed already?
+
+A run key names one piece of work over all its retries, in any process. It counts together with what is done under it: the action,
+the branch, and whether the snapshot is staged (write-audit-publish). So a delete under an append's key is work of its own, and so
+is the publication of a staged snapshot under its staging job's key. A run may also say what its work is (``work``, a digest of its
+source and change): the same key with other work is an error, because one of the two would never be done.
+
+A run key stands in the summary of the snapshot it made. When that snapshot is expired by this package, its key moves into a ledger
+in the table's properties (``ledger``); operations that make no snapshot enter theirs at once, and so does a complete run whose
+commits carry keys of their own. The key of a staged snapshot that expires unpublished does not enter it: its work is undone, and
+is done again when the key comes again. One that is published is remembered by what published it: a branch that moves there enters
+it at once, a picked copy when it expires. So is its WAP id, on each branch whose history an expiry cuts short there.
+
+A run that was given no key makes one up, which its report shows: somebody may come back with that, too. The snapshot says that the
+key was made up, and so does the ledger, where such keys push no given ones out. They enter it for snapshots that change rows;
+whatever else was done under them (a rewrite, an expiry) does no harm when it is done again.
+
+A rollback forgets nothing: the snapshot and its key stay until they expire. Who undid a run and wants it done again gives it
+another key; otherwise a retry that comes late would silently undo the rollback."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from iceberg_ops.commit.protocol.ledger import MADE_UP_MARK, PUBLICATION, entries_whose_name, ledger_entry, names_publication
+from iceberg_ops.config.properties import LEDGER_PREFIX
+from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.errors import CorruptTableError, RunKeyReusedError
+from iceberg_ops.spec.requirements import AssertNoRun
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.table.metadata_files import ledger_files
+from iceberg_ops.table.same_table import same_table
+from iceberg_ops.table.table import Table
+
+RUN_KEY = "iceberg-ops.run-key"
+ACTION = "iceberg-ops.action"
+BRANCH = "iceberg-ops.branch"
+STAGED = "iceberg-ops.staged"
+WORK = "iceberg-ops.work"
+PLAN_ID = "iceberg-ops.plan-id"
+SOURCE = "source-snapshot-id"
+PUBLISHED_WAP_ID = "published-wap-id"
+"""Summary keys of a snapshot that publishes another (Java: SnapshotSummary)."""
+FIRST_SOURCE = "iceberg-ops.first-source-snapshot-id"
+"""Summary key of a copy of a copy: the snapshot that was copied first."""
+WAP_ID = "wap.id"
+"""Summary key of a staged snapshot (write-audit-publish)."""
+MADE_UP = "iceberg-ops.run-key-made-up"
+"""Summary key of a snapshot whose run was given no key and made one up."""
+IDENTITY_KEYS = frozenset({RUN_KEY, ACTION, BRANCH, STAGED, WORK, MADE_UP})
+_STAGED = "+staged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity:
+    """A run key and what is done under it. ``work`` None: not said. ``made_up``: the run was given no key; whoever comes back with
+    the key is given it, and is the same run."""
+
+    key: str
+    action: str
+    branch: str = MAIN_BRANCH
+    staged: bool = False
+    work: str | None = None
+    made_up: bool = False
+
+    @property
+    def ledger_name(self) -> str:
+        """The property that holds the run in the ledger; no two runs have the same."""
+        return (
+            f"{LEDGER_PREFIX}{_coded_action(self.action)}@{_coded_branch(self.branch)}{_STAGED if self.staged else ''}:{self.key}"
+        )
+
+    @property
+    def older_ledger_name(self) -> str | None:
+        """The property that held it before names were coded; None where that is the same, or the name of another run now."""
+        name = f"{LEDGER_PREFIX}{self.action}@{self.branch}{_STAGED if self.staged else ''}:{self.key}"
+        return None if _is_coded(name) else name
+
+    @property
+    def ledger_names(self) -> tuple[str, ...]:
+        """Every property that may hold the run in the ledger, the present one first."""
+        older = self.older_ledger_name
+        return (self.ledger_name,) if older is None else (self.ledger_name, older)
+
+    def made(self, snapshot: Snapshot) -> bool:
+        """Whether the run made the snapshot: key, action, branch and stage agree."""
+        summary = snapshot.summary
+        return (
+            summary.get(RUN_KEY) == self.key
+            and summary.get(ACTION, self.action) == self.action
+            and summary.get(BRANCH, self.branch) == self.branch
+            and (STAGED in summary) == self.staged
+        )
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """What a snapshot says of the run that made it."""
+        return {
+            RUN_KEY: self.key,
+            BRANCH: self.branch,
+            **({STAGED: "true"} if self.staged else {}),
+            **({} if self.work is None else {WORK: self.work}),
+            **({MADE_UP: "true"} if self.made_up else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """A commit with the run key: its snapshot's id (None: it made none) and the snapshot, where it is still there."""
+
+    snapshot_id: int | None
+    snapshot: Snapshot | None
+
+
+def find_run(table: Table, run: RunIdentity | None) -> EarlierRun | None:
+    """The commit of ``run``, or None. Raises RunKeyReusedError where its key was used for other work, CorruptTableError where the
+    ledger cannot be read."""
+    if run is None:
+        return None
+    for snapshot in reversed(table.metadata.snapshots):
+        if run.made(snapshot):
+            _forbid_other_work(table, run, snapshot.summary.get(WORK), f"snapshot {snapshot.snapshot_id}")
+            return EarlierRun(snapshot.snapshot_id, snapshot)
+    entries = (ledger_entry(table, name) for name in run.ledger_names)
+    if (text := next((entry for entry in entries if entry is not None), None)) is None:
+        return None
+    known, _, rest = text.partition("@")
+    _forbid_other_work(table, run, rest.partition("@")[2] or None, "an expired snapshot" if known else "a change of metadata")
+    snapshot_id = count_of(known)
+    if snapshot_id is None:
+        return EarlierRun(None, None)
+    return EarlierRun(snapshot_id, table.metadata.snapshots_by_id.get(snapshot_id))
+
+
+def find_run_now(load: Callable[[], Table], table: Table, run: RunIdentity | None) -> EarlierRun | None:
+    """``find_run``; where an expiry has replaced the ledger file since ``table`` was loaded, in the table as it is now."""
+    while True:
+        try:
+            return find_run(table, run)
+        except CorruptTableError:
+            now = load()
+            if now.metadata_location == table.metadata_location or not same_table(table, now):
+                raise
+            table = now
+
+
+def not_committed_yet(run: RunIdentity | None, metadata: TableMetadata) -> tuple[AssertNoRun, ...]:
+    """Prevents two commits of one run that are submitted at once: neither finds the other before its swap. Most commits of
+    snapshots collide anyway; one that moves no branch of a v1 table, and changes of metadata, do not. ``metadata``: where
+    ``find_run`` did not find the run."""
+    return () if run is None else (AssertNoRun(run, frozenset(ledger_files(metadata))),)
+
+
+def identity_of(snapshot: Snapshot) -> RunIdentity | None:
+    """The run that made a snapshot; None where it carries no key."""
+    summary = snapshot.summary
+    if RUN_KEY not in summary:
+        return None
+    return RunIdentity(
+        key=summary[RUN_KEY],
+        action=summary.get(ACTION, ""),
+        branch=summary.get(BRANCH, MAIN_BRANCH),
+        staged=STAGED in summary,
+        work=summary.get(WORK),
+        made_up=MADE_UP in summary,
+    )
+
+
+def ledger_entries(runs: Mapping[RunIdentity, int | None], at_ms: int) -> dict[str, str]:
+    """Properties that enter ``runs`` (run -> snapshot id) into the ledger; a made-up key for a snapshot only."""
+    kept = {run: snapshot_id for run, snapshot_id in runs.items() if snapshot_id is not None or not run.made_up}
+    return {run.ledger_name: entry_text(run, snapshot_id, at_ms) for run, snapshot_id in kept.items()}
+
+
+def entries_of_expiring(metadata: TableMetadata, gone: Collection[int]) -> dict[str, str]:
+    """What must be remembered of snapshots that are about to go: their runs, and of those that published staged ones, which these
+    are, and their runs: once the publication is gone, nothing else says that a staged snapshot was published. A publication that
+    was rolled back, and that certainly no retained snapshot comes of, is none."""
+    found: dict[str, str] = {}
+    known = metadata.snapshots_by_id
+    published = {s.summary.get(SOURCE) for s in metadata.snapshots} | {str(e.snapshot_id) for e in metadata.snapshot_log}
+    heads = [ref.snapshot_id for ref in metadata.refs.values() if ref.is_branch]
+    in_a_branch = {s.snapshot_id for head in heads for s in metadata.ancestors(head)}
+    left = metadata.snapshots_by_id.keys() - frozenset(gone)
+    hidden, copied = _end_in_a_cut(metadata, left), {i for s in left for i in copied_by(metadata, known[s]).sources}
+    sources = {str(s.snapshot_id): s for s in metadata.snapshots if STAGED in s.summary}
+    for snapshot in (known[i] for i in gone):
+        staged = STAGED in snapshot.summary
+        if not staged or str(snapshot.snapshot_id) in published or snapshot.snapshot_id in in_a_branch:
+            found |= entries_of_made(snapshot)
+        if (source := sources.get(snapshot.summary.get(SOURCE, ""))) is not None:
+            found |= entries_of_made(source)
+        if snapshot.sequence_number <= hidden:
+            _enter_publication(found, metadata, snapshot, copied_by(metadata, snapshot), snapshot.summary.get(BRANCH, ""))
+    _enter_cut_histories(found, metadata, frozenset(gone), copied | set(map(str, left)))
+    return found
+
+
+def with_first_publishers(table: Table, entries: Mapping[str, str]) -> dict[str, str]:
+    """The entries, but of one publication by several snapshots (a branch was rolled back in between) the first: whoever looks for
+    it in the part of a history that has expired goes by when it was published. Raises CorruptTableError for a broken ledger
+    file."""
+    publications = set(filter(names_publication, entries))
+    known = entries_whose_name(table, publications.__contains__) if publications else {}
+    earlier = {name: entry for name, entry in known.items() if _published_before(table.metadata, entry, entries[name])}
+    return {**entries, **earlier}
+
+
+def publisher(metadata: TableMetadata, entry: str) -> Snapshot | None:
+    """The snapshot that published, by a publication's entry; None for one that has expired."""
+    return metadata.snapshots_by_id.get(count_of(entry.partition("@")[0]) or -1)
+
+
+def _published_before(metadata: TableMetadata, entry: str, other: str) -> bool:
+    one, two = publisher(metadata, entry), publisher(metadata, other)
+    return one is None or (two is not None and one.sequence_number <= two.sequence_number)
+
+
+def _end_in_a_cut(metadata: TableMetadata, snapshot_ids: Collection[int]) -> int:
+    """The highest sequence number at which the line of one of the snapshots ends though it has a parent: what published before
+    that may have been its ancestor. -1 where all lines are whole."""
+    ends, passed = [-1], set[int]()
+    for start in snapshot_ids:
+        for snapshot in metadata.ancestors(start):
+            if snapshot.snapshot_id in passed:
+                break
+            passed.add(snapshot.snapshot_id)
+            if snapshot.parent_snapshot_id is not None and snapshot.parent_snapshot_id not in metadata.snapshots_by_id:
+                ends.append(snapshot.sequence_number)
+    return max(ends)
+
+
+def _enter_cut_histories(found: dict[str, str], metadata: TableMetadata, gone: frozenset[int], own_ids: Collection[str]) -> None:
+    """Enter what a history says of publications and does not say any more once these snapshots are gone: from the first of them
+    on, no ancestor is found. A staged snapshot that was published by a fast-forward, or together with what was built on it, is an
+    ancestor itself. A branch may be moved to any snapshot that stays, so the histories of all of them count."""
+    branches = {MAIN_BRANCH, *(name for name, ref in metadata.refs.items() if ref.is_branch)}
+    entered = set[int]()
+    for branch in branches:
+        if (head := metadata.branch_head(branch)) is not None:
+            entered |= _enter_cut_history(found, metadata, gone, branch, head.snapshot_id, own_ids, set())
+    passed = set[tuple[int, bool]]()
+    for start in metadata.snapshots_by_id.keys() - gone:
+        _enter_cut_history(found, metadata, gone, "", start, own_ids, passed, entered)
+
+
+def _enter_cut_history(
+    found: dict[str, str],
+    metadata: TableMetadata,
+    gone: frozenset[int],
+    branch: str,
+    head: int,
+    own_ids: Collection[str],
+    passed: set[tuple[int, bool]],
+    entered: Collection[int] = (),
+) -> set[int]:
+    """``own_ids``: snapshots that can be picked still, or of which a copy can. ``passed``: snapshots, and whether the history was
+    cut there, that need not be looked at again."""
+    cut, is_cut = set[int](), False
+    for snapshot in metadata.ancestors(head):
+        is_cut = is_cut or snapshot.snapshot_id in gone
+        if (snapshot.snapshot_id, is_cut) in passed:
+            break
+        passed.add((snapshot.snapshot_id, is_cut))
+        if not is_cut or snapshot.snapshot_id in entered:
+            continue
+        cut.add(snapshot.snapshot_id)
+        own = str(snapshot.snapshot_id)
+        sources = copied_by(metadata, snapshot).sources | ({own} if own in own_ids else set())
+        _enter_publication(found, metadata, snapshot, Publication(sources, wap_ids_of(snapshot)), branch)
+    return cut
+
+
+def _enter_publication(
+    found: dict[str, str], metadata: TableMetadata, snapshot: Snapshot, published: Publication, branch: str
+) -> None:
+    entry = f"{snapshot.snapshot_id}@{snapshot.timestamp_ms}"
+    for name in published.names(branch):
+        if name not in found or _published_before(metadata, entry, found[name]):
+            found[name] = entry
+
+
+def entries_of_moving(metadata: TableMetadata, branch: str, before: int | None, head: int) -> dict[str, str]:
+    """What must be remembered when the branch moves from one snapshot to another: the runs of snapshots that were staged for it and
+    that this publishes. Another branch may be there just to look at them."""
+    line = {s.snapshot_id for s in metadata.ancestors(before)}
+    found: dict[str, str] = {}
+    for snapshot in metadata.ancestors(head):
+        if snapshot.snapshot_id in line:
+            break
+        if STAGED in snapshot.summary and snapshot.summary.get(BRANCH, MAIN_BRANCH) == branch:
+            found |= entries_of_made(snapshot)
+    return found
+
+
+def entries_of_made(snapshot: Snapshot) -> dict[str, str]:
+    """What enters the run that made the snapshot; nothing where it has no key, or made one up and changed no row."""
+    run = identity_of(snapshot)
+    if run is None or (run.made_up and snapshot.operation == "replace"):
+        return {}
+    return ledger_entries({run: snapshot.snapshot_id}, snapshot.timestamp_ms)
+
+
+def origins_of(metadata: TableMetadata, snapshot: Snapshot) -> frozenset[str]:
+    """Ids of the snapshots that have the same change: its own, and those of which it is a copy, or a copy of a copy."""
+    found: set[str] = set()
+    waiting: list[str | None] = [str(snapshot.snapshot_id)]
+    while waiting:
+        if (name := waiting.pop()) is None or name in found:
+            continue
+        found.add(name)
+        if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is not None:
+            waiting += [known.summary.get(SOURCE), known.summary.get(FIRST_SOURCE)]
+    return frozenset(found)
+
+
+def first_source(metadata: TableMetadata, picked: Snapshot) -> str | None:
+    """Id of the snapshot that was copied first, as far as the table still knows, where ``picked`` is a copy; else None."""
+    found, passed, snapshot = None, {str(picked.snapshot_id)}, picked
+    while (name := snapshot.summary.get(FIRST_SOURCE, snapshot.summary.get(SOURCE))) is not None and name not in passed:
+        found = name
+        passed.add(name)
+        if (known := metadata.snapshots_by_id.get(count_of(name) or -1)) is None:
+            break
+        snapshot = known
+    return found
+
+
+def oldest_origin(metadata: TableMetadata, snapshot: Snapshot) -> int | None:
+    """The lowest sequence number of ``origins_of``; None where one of them has expired: what that was a copy of is not known where
+    another engine copied it, which records no more than its direct source."""
+    known = [metadata.snapshots_by_id.get(count_of(name) or -1) for name in origins_of(metadata, snapshot)]
+    found = [origin.sequence_number for origin in known if origin is not None]
+    return min(found) if len(found) == len(known) else None
+
+
+def copied_by(metadata: TableMetadata, snapshot: Snapshot) -> Publication:
+    """What a picked copy publishes; nothing for another snapshot."""
+    wap_id = snapshot.summary.get(PUBLISHED_WAP_ID)
+    sources = origins_of(metadata, snapshot) - {str(snapshot.snapshot_id)}
+    return Publication(sources, frozenset() if wap_id is None else frozenset({wap_id}))
+
+
+def wap_ids_of(snapshot: Snapshot) -> frozenset[str]:
+    """WAP ids under which the snapshot was staged or published."""
+    return frozenset({snapshot.summary[key] for key in (WAP_ID, PUBLISHED_WAP_ID) if key in snapshot.summary})
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What the ledger remembers of a publication: ids of the snapshots whose change was published, and WAP ids."""
+
+    sources: frozenset[str]
+    wap_ids: frozenset[str]
+
+    @property
+    def _asked(self) -> list[tuple[str, str]]:
+        return [*(("source", i) for i in sorted(self.sources)), *(("wap", i) for i in sorted(self.wap_ids))]
+
+    def names(self, branch: str) -> list[str]:
+        """Its ledger names on the branch."""
+        return [f"{LEDGER_PREFIX}{PUBLICATION}{what}@{_coded_branch(branch)}:{value}" for what, value in self._asked]
+
+    def has(self, name: str) -> bool:
+        """Whether the ledger name is one of its own, on whatever branch."""
+        rest = name.removeprefix(f"{LEDGER_PREFIX}{PUBLICATION}")
+        what, _, place = rest.partition("@")
+        return rest != name and (what, place.partition(":")[2]) in self._asked
+
+
+def entry_text(run: RunIdentity, snapshot_id: int | None, at_ms: int) -> str:
+    """``<snapshot id or nothing>@<milliseconds since the epoch>[~][@<work>]``; ``~``: the key was made up."""
+    made = f"{'' if snapshot_id is None else snapshot_id}@{at_ms}{MADE_UP_MARK if run.made_up else ''}"
+    return made if run.work is None else f"{made}@{run.work}"
+
+
+def _coded_action(action: str) -> str:
+    """Up to the first ``@`` of a ledger name, and not taken for a publication."""
+    coded = action.replace("%", "%25").replace("@", "%40")
+    return f"%{ord(coded[0]):X}{coded[1:]}" if coded.startswith(PUBLICATION) else coded
+
+
+def _coded_branch(branch: str) -> str:
+    """From there to the first ``:``, and not taken for a staged one."""
+    coded = branch.replace("%", "%25").replace(":", "%3A")
+    return f"{coded.removesuffix(_STAGED)}%2B{_STAGED[1:]}" if coded.endswith(_STAGED) else coded
+
+
+def _is_coded(name: str) -> bool:
+    """Whether it is the name of a run or a publication in the ledger today."""
+    action, _, rest = name.removeprefix(LEDGER_PREFIX).partition("@")
+    branch, _, key = rest.partition(":")
+    staged = branch.endswith(_STAGED)
+    run = RunIdentity(key=key, action=unquote(action), branch=unquote(branch.removesuffix(_STAGED)), staged=staged)
+    return run.ledger_name == name or action.startswith(PUBLICATION)
+
+
+def made_up_run_key() -> str:
+    """A key for a run that was given none."""
+    return f"run-{uuid.uuid4()}"
+
+
+def _forbid_other_work(table: Table, run: RunIdentity, work: str | None, made: str) -> None:
+    """Prevents taking other work for done, or done work for undone: the key would stand for two."""
+    if run.work is not None and work is not None and run.work != work:
+        raise RunKeyReusedError(
+            f"run key {run.key!r} of {run.action} on table {table.name}, branch {run.branch}, was used for other work: it made "
+            f"{made}, from another source or with another change. Give this run a key of its own"
+        )

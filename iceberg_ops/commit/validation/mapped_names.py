@@ -1,0 +1,42 @@
+"""Names of files without field ids, added to the name mapping of a table (``schema.name-mapping.default``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.config.properties import NAME_MAPPING
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_of, name_mapping_to_json
+from iceberg_ops.spec.name_mapping import create_name_mapping, with_names
+from iceberg_ops.spec.requirements import AssertCurrentSchemaId, AssertProperty
+from iceberg_ops.spec.updates import SetProperties
+from iceberg_ops.table.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddMappedNames(MetadataOperation):
+    """Add ``names`` by field id to the mapping that the table has when this is committed, or to one of its columns' present names
+    where it has none. Names that another import adds at the same time, and columns that come at the same time, are kept: the swap
+    requires the mapping, and the schema, that the new one was made of.
+
+    Staging raises SchemaError for a name that stands for another field by then."""
+
+    names: Mapping[int, frozenset[str]]
+    name: str = "add_mapped_names"
+
+    def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
+        known = name_mapping_of(table.metadata)
+        mapping = with_names(known or create_name_mapping(table.schema), self.names)
+        if mapping == known:
+            return StagedCommit()
+        metadata = table.metadata
+        return staged_updates(
+            metadata,
+            SetProperties({NAME_MAPPING.name: name_mapping_to_json(mapping)}),
+            requirements=(
+                AssertProperty(NAME_MAPPING.name, metadata.properties.get(NAME_MAPPING.name)),
+                AssertCurrentSchemaId(metadata.current_schema_id),
+            ),
+            run=self.run,
+        )

@@ -1,0 +1,62 @@
+"""What a copy that has expired was a copy of, where another engine has copied it.
+
+A picked snapshot names what it copies. This package names what was copied first as well, another engine does not: once the copy
+between the two expires, its own copy no longer names the first one, whose rows it has. So the expiry enters it into the
+ledger, as a publication ``copy@<id of the expired copy>:<id of what it was a copy of>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+
+from iceberg_ops.commit.protocol.ledger import PUBLICATION, entries_whose_name
+from iceberg_ops.commit.protocol.run_keys import FIRST_SOURCE, SOURCE, origins_of
+from iceberg_ops.config.properties import LEDGER_PREFIX
+from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.table.table import Table
+
+_COPY = f"{LEDGER_PREFIX}{PUBLICATION}copy@"
+
+
+class Origins:
+    """Snapshots of one table, and the ids of those that have the same change."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def of(self, snapshot: Snapshot) -> frozenset[str]:
+        """As ``origins_of``, with what the ledger says of those that have expired. Raises CorruptTableError for a broken ledger
+        file."""
+        found = set(origins_of(self._table.metadata, snapshot))
+        lost = self._lost(found)
+        while lost:
+            more = {name for i in lost for name in self._remembered.get(i, ())} - found
+            found |= more
+            lost = self._lost(more)
+        return frozenset(found)
+
+    def _lost(self, names: Collection[str]) -> set[str]:
+        return {name for name in names if count_of(name) not in self._table.metadata.snapshots_by_id}
+
+    @cached_property
+    def _remembered(self) -> Mapping[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for name in entries_whose_name(self._table, lambda name: name.startswith(_COPY)):
+            copy, _, source = name.removeprefix(_COPY).partition(":")
+            found.setdefault(copy, set()).add(source)
+        return found
+
+
+def entries_of_copies(table: Table, gone: Collection[int]) -> dict[str, str]:
+    """What must be remembered of copies that are about to go, of which another engine's copies stay."""
+    metadata, origins = table.metadata, Origins(table)
+    left = (s for s in metadata.snapshots if s.snapshot_id not in gone and FIRST_SOURCE not in s.summary)
+    copied = {s.summary.get(SOURCE) for s in left}
+    found: dict[str, str] = {}
+    for snapshot in metadata.snapshots:
+        if snapshot.snapshot_id in gone and (own := str(snapshot.snapshot_id)) in copied:
+            for source in origins.of(snapshot) - {own}:
+                found[f"{_COPY}{own}:{source}"] = f"{own}@{snapshot.timestamp_ms}"
+    return found

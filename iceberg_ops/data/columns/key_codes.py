@@ -1,0 +1,64 @@
+"""Numbers for keys: rows whose keys are equal have the same number, and rows of others are looked up among them.
+
+Equality is of values of one exact type (no floats): what a join or a grouping by several columns needs, a column at a time. Whether
+a null is a key of its own is the caller's to say: SQL's GROUP BY says yes, its ``=`` says no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.data.columns.partition_values import distinct
+
+Codes = npt.NDArray[np.int64]
+
+
+class KeyCodes:
+    """``of_rows``: from 0, the number of each row's key; -1 where a part of it is null, unless ``nulls_are_keys``."""
+
+    def __init__(self, columns: Sequence[pa.Array], *, nulls_are_keys: bool = False) -> None:
+        self._steps: list[tuple[pa.Array, Codes]] = []
+        codes = np.zeros(len(columns[0]), np.int64)
+        null = np.zeros(len(codes), np.bool_)
+        for column in columns:
+            values = distinct(column).dictionary
+            places = _places(column, values)
+            null |= places < 0
+            kinds, codes = np.unique(codes * (len(values) + 1) + places + 1, return_inverse=True)
+            codes = codes.astype(np.int64)
+            self._steps.append((values, kinds))
+        self.of_rows = codes if nulls_are_keys else np.where(null, -1, codes)
+
+    def find(self, columns: Sequence[pa.Array]) -> Codes:
+        """The number of the key of each of other rows, -1 where it is none of these or a part of it is null."""
+        codes = np.zeros(len(columns[0]), np.int64)
+        absent = np.zeros(len(codes), np.bool_)
+        for column, (values, kinds) in zip(columns, self._steps, strict=True):
+            places = _places(column, values)
+            wanted = codes * (len(values) + 1) + places + 1
+            codes = np.minimum(np.searchsorted(kinds, wanted), max(0, len(kinds) - 1))
+            absent |= (places < 0) | ((kinds[codes] != wanted) if len(kinds) else True)
+        return np.where(absent, -1, codes)
+
+
+def _places(column: pa.Array, values: pa.Array) -> Codes:
+    """Where each value stands among ``values``; -1 for null and for what is none of them."""
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
+    found = pc.index_in(column.cast(values.type), value_set=values).fill_null(-1)
+    return np.asarray(found, np.int64)
+
+
+def ranks(column: pa.Array) -> Codes:
+    """The place of each row's value in ascending order, equal values the same, null -1. Not for floats."""
+    encoded = distinct(column)
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary), np.int64)
+    place = np.empty(len(order) + 1, np.int64)
+    place[order] = np.arange(len(order))
+    place[-1] = -1
+    return place[np.asarray(encoded.indices.fill_null(len(order)), np.int64)]

@@ -1,0 +1,178 @@
+"""What a reader must know about a table, as a value that travels to other processes.
+
+Beside the columns to give out it holds every schema the table ever had: a delete column that was dropped, or widened, is resolved
+in that history, in the widest type it has had (spec: "Equality Delete Files").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from iceberg_ops.data.columns.file_columns import ColumnIds
+from iceberg_ops.errors import CorruptTableError, SchemaError
+from iceberg_ops.serde.json.name_mapping_json import name_mapping_from_json, name_mapping_of, name_mapping_to_json
+from iceberg_ops.serde.json.partition_json import spec_from_dict, spec_to_dict
+from iceberg_ops.serde.json.schema_json import schema_from_dict, schema_to_dict
+from iceberg_ops.spec.metadata_columns import (
+    HIGHEST_USER_FIELD_ID,
+    LAST_UPDATED_SEQUENCE_NUMBER,
+    METADATA_COLUMNS,
+    ROW_ID,
+    partition_column,
+)
+from iceberg_ops.spec.name_mapping import NameMapping
+from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.promotion import value_in_type
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.types import UNKNOWN, DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
+
+_LINEAGE = (ROW_ID.field_id, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
+_WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadContext:
+    """``table_schema`` is the schema rows are read with, ``projected`` the columns to give out, metadata columns among them if
+    asked for; ``schemas`` is the table's whole schema history, ``specs`` its partition specs by id."""
+
+    table_schema: Schema
+    projected: Schema
+    schemas: tuple[Schema, ...] = ()
+    specs: Mapping[int, PartitionSpec] = field(default_factory=dict)
+    name_mapping: NameMapping | None = None
+
+    @classmethod
+    def for_table(
+        cls, metadata: TableMetadata, *, schema: Schema | None = None, columns: Sequence[str | NestedField] | None = None
+    ) -> ReadContext:
+        """Read ``columns`` (None: all) under ``schema`` (None: the current one). Raises SchemaError for an unknown column."""
+        schema = schema or metadata.schema
+        context = cls(
+            table_schema=schema,
+            projected=schema,
+            schemas=metadata.schemas,
+            specs=metadata.specs_by_id,
+            name_mapping=name_mapping_of(metadata),
+        )
+        return context if columns is None else context.select(columns)
+
+    def select(self, columns: Sequence[str | NestedField]) -> ReadContext:
+        """The same with other columns, by top-level or metadata column name, without regard to case. A table may have a column of
+        a metadata column's name, which then is meant; the metadata column itself is said by its field. Raises SchemaError."""
+        chosen = tuple(c if isinstance(c, NestedField) else self._column(c) for c in columns)
+        if twice := [f.name for i, f in enumerate(chosen) if f in chosen[:i]]:
+            raise SchemaError(f"column {twice[0]!r} is chosen twice: a column can be shown once")
+        return replace(self, projected=Schema(StructType(chosen), self.table_schema.schema_id))
+
+    def _column(self, name: str) -> NestedField:
+        found = self.table_schema.find(name, case_sensitive=False)
+        if found is not None and self.table_schema.parents[found.field_id] is None:
+            return found
+        if name in METADATA_COLUMNS:
+            return METADATA_COLUMNS[name]
+        if name == "_partition":
+            return partition_column(self.partitions.type)
+        known = ", ".join(f.name for f in self.table_schema.fields)
+        raise SchemaError(f"no column named {name!r}: the columns are {known}")
+
+    @cached_property
+    def data_fields(self) -> tuple[NestedField, ...]:
+        """The projected columns that files hold: not the metadata columns."""
+        return tuple(f for f in self.projected.fields if f.field_id <= HIGHEST_USER_FIELD_ID)
+
+    @cached_property
+    def stored_fields(self) -> tuple[NestedField, ...]:
+        """The projected columns that files may hold: ``data_fields`` and row lineage."""
+        return tuple(f for f in self.projected.fields if f.field_id <= HIGHEST_USER_FIELD_ID or f.field_id in _LINEAGE)
+
+    @cached_property
+    def partitions(self) -> PartitionUnion:
+        """The union of all specs' partition fields: what ``_partition`` shows."""
+        newest = {i: replace(f, type=self._widest(f)) for i, f in self.known_fields.items()}
+        return partition_union(self.specs.values(), newest)
+
+    @cached_property
+    def column_ids(self) -> ColumnIds:
+        return ColumnIds(self.name_mapping, self.table_schema)
+
+    @cached_property
+    def known_fields(self) -> Mapping[int, NestedField]:
+        """Every field the table ever had, by id: as the read schema has it, else as the newest schema did."""
+        found: dict[int, NestedField] = {}
+        for schema in self._newest_last:
+            found.update(schema.fields_by_id)
+        return found
+
+    @property
+    def _newest_last(self) -> list[Schema]:
+        return [*sorted(self.schemas, key=lambda s: s.schema_id), self.table_schema]
+
+    def path_to(self, field_id: int) -> NestedField:
+        """The top-level column that leads to a field, every struct on the way cut to that one field; the field itself in the widest
+        type it has had. Raises CorruptTableError for an id no schema has, or one inside a list or map."""
+        for schema in reversed(self._newest_last):
+            if field_id in schema.fields_by_id:
+                return self._path_in(schema, field_id)
+        raise CorruptTableError(f"field id {field_id} is in no schema of the table")
+
+    def newest_type(self, field_id: int) -> IcebergType:
+        """The type that the field has now, whatever schema is read with: manifests give partition values in it. A type only ever
+        gets wider."""
+        found = self.known_fields.get(field_id)
+        return UNKNOWN if found is None else self._widest(found)
+
+    def was_unknown(self, field_id: int) -> bool:
+        """Whether a schema of the table has the field with type unknown, of which files store nothing."""
+        known = (s.fields_by_id.get(field_id) for s in self._newest_last)
+        return any(f is not None and f.type == UNKNOWN for f in known)
+
+    def _path_in(self, schema: Schema, field_id: int) -> NestedField:
+        leaf = schema.fields_by_id[field_id]
+        widest = self._widest(leaf)
+        made = replace(leaf, type=widest, initial_default=value_in_type(leaf.initial_default, leaf.type, widest))
+        parent = schema.parents[field_id]
+        while parent is not None:
+            holder = schema.fields_by_id[parent]
+            if isinstance(holder.type, ListType | MapType):
+                raise CorruptTableError(f"column {schema.name_of(field_id)}: a value inside a list or map can not be compared")
+            made = replace(holder, type=StructType((made,)))
+            parent = schema.parents[parent]
+        return made
+
+    def _widest(self, leaf: NestedField) -> IcebergType:
+        types = [s.fields_by_id[leaf.field_id].type for s in self.schemas if leaf.field_id in s.fields_by_id]
+        return max([leaf.type, *types], key=_width)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "table-schema": schema_to_dict(self.table_schema),
+            "projected": schema_to_dict(self.projected),
+            "schemas": [schema_to_dict(s) for s in self.schemas],
+            "specs": [spec_to_dict(s) for s in self.specs.values()],
+            "name-mapping": None if self.name_mapping is None else name_mapping_to_json(self.name_mapping),
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> ReadContext:
+        """The inverse of ``to_json``."""
+        specs = [spec_from_dict(s) for s in found["specs"]]
+        mapping = found["name-mapping"]
+        return cls(
+            table_schema=schema_from_dict(found["table-schema"]),
+            projected=schema_from_dict(found["projected"]),
+            schemas=tuple(schema_from_dict(s) for s in found["schemas"]),
+            specs={s.spec_id: s for s in specs},
+            name_mapping=None if mapping is None else name_mapping_from_json(mapping),
+        )
+
+
+def _width(type_: IcebergType) -> int:
+    if isinstance(type_, DecimalType):
+        return type_.precision
+    return _WIDTH.get(type_.name, 1) if isinstance(type_, PrimitiveType) else 1

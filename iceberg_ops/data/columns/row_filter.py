@@ -1,0 +1,182 @@
+"""A bound expression over Arrow columns.
+
+Meaning is Spark SQL's, as in ``iceberg_ops.expressions.predicates``: three-valued logic, NaN equal to itself and greater than every
+other value, -0.0 equal to 0.0. Columns are handed in by field id, so a filter may read columns that are not projected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_ops.data.arrow.arrow_schema import arrow_type
+from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.partition_values import distinct, transformed
+from iceberg_ops.data.columns.sort_keys import column_of
+from iceberg_ops.errors import WhereError
+from iceberg_ops.expressions.leaf_tests import value_test
+from iceberg_ops.expressions.like import around, matcher, regex_text
+from iceberg_ops.expressions.predicates import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BoundPredicate,
+    BoundTransform,
+    Expression,
+    MayMatch,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    field_ids,
+)
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transform_functions import apply
+from iceberg_ops.spec.transforms import Transform
+from iceberg_ops.spec.types import DOUBLE, FLOAT, DecimalType, IcebergType
+
+Columns = Mapping[int, pa.Array]
+_LONGEST_REGEX = 10_000
+"""Longer patterns are matched in Python: those of 100,000 characters may be too large for Arrow's regular expressions."""
+
+
+def matching(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
+    """Which rows an expression keeps: true where it is true, false where it is false or unknown."""
+    return evaluate(expression, columns, rows).fill_null(False)
+
+
+def rows_where(expression: Expression, batch: pa.RecordBatch, schema: Schema) -> npt.NDArray[np.bool_]:
+    """``matching`` for a canonical batch of ``schema``, to which the expression is bound."""
+    columns = {i: column_of(batch, schema, i)[0] for i in field_ids(expression)}
+    return np.asarray(matching(expression, columns, batch.num_rows))
+
+
+def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
+    """True, false or null (unknown) for every row. Raises WhereError for what can not be evaluated."""
+    if isinstance(expression, AlwaysTrue | AlwaysFalse):
+        return pa.repeat(pa.scalar(isinstance(expression, AlwaysTrue)), rows)
+    if isinstance(expression, And):
+        return pc.and_kleene(evaluate(expression.left, columns, rows), evaluate(expression.right, columns, rows))
+    if isinstance(expression, Or):
+        return pc.or_kleene(evaluate(expression.left, columns, rows), evaluate(expression.right, columns, rows))
+    if isinstance(expression, Not):
+        return pc.invert(evaluate(expression.child, columns, rows))
+    if isinstance(expression, BoundPredicate):
+        return _leaf(expression, columns[expression.field_id])
+    if isinstance(expression, MayMatch):
+        raise WhereError(f"can not evaluate {expression.construct!r} on rows")
+    name = expression.term.name if isinstance(expression, Predicate) else repr(expression)
+    raise WhereError(f"can not evaluate an unbound predicate on {name!r}")
+
+
+def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    source = leaf.term.reference.type
+    if isinstance(leaf.term, BoundTransform):
+        if leaf.term.transform.name != "truncate" or not isinstance(source, DecimalType):
+            array = transformed(leaf.term.transform, source, array)
+        elif not leaf.op.is_unary:  # only null is truncated to null
+            return _truncated_decimals(leaf, leaf.term.transform, source, array)
+    if leaf.op is Op.IS_NULL:
+        return array.is_null()
+    if leaf.op is Op.NOT_NULL:
+        return array.is_valid()
+    if isinstance(array, pa.DictionaryArray):
+        if leaf.op in (Op.IS_NAN, Op.NOT_NAN):
+            return pa.repeat(pa.scalar(leaf.op is Op.NOT_NAN), len(array))
+        return _compare(leaf, array.dictionary).take(array.indices)
+    return _compare(leaf, array)
+
+
+def _truncated_decimals(leaf: BoundPredicate, transform: Transform, source: DecimalType, array: pa.Array) -> pa.BooleanArray:
+    """One distinct value at a time: truncating may give a digit more than the column, and even Arrow, has."""
+    test, encoded = value_test(leaf), distinct(array)
+    answers = [None if v is None else test(apply(transform, source, v)) for v in values_of(source, encoded.dictionary)]
+    return pa.array(answers, pa.bool_()).take(encoded.indices)
+
+
+def _compare(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    if leaf.op in (Op.IS_NAN, Op.NOT_NAN):
+        nan = pc.is_nan(array).fill_null(False) if leaf.type in (FLOAT, DOUBLE) else pa.repeat(pa.scalar(False), len(array))
+        return nan if leaf.op is Op.IS_NAN else pc.invert(nan)
+    if leaf.op.is_set:
+        found = _is_in(leaf, array)
+        return pc.invert(found) if leaf.op is Op.NOT_IN else found
+    if leaf.op in (Op.STARTS_WITH, Op.NOT_STARTS_WITH):
+        found = _starts_with(array, leaf.literal)
+        return pc.invert(found) if leaf.op is Op.NOT_STARTS_WITH else found
+    if leaf.op in (Op.LIKE, Op.NOT_LIKE):
+        found = _like(array, leaf.literal)
+        return pc.invert(found) if leaf.op is Op.NOT_LIKE else found
+    return _ordered(leaf.op, leaf.type, array, leaf.literal)
+
+
+def _like(array: pa.Array, pattern: str) -> pa.BooleanArray:
+    """Arrow's own ``match_like`` is not used: where a pattern is simple it searches for the escapes as they are written."""
+    if (simple := around(pattern)) is None:
+        if len(pattern) <= _LONGEST_REGEX:
+            return pc.match_substring_regex(array, regex_text(pattern))
+        matches = matcher(pattern)
+        return pa.array([None if v is None else matches(v) for v in array.to_pylist()], pa.bool_())
+    before, text, after = simple
+    if before and after:
+        return pc.match_substring(array, text)
+    if before:
+        return pc.ends_with(array, text)
+    return pc.starts_with(array, text) if after else pc.equal(array, pa.scalar(text, array.type))
+
+
+_NUMERIC: Mapping[Op, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
+    Op.LT: pc.less,
+    Op.LT_EQ: pc.less_equal,
+    Op.GT: pc.greater,
+    Op.GT_EQ: pc.greater_equal,
+    Op.EQ: pc.equal,
+    Op.NOT_EQ: pc.not_equal,
+}
+
+
+def _ordered(op: Op, type_: IcebergType, array: pa.Array, literal: Any) -> pa.BooleanArray:
+    scalar = array_of(type_, [literal])[0]
+    if pa.types.is_fixed_size_binary(array.type):
+        array, scalar = array.cast(pa.binary()), scalar.cast(pa.binary())
+    if type_ not in (FLOAT, DOUBLE):
+        return _NUMERIC[op](array, scalar)
+    nan = pc.is_nan(array)
+    if math.isnan(literal):  # nothing is greater, everything else is less
+        if op in (Op.EQ, Op.GT_EQ):
+            return nan
+        if op in (Op.NOT_EQ, Op.LT):
+            return pc.invert(nan)
+        constant = pa.repeat(pa.scalar(op is Op.LT_EQ), len(array))
+        return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), constant)
+    plain = _NUMERIC[op](array, scalar)
+    if op in (Op.GT, Op.GT_EQ, Op.NOT_EQ):
+        return pc.or_kleene(plain, nan)
+    return plain
+
+
+def _is_in(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:
+    literals = array_of(leaf.type, list(leaf.literals)).cast(arrow_type(leaf.type))
+    if leaf.type in (FLOAT, DOUBLE):
+        found = pc.is_in(_one_form(array), value_set=_one_form(literals))
+    else:
+        found = pc.is_in(array, value_set=literals)
+    return pc.if_else(array.is_null(), pa.scalar(None, pa.bool_()), found)
+
+
+def _one_form(array: pa.Array) -> pa.Array:
+    """Floats with one NaN and one zero, as SQL compares them: Arrow finds values by their bits."""
+    nan, zero = pa.scalar(math.nan, array.type), pa.scalar(0.0, array.type)
+    return pc.if_else(pc.is_nan(array), nan, pc.if_else(pc.equal(array, zero), zero, array))
+
+
+def _starts_with(array: pa.Array, prefix: str | bytes) -> pa.BooleanArray:
+    if isinstance(prefix, str):
+        return pc.starts_with(array, prefix)
+    return pc.equal(pc.binary_slice(array.cast(pa.binary()), 0, len(prefix)), pa.scalar(prefix, pa.binary()))

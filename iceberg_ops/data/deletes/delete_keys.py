@@ -1,0 +1,259 @@
+"""The equality-delete keys that apply to a task, read once per process and combination of delete files.
+
+Delete files of the same ``equality_ids`` become one set of keys. Their columns are projected like data columns, under the schema
+history, so a delete file written before a column was widened still matches.
+
+The rule upheld: keys take a bounded part of memory, however many there are. A set of more than ``AT_ONCE_BYTES`` is never whole in
+memory: a row is deleted if any part of the set has its key, so the key columns of a data file are read once for every part, and
+what is kept are the positions of the rows found. Threads that read different sets at once share that bound.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from iceberg_ops.data.columns.file_columns import FileColumn, find_column
+from iceberg_ops.data.columns.projection import needed_leaves, project
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.deletes.equality_deletes import EqualityKeys, equality_keys
+from iceberg_ops.data.deletes.key_memory import KeyMemory, LockMaker, Share
+from iceberg_ops.data.formats.any_format import BATCH_ROWS, open_file
+from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.scan.tasks import DeleteFile, FileScanTask
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.types import NestedField, StructType
+
+ColumnsOf = Callable[[pa.RecordBatch, Sequence[FileColumn], int], pa.Array]
+_Key = tuple[tuple[int, ...], tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]
+AT_ONCE_BYTES = 1 << 24
+"""Arrow bytes of keys that are looked up together; finding the distinct ones and looking them up takes thirty times as many."""
+_CACHED = 32
+
+
+@dataclass(frozen=True)
+class ManyKeys:
+    """A set of keys that is read, part by part, whenever it is needed."""
+
+    equality_ids: tuple[int, ...]
+    load: _Load
+
+    def parts(self) -> Iterator[EqualityKeys]:
+        """Parts of at most ``AT_ONCE_BYTES`` and a batch; keys may be in several."""
+        return _parts(self.load)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteKeys:
+    """What applies to a task: sets of keys to look up in every batch, and sets too large for that."""
+
+    few: tuple[EqualityKeys, ...]
+    many: tuple[ManyKeys, ...]
+
+    @property
+    def ids(self) -> set[int]:
+        """Field ids of the columns that ``few`` are looked up in."""
+        return {i for keys in self.few for i in keys.equality_ids}
+
+
+def keys_of(io: FileIO, deletes: Sequence[DeleteFile], context: ReadContext) -> DeleteKeys:
+    """One set per distinct set of equality ids among the deletes."""
+    by_ids: dict[tuple[int, ...], list[DataFile]] = {}
+    for delete in deletes:
+        if delete.is_equality:
+            if not delete.data_file.equality_ids:
+                raise CorruptTableError(f"equality delete file {delete.file_path}: equality_ids is not recorded")
+            by_ids.setdefault(tuple(sorted(delete.data_file.equality_ids)), []).append(delete.data_file)
+    few: list[EqualityKeys] = []
+    many: list[ManyKeys] = []
+    for ids, files in by_ids.items():
+        paths = tuple(context.path_to(i) for i in ids)
+        key = (ids, tuple(str(p) for p in paths), tuple(f.file_path for f in files), tuple(sorted(io.properties.items())))
+        load = _Load(io, files, ids, paths, context)
+        found, is_whole = _KEPT.get(key, load)
+        if not is_whole:
+            many.append(ManyKeys(ids, load))
+        elif found is not None:
+            few.append(found)
+    return DeleteKeys(tuple(few), tuple(many))
+
+
+def positions_with_keys(task: FileScanTask, keys: ManyKeys, columns_of: ColumnsOf, io: FileIO) -> npt.NDArray[np.int64]:
+    """Ascending positions of the rows of the task's part of its file that equal one of the keys. ``columns_of`` gives a batch's
+    column of a field id. Raises CorruptTableError."""
+    found: list[npt.NDArray[np.int64]] = []
+    for part in keys.parts():
+        opened = open_file(io, task.file_path, task.data_file.file_format, keys.load.context.column_ids)
+        batches = opened.batches(needed_leaves(keys.load.paths, opened.columns), task.start, task.length, BATCH_ROWS)
+        try:
+            for position, batch, columns in batches:
+                rows = np.flatnonzero(part.matches(partial(columns_of, batch, columns)))
+                found.append(rows.astype(np.int64) + position)
+        finally:
+            batches.close()
+            opened.close()
+    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class _Load:
+    """How to read the keys."""
+
+    io: FileIO
+    files: Sequence[DataFile]
+    ids: tuple[int, ...]
+    paths: Sequence[NestedField]
+    context: ReadContext
+
+
+class _Kept:
+    """The sets used last, together not larger than one may be. A set is read by one thread while others wait for it; different
+    sets are read at once (see ``key_memory``)."""
+
+    def __init__(self, lock: LockMaker = threading.Lock) -> None:
+        self._found: OrderedDict[_Key, tuple[EqualityKeys | None, int]] = OrderedDict()
+        self._make_lock = lock
+        self._lock = lock()
+        """Over what is known; never held while keys are read."""
+        self._turns: dict[_Key, tuple[threading.Lock, int]] = {}
+        self._memory = KeyMemory(lock)
+
+    def get(self, key: _Key, load: _Load) -> tuple[EqualityKeys | None, bool]:
+        """The keys (None: there are none), and whether that is all of them; False: they are too many."""
+        found = self._known(key)
+        if found is None:
+            with self._turn(key):
+                if (found := self._known(key)) is None:
+                    found = _whole(load, self._memory)
+                    self._keep(key, found)
+        keys, size = found
+        return keys, size >= 0
+
+    def _known(self, key: _Key) -> tuple[EqualityKeys | None, int] | None:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+            return self._found.get(key)
+
+    def _keep(self, key: _Key, found: tuple[EqualityKeys | None, int]) -> None:
+        with self._lock:
+            self._found[key] = found
+            while len(self._found) > _CACHED or (len(self._found) > 1 and self._bytes() > AT_ONCE_BYTES):
+                self._found.popitem(last=False)
+
+    @contextmanager
+    def _turn(self, key: _Key) -> Iterator[None]:
+        """Hold the lock of one set; it is there as long as somebody holds it or waits for it."""
+        with self._lock:
+            lock, users = self._turns.get(key) or (self._make_lock(), 0)
+            self._turns[key] = lock, users + 1
+        try:
+            with lock:
+                yield
+        finally:
+            with self._lock:
+                users = self._turns[key][1] - 1
+                self._turns[key] = lock, users
+                if not users:
+                    del self._turns[key]
+
+    def _bytes(self) -> int:
+        return sum(max(0, size) for _, size in self._found.values())
+
+
+_KEPT = _Kept()
+
+
+def _whole(load: _Load, memory: KeyMemory) -> tuple[EqualityKeys | None, int]:
+    """The keys and their Arrow bytes; -1 bytes: they are more than may be in memory."""
+    with memory.beside() as share:
+        found = _read(load, share)
+    if found is None:
+        with memory.alone() as share:
+            found = _read(load, share)
+    assert found is not None  # alone, nothing is held but the set's own bytes
+    return found
+
+
+def _read(load: _Load, share: Share) -> tuple[EqualityKeys | None, int] | None:
+    """As ``_whole``; None: others hold so much that this is not to be known now."""
+    held: list[list[pa.Array]] = []
+    size = 0
+    for batch in _batches(load):
+        held.append(batch)
+        more = _size(batch)
+        size += more
+        fits = share.take(more, AT_ONCE_BYTES)
+        if size > AT_ONCE_BYTES:
+            return None, -1
+        if not fits:
+            return None
+    return equality_keys(load.ids, held), size
+
+
+def _parts(load: _Load) -> Iterator[EqualityKeys]:
+    held: list[list[pa.Array]] = []
+    size = 0
+    for batch in _batches(load):
+        held.append(batch)
+        size += _size(batch)
+        if size >= AT_ONCE_BYTES:
+            keys, held, size = equality_keys(load.ids, held), [], 0
+            if keys is not None:
+                yield keys
+    if (keys := equality_keys(load.ids, held)) is not None:
+        yield keys
+
+
+def _size(batch: Sequence[pa.Array]) -> int:
+    return sum(int(column.nbytes) for column in batch)
+
+
+def _batches(load: _Load) -> Iterator[list[pa.Array]]:
+    for file in load.files:
+        yield from _columns(load, file)
+
+
+def _columns(load: _Load, file: DataFile) -> Iterator[list[pa.Array]]:
+    opened = open_file(load.io, file.file_path, file.file_format, load.context.column_ids)
+    try:
+        _check_columns(load, file, opened.columns)
+        for _, batch, columns in opened.batches(needed_leaves(load.paths, opened.columns), 0, None, BATCH_ROWS):
+            yield [descend(project(batch, columns, (p,)).column(0), p, i) for p, i in zip(load.paths, load.ids, strict=True)]
+    finally:
+        opened.close()
+
+
+def _check_columns(load: _Load, file: DataFile, columns: Sequence[FileColumn]) -> None:
+    """Raise CorruptTableError for a delete file without one of its columns. Of a column that was of type unknown no file stores
+    anything: its keys are null."""
+    for path, field_id in zip(load.paths, load.ids, strict=True):
+        if not _has(columns, path, field_id) and not load.context.was_unknown(field_id):
+            raise CorruptTableError(f"equality delete file {file.file_path} lacks column {path.name} of its equality_ids")
+
+
+def _has(columns: Sequence[FileColumn], path: NestedField, field_id: int) -> bool:
+    """Whether the field at the end of a path is among a file's columns."""
+    found = find_column(columns, path.field_id)
+    if found is None or path.field_id == field_id:
+        return found is not None
+    assert isinstance(path.type, StructType)
+    return _has(found.children, path.type.fields[0], field_id)
+
+
+def descend(array: pa.Array, path: NestedField, field_id: int) -> pa.Array:
+    """The values of the field at the end of a path (see ``ReadContext.path_to``); a null struct on the way is a null value. The
+    field itself may be a struct, which is null only where it is null, not where its first part is."""
+    while path.field_id != field_id:
+        assert isinstance(path.type, StructType)
+        array, path = array.flatten()[0], path.type.fields[0]
+    return array

@@ -1,0 +1,77 @@
+"""Row groups of a Parquet file that a filter can not match, told by their column statistics.
+
+A row group is shown to the expressions as a small file with metrics, so what holds for pruning files holds here (SCAN-06, SCAN-07):
+what is absent or unreadable is unknown, and a group is left out only where no row of it can match. Which statistics count is
+decided by ``data.footer_statistics``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.data.columns.file_columns import FileColumn
+from iceberg_ops.data.formats.footer_statistics import TrustedStatistics
+from iceberg_ops.expressions.metrics_evaluators import metrics_pruner
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, BoundPredicate, BoundReference, Expression, leaves
+from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.types import UNKNOWN
+from iceberg_ops.spec.values import to_bytes
+
+
+def groups_that_may_match(
+    metadata: pq.FileMetaData, columns: Sequence[FileColumn], groups: Sequence[int], where: Expression
+) -> list[int]:
+    """The row groups among ``groups`` that may hold a row for which the bound expression is true."""
+    if where == ALWAYS_TRUE:
+        return list(groups)
+    references = {leaf.field_id: leaf.term.reference for leaf in leaves(where) if isinstance(leaf, BoundPredicate)}
+    shown = [reference for reference in references.values() if reference.type != UNKNOWN]
+    found = [(reference, leaf) for reference in shown if (leaf := _leaf_of(columns, reference)) is not None]
+    may_match = metrics_pruner(where)
+    trusted = TrustedStatistics.of(metadata.created_by)
+    return [g for g in groups if may_match(_as_file(metadata.row_group(g), found, trusted))]
+
+
+def runs(groups: Sequence[int]) -> Iterator[list[int]]:
+    """Neighbouring row groups together: only within them do positions count on."""
+    run: list[int] = []
+    for group in groups:
+        if run and group != run[-1] + 1:
+            yield run
+            run = []
+        run.append(group)
+    if run:
+        yield run
+
+
+def _leaf_of(columns: Sequence[FileColumn], reference: BoundReference) -> FileColumn | None:
+    """The leaf column of that field, outside lists and maps."""
+    for column in columns:
+        if column.field_id == reference.field_id and not column.children:
+            return column
+        if pa.types.is_struct(column.type) and (found := _leaf_of(column.children, reference)) is not None:
+            return found
+    return None
+
+
+def _as_file(
+    group: pq.RowGroupMetaData, found: Sequence[tuple[BoundReference, FileColumn]], trusted: TrustedStatistics
+) -> DataFile:
+    values, nulls, lower, upper = {}, {}, {}, {}
+    for reference, leaf in found:
+        chunk = group.column(leaf.leaves[0])
+        statistics = chunk.statistics
+        values[reference.field_id] = chunk.num_values
+        if statistics is None:
+            continue
+        if statistics.has_null_count:
+            nulls[reference.field_id] = statistics.null_count
+        if (bounds := trusted.bounds(chunk, leaf.type, reference.type)) is not None:
+            lower[reference.field_id], upper[reference.field_id] = (to_bytes(reference.type, value) for value in bounds)
+    return DataFile(
+        file_path="", file_format=FileFormat.PARQUET, record_count=group.num_rows, file_size_in_bytes=0, value_counts=values,
+        null_value_counts=nulls, lower_bounds=lower, upper_bounds=upper,
+    )  # fmt: skip

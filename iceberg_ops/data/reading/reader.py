@@ -1,0 +1,225 @@
+"""Reading rows: a task's file, minus its deletes, filtered, as the read schema asks for it.
+
+The order is the spec's (SCAN-16): physical rows get their positions; deletion vectors or position deletes, then equality deletes,
+then the residual take rows away; what is left is projected. Columns that only deletes or the residual need are read and dropped. A
+file is streamed: one batch is in memory at a time, a few where the next are read ahead.
+
+Which files and deletes a scan has is planned in ``iceberg_ops.scan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema
+from iceberg_ops.data.arrow.arrow_values import bare_batch
+from iceberg_ops.data.arrow.one_schema import with_schema
+from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.arrow.stored_texts import with_checked_texts
+from iceberg_ops.data.columns.file_columns import FileColumn
+from iceberg_ops.data.columns.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
+from iceberg_ops.data.columns.missing_values import of_partition
+from iceberg_ops.data.columns.projection import needed_leaves, project
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.columns.row_filter import matching
+from iceberg_ops.data.deletes.delete_keys import descend, keys_of, positions_with_keys
+from iceberg_ops.data.deletes.position_deletes import deleted_positions, kept
+from iceberg_ops.data.formats.any_format import BATCH_ROWS, OpenFile, open_file
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicate, field_ids, leaves
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.types import IcebergType, NestedField
+from iceberg_ops.table.table import Table
+
+_AHEAD_BYTES = 8 << 20
+"""A scan reads the next batches of a task ahead where it has more bytes than this: below, a thread costs more than it wins."""
+
+
+@dataclass(slots=True)
+class ReadCounts:
+    """What became of a task's rows: ``physical`` in the part read, ``deleted`` by deletes, ``filtered`` out by the residual. Row
+    groups that the residual rules out by their statistics are not read, and not counted."""
+
+    physical: int = 0
+    deleted: int = 0
+    filtered: int = 0
+    deleted_by_equality: int = field(default=0)
+
+
+def read_task(
+    task: FileScanTask,
+    context: ReadContext,
+    io: FileIO,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    keep_dictionaries: bool = False,
+    read_ahead: bool = False,
+    counts: ReadCounts | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The task's live rows that match its residual, as ``context.projected``; empty batches are left out.
+
+    ``keep_dictionaries`` hands dictionary-encoded text columns out as dictionaries (batches of one file may then differ in type).
+    ``read_ahead``: a thread decodes the next batches meanwhile. Raises CorruptTableError, UnsupportedError, WhereError.
+    """
+    counts = counts if counts is not None else ReadCounts()
+    reading = _Reading(task, context, io, keep_dictionaries)
+    opened = open_file(io, task.file_path, task.data_file.file_format, context.column_ids)
+    decoded = opened.batches(reading.leaves(opened), task.start, task.length, batch_rows, reading.residual)
+    batches = ahead(decoded, depth=1) if read_ahead else decoded
+    try:
+        for position, batch, columns in batches:
+            counts.physical += batch.num_rows
+            out = reading.rows(position, batch, columns, counts)
+            if out.num_rows:
+                yield out
+    finally:
+        batches.close()
+        opened.close()
+
+
+class _Reading:
+    """One task being read: its deletes loaded, its filter bound."""
+
+    def __init__(self, task: FileScanTask, context: ReadContext, io: FileIO, keep_dictionaries: bool) -> None:
+        self.task, self.context, self.keep = task, context, keep_dictionaries
+        self.residual = _bound(task.residual, context)
+        self.positions = deleted_positions(io, task.deletes, task.file_path)
+        self.missing = of_partition(partition_constants(task, context), (context.table_schema, *context.schemas))
+        self.keys = keys_of(io, task.deletes, context)
+        self.with_keys = [positions_with_keys(task, keys, self._key_column, io) for keys in self.keys.many]
+        self.paths: dict[int, NestedField] = {i: context.path_to(i) for i in sorted(self.keys.ids | field_ids(self.residual))}
+        self.filter_paths = {i: _path_in_read_schema(context, i) for i in field_ids(self.residual)}
+        self.lineage = lineage_fields(context.projected)
+
+    def leaves(self, opened: OpenFile) -> set[int]:
+        stored = self.context.stored_fields
+        return needed_leaves([*stored, *self.paths.values()] if self.paths else stored, opened.columns)
+
+    def rows(self, position: int, batch: pa.RecordBatch, columns: Sequence[FileColumn], counts: ReadCounts) -> pa.RecordBatch:
+        mask = self._kept(position, batch.num_rows, counts)
+        positions: npt.NDArray[np.int64] | None = None
+        if self.context.projected.fields != self.context.data_fields:
+            positions = np.arange(position, position + batch.num_rows)
+        before = batch.num_rows
+        batch, positions = _filtered(batch, positions, mask)
+        for keys in self.keys.few:
+            if not batch.num_rows:
+                break
+            found = keys.matches(lambda i: self._leaf(batch, columns, self.paths[i], i))  # noqa: B023
+            counts.deleted_by_equality += int(found.sum())
+            batch, positions = _filtered(batch, positions, ~found if found.any() else None)
+        counts.deleted += before - batch.num_rows
+        before = batch.num_rows
+        if self.residual != ALWAYS_TRUE and batch.num_rows:
+            arrays = {i: self._leaf(batch, columns, f, i) for i, f in self.filter_paths.items()}
+            found = np.asarray(matching(self.residual, arrays, batch.num_rows))
+            batch, positions = _filtered(batch, positions, None if found.all() else found)
+        counts.filtered += before - batch.num_rows
+        return self._projected(batch, columns, positions)
+
+    def _kept(self, position: int, rows: int, counts: ReadCounts) -> npt.NDArray[np.bool_] | None:
+        """Rows left by the deletes whose positions are known before rows are read; None: all."""
+        mask = kept(self.positions, position, rows)
+        for positions in self.with_keys:
+            found = kept(positions, position, rows)
+            if found is not None:
+                left = found if mask is None else mask & found
+                counts.deleted_by_equality += (rows if mask is None else int(mask.sum())) - int(left.sum())
+                mask = left
+        return mask
+
+    def _key_column(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], field_id: int) -> pa.Array:
+        return self._leaf(batch, columns, self.context.path_to(field_id), field_id)
+
+    def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField, field_id: int) -> pa.Array:
+        """The values of the field at the end of a path; a null struct on the way is a null value."""
+        array = project(batch, columns, (path,), self.missing, keep_dictionaries=True).column(0)
+        return descend(array, path, field_id)
+
+    def _projected(
+        self, batch: pa.RecordBatch, columns: Sequence[FileColumn], positions: npt.NDArray[np.int64] | None
+    ) -> pa.RecordBatch:
+        fields = self.context.data_fields
+        data = project(batch, columns, fields, self.missing, keep_dictionaries=self.keep)
+        if positions is None:
+            return data
+        stored = project(batch, columns, self.lineage)
+        return with_metadata_columns(data, stored, positions, self.task, self.context)
+
+
+def _filtered(
+    batch: pa.RecordBatch, positions: npt.NDArray[np.int64] | None, mask: npt.NDArray[np.bool_] | None
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64] | None]:
+    if mask is None:
+        return batch, positions
+    positions = None if positions is None else positions[mask]
+    if not batch.num_columns:
+        return bare_batch(int(mask.sum())), positions
+    # Column by column: filtering a whole batch turns the mask into indices first, which takes twice as long.
+    keep = pa.array(mask)
+    return pa.RecordBatch.from_arrays([column.filter(keep) for column in batch.columns], schema=batch.schema), positions
+
+
+def _bound(residual: Expression, context: ReadContext) -> Expression:
+    if any(isinstance(leaf, Predicate) for leaf in leaves(residual)):
+        return bind(context.table_schema, residual)
+    return residual
+
+
+def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
+    """A filter compares in the read schema's type, where deletes compare in the widest one."""
+    return ReadContext(table_schema=context.table_schema, projected=context.projected).path_to(field_id)
+
+
+def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, tuple[IcebergType, Any]]:
+    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12); each with its type, which
+    is the newest of the table's whatever snapshot is read."""
+    spec = context.specs.get(task.spec_id)
+    if spec is None:
+        return {}
+    found: dict[int, tuple[IcebergType, Any]] = {}
+    for f, value in zip(spec.fields, task.data_file.partition, strict=False):
+        if f.transform.is_identity:
+            found[f.source_id] = context.newest_type(f.source_id), value
+    return found
+
+
+def scan_batches(
+    table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None, *, check_texts: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a scan, batch by batch; ``columns`` are top-level or metadata column names (None: all). With ``check_texts``
+    text that is no UTF-8 is a CorruptTableError that names the file.
+
+    Planned, and refused where it must be, before the first batch is asked for. Raises UnsupportedError (a column that only changes
+    have), SchemaError, WhereError, CorruptTableError.
+    """
+    tasks, context = _planned(table, scan, columns)
+    for_texts = context.projected.fields if check_texts else ()
+    return (
+        with_checked_texts(b, for_texts, task.file_path)
+        for task in tasks
+        for b in read_task(task, context, table.io, read_ahead=task.data_bytes > _AHEAD_BYTES)
+    )
+
+
+def scan_table(table: Table, scan: Scan | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a scan as one Arrow table. Raises as ``scan_batches`` does."""
+    tasks, context = _planned(table, scan, columns)
+    schema = arrow_schema(context.projected)
+    batches = [b for task in tasks for b in read_task(task, context, table.io)]
+    return pa.Table.from_batches([with_schema(b, schema) for b in batches], schema)
+
+
+def _planned(table: Table, scan: Scan | None, columns: Sequence[str] | None) -> tuple[Sequence[FileScanTask], ReadContext]:
+    planned = plan(table, scan or Scan())
+    context = ReadContext.for_table(table.metadata, schema=planned.schema, columns=columns)
+    check_can_be_scanned(context.projected)
+    return planned.tasks, context

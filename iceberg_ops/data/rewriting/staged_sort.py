@@ -1,0 +1,279 @@
+"""Sorting one large group in two stages that run anywhere, without shuffling rows.
+
+Stage 1: each part of the input files is read and sorted piece by piece; every piece becomes a run, an Arrow file (lz4) in the
+table's own storage, cut at the bounds of the ranges. Stage 2: each range merges its share of all runs and writes it. Bounds come
+from a sample that whoever conducts the stages took once and left beside the runs, so both stages are functions of JSON texts. Rows
+of equal keys fall into one range and keep their order, so the result is that of one stable sort.
+
+The rule upheld: nothing of it outlives the rewrite. Runs carry the operation id in their names (the job's lease covers them, and
+what a killed worker left is found by it), and ``clear`` deletes them all, whatever happened.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_ops.data.arrow.batch_sizes import dictionary_bytes, own_bytes
+from iceberg_ops.data.arrow.read_ahead import ahead
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.columns.sort_keys import Keys, joined, sorted_indices
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import (
+    Tally,
+    key_ids,
+    key_maker,
+    key_sample_of,
+    rows_of,
+    verified,
+    writer_of,
+)  # fmt: skip
+from iceberg_ops.data.sorting.external_sort import Run, in_one, in_pieces, merged, run_batch_bytes, slices_of
+from iceberg_ops.data.sorting.key_sample import KeySample, key_columns
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.deletion.own_files import OwnFiles
+from iceberg_ops.errors import VerificationError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.local import remove_empty_folders
+from iceberg_ops.scan.tasks import task_from_json
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict, data_file_to_dict
+
+_BATCH_ROWS = 1 << 14
+"""Rows of a batch in a run: a merge holds one of each run."""
+_PART_BYTES = 128 << 20
+_BUFFER_BYTES = 1 << 20
+"""Arrow writes every buffer of every column by itself: gathered, or each would cross into Python."""
+_RANGE_TASKS = 8
+"""Input files a range is told of: their footers decide about encodings."""
+
+
+@dataclass(frozen=True, slots=True)
+class SortedPart:
+    """What stage 1 made of a part: ``runs`` are (location, first batch of each range and the end, Arrow bytes of the largest
+    batch); counts as in GroupResult."""
+
+    runs: tuple[tuple[str, tuple[int, ...], int], ...]
+    run_rows: tuple[int, ...]
+    rows: int
+    deleted: int
+    nulls: Mapping[int, int]
+    nested_nulls: Mapping[int, int]
+
+
+RunAll = Callable[[Callable[[str], str], list[str]], list[str]]
+"""Calls the function on each text, wherever it likes, and answers in the order of the texts."""
+
+
+def is_staged(work: GroupWork) -> bool:
+    """Whether the work can be sorted in stages: into one partition, of a store that other processes reach."""
+    return work.is_sorted and work.partition is not None and work.io_properties.get("io-impl") != "memory"
+
+
+def sorted_in_stages(work: GroupWork, parts: int, run_all: RunAll) -> GroupResult:
+    """Sort a work by up to ``parts`` tasks, then ``work.ranges`` tasks.
+
+    Raises what ``run_all`` raises and VerificationError; what was staged is gone in any case, and so are the work's files where
+    they did not agree with what was read. Files of ranges that were written before another failed are the caller's to delete.
+    """
+    staged = StagedSort(work, parts)
+    try:
+        return staged.result(run_all(write_range, staged.range_texts(run_all(sort_part, staged.part_texts()))))
+    finally:
+        staged.clear()
+
+
+class StagedSort:
+    """One work being conducted: ``part_texts`` -> ``sort_part`` each -> ``range_texts`` -> ``write_range`` each -> ``result``."""
+
+    def __init__(self, work: GroupWork, parts: int) -> None:
+        self.work = work
+        self._begun = time.monotonic()
+        self._io = load_file_io(work.io_properties)
+        folder = WriteContext.from_json(work.write).data_location
+        self._folder = f"{folder}/{work.task_id}-{work.operation_id}-staged"
+        self._sorted: list[SortedPart] = []
+        self._parts = parts
+
+    def part_texts(self) -> list[str]:
+        """Stage 1's inputs. Takes the sample. Raises CorruptTableError."""
+        self._io.write(_sample_location(self._folder, self.work), key_sample_of(self.work, self._io).to_bytes())
+        cuts = _even(self.work.tasks, self._parts)
+        return [json.dumps([self._folder, replace(self.work, tasks=tasks).to_json()]) for tasks in cuts]
+
+    def range_texts(self, parts: Sequence[str]) -> list[str]:
+        """Stage 2's inputs, from stage 1's answers in order."""
+        self._sorted = [_part_from(text) for text in parts]
+        runs = [run for part in self._sorted for run in part.runs]
+        step = max(1, len(self.work.tasks) // _RANGE_TASKS)
+        few = replace(self.work, tasks=self.work.tasks[::step][:_RANGE_TASKS])
+        found = []
+        for i in range(self.work.ranges):
+            shares = [(place, firsts[i], firsts[i + 1], largest) for place, firsts, largest in runs if firsts[i] < firsts[i + 1]]
+            if shares:
+                size = self.work.range_file_size or self.work.target_file_size
+                named = replace(few, task_id=f"{self.work.task_id}-{i:05d}", target_file_size=size)
+                found.append(json.dumps([self._folder, named.to_json(), shares]))
+        return found
+
+    def result(self, ranges: Sequence[str]) -> GroupResult:
+        """The group's result from stage 2's answers in order. Raises VerificationError; what was written is then deleted."""
+        parts = self._sorted
+        answers = [json.loads(text) for text in ranges]
+        added = [data_file_from_dict(found) for files, _, _ in answers for found in files]
+        schema, size = ReadContext.from_json(self.work.read).projected, sum(task_from_json(t).data_bytes for t in self.work.tasks)
+        tally = Tally(schema, bytes_in=size, rows=sum(p.rows for p in parts), nulls=_sums(p.nulls for p in parts))
+        tally.nested.counts = _sums(p.nested_nulls for p in parts)
+        tally.nested_out = _sums(_by_id(found) for _, _, found in answers)
+        tally.read.deleted = sum(p.deleted for p in parts)
+        tally.in_order = sum(in_order for _, in_order, _ in answers)
+        spilled = [rows for part in parts for rows in part.run_rows]
+        try:
+            return verified(self.work, tally, added, round((time.monotonic() - self._begun) * 1000), spilled)
+        except VerificationError:
+            OwnFiles(self._io, [f.file_path for f in added]).discard()
+            raise
+
+    def clear(self) -> None:
+        """Delete everything that was staged, also what attempts left that failed or ran twice."""
+        OwnFiles(self._io, [info.location for info in self._io.list_prefix(self._folder)]).discard()
+        remove_empty_folders(self._io, self._folder)
+
+
+def stage_parts(bytes_: int, slots: int) -> int:
+    """Into how many parts stage 1 cuts so many input bytes where so many tasks run at once: all busy, none too large."""
+    return slots * max(1, -(-bytes_ // (slots * _PART_BYTES)))
+
+
+def sort_part(text: str) -> str:
+    """Stage 1, anywhere: sorted runs of a part. Raises CorruptTableError."""
+    folder, work_text = json.loads(text)
+    work = GroupWork.from_json(work_text)
+    io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
+    make, bounds = _keys_and_bounds(work, read, io, folder)
+    tally = Tally(read.projected)
+    tasks = [task_from_json(task) for task in work.tasks]
+    runs, rows = [], []
+    for held in in_pieces(tally.counted(rows_of(tasks, work, read, io, tally.read)), work.memory_limit_bytes):
+        whole = in_one(held)
+        held.clear()
+        location = f"{folder}/{work.operation_id}-{uuid.uuid4()}.arrow"
+        most = run_batch_bytes(work.memory_limit_bytes)
+        runs.append((location, *_write_run(whole, make(whole), bounds, io, location, most)))
+        rows.append(whole.num_rows)
+    return json.dumps([runs, rows, tally.rows, tally.read.deleted, tally.nulls, tally.nested.counts])
+
+
+def write_range(text: str) -> str:
+    """Stage 2, anywhere: merge a range's share of the runs and write its files."""
+    folder, work_text, shares = json.loads(text)
+    work = GroupWork.from_json(work_text)
+    io, read = load_file_io(work.io_properties), ReadContext.from_json(work.read)
+    make = key_maker(work, read.projected, _sample(work, read, io, folder))
+    runs = [_opened(io, *share) for share in shares]
+    rows = ahead(merged(runs, make, work.memory_limit_bytes))
+    writer = writer_of(work, io, [task_from_json(task) for task in work.tasks], make)
+    try:
+        for batch in rows:
+            writer.write_canonical(batch)
+        files = [data_file_to_dict(f) for f in writer.close()]
+        return json.dumps([files, writer.rows_in_order, writer.nested_nulls])
+    except BaseException:
+        rows.close()
+        writer.abort()
+        raise
+
+
+def _keys_and_bounds(work: GroupWork, read: ReadContext, io: FileIO, folder: str) -> tuple[Any, Keys]:
+    sample = _sample(work, read, io, folder)
+    return key_maker(work, read.projected, sample), range_bounds(key_maker(work, sample.schema, sample), sample, work.ranges)
+
+
+def _sample(work: GroupWork, read: ReadContext, io: FileIO, folder: str) -> KeySample:
+    schema = key_columns(read, key_ids(work, read.projected)).projected
+    return KeySample.from_bytes(schema, io.read(_sample_location(folder, work)))
+
+
+def _sample_location(folder: str, work: GroupWork) -> str:
+    return f"{folder}/{work.operation_id}-sample.arrow"
+
+
+def range_bounds(make: Any, sample: KeySample, ranges: int) -> Keys:
+    """The last key of each range but the last, evenly spread over the sample."""
+    if not sample.rows.num_rows:
+        return []
+    keys: Keys = make(in_one(sample.rows.to_batches()))
+    order = np.asarray(sorted_indices(keys))
+    picked = pa.array(order[[len(order) * (i + 1) // ranges for i in range(ranges - 1)]].astype(np.int64))
+    return [(array.take(picked), direction) for array, direction in keys]
+
+
+def _write_run(
+    whole: pa.RecordBatch, keys: Keys, bounds: Keys, io: FileIO, location: str, most_bytes: int
+) -> tuple[tuple[int, ...], int]:
+    """Write the rows in key order, batches ending at the bounds; the first batch of each range and the end, and the Arrow bytes of
+    the largest batch."""
+    rows = whole.num_rows
+    both = [(joined(array, bound), direction) for (array, direction), (bound, _) in zip(keys, bounds, strict=True)]
+    order = np.asarray(sorted_indices(both)).astype(np.int64)
+    # A bound sorts behind the rows of its own key, because it was put behind all rows.
+    places = np.flatnonzero(order >= rows)
+    ends = [*(places - np.arange(len(places))), rows]
+    order = order[order < rows]
+    firsts, start, written, largest = [0], 0, 0, 0
+    with (
+        io.open_output(location) as output,
+        pa.BufferedOutputStream(pa.PythonFile(output, "w"), _BUFFER_BYTES) as sink,
+        pa.ipc.new_file(sink, whole.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer,
+    ):
+        for end in ends:
+            for batch in slices_of(whole, order[start:end], _BATCH_ROWS, most_bytes):
+                writer.write_batch(batch)
+                written += 1
+                largest = max(largest, own_bytes(batch))
+            firsts.append(written)
+            start = end
+    return tuple(firsts), largest + dictionary_bytes(whole)
+
+
+def _opened(io: FileIO, location: str, first: int, end: int, largest: int) -> Run:
+    """A range's share of a run: its batches from ``first`` to ``end`` (exclusive)."""
+    local = io.local_path(location)
+    file = pa.ipc.open_file(pa.memory_map(local) if local is not None else pa.PythonFile(io.open_input(location), "r"))
+    return Run(map(file.get_batch, range(first, end)), file.schema, end - first, largest)
+
+
+def _part_from(text: str) -> SortedPart:
+    runs, run_rows, rows, deleted, nulls, nested = json.loads(text)
+    located = tuple((location, tuple(firsts), largest) for location, firsts, largest in runs)
+    return SortedPart(located, tuple(run_rows), rows, deleted, _by_id(nulls), _by_id(nested))
+
+
+def _by_id(found: Mapping[str, int]) -> dict[int, int]:
+    return {int(field_id): n for field_id, n in found.items()}
+
+
+def _sums(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    found: Counter[int] = Counter()
+    for each in counts:
+        found.update(each)
+    return dict(found)
+
+
+def _even(tasks: Sequence[str], parts: int) -> Iterator[tuple[str, ...]]:
+    """Tasks in order in at most ``parts`` runs of about the same bytes."""
+    sizes = np.cumsum([task_from_json(task).data_bytes for task in tasks])
+    ends = [int(np.searchsorted(sizes, sizes[-1] * (i + 1) / parts, side="left")) + 1 for i in range(parts)]
+    start = 0
+    for end in ends:
+        if tasks[start:end]:
+            yield tuple(tasks[start:end])
+        start = max(start, end)

@@ -1,0 +1,145 @@
+"""What the rows of a Parquet file that someone else wrote must hold before the file becomes a table's.
+
+Three things that a reader relies on are looked up in the rows, of those columns only where the footer leaves them in doubt:
+
+* a column (at any depth of structs) that an identity partition field comes from holds the partition's value in every row. Planning
+  goes by the partition, reading by the file's column where there is one (spec: "Column Projection"), so rows would be found by one
+  and shown with the other;
+* a required column holds no null, at any depth: the table could not be rewritten, because no file can be written from such rows;
+* dates and times of a coarser unit than the table's are in its range, because every scan of the file would fail.
+
+The rows are read as a scan reads them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.data.arrow.arrow_schema import arrow_type
+from iceberg_ops.data.arrow.arrow_values import array_of, values_of
+from iceberg_ops.data.columns.file_columns import FileColumn, child_arrow_fields, find_column
+from iceberg_ops.data.columns.missing_values import ancestors
+from iceberg_ops.data.columns.partition_values import distinct
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.deletes.delete_keys import descend
+from iceberg_ops.data.formats.footer_statistics import holds_nulls_only
+from iceberg_ops.data.reading.reader import read_task
+from iceberg_ops.data.writing.conform import check_required
+from iceberg_ops.data.writing.writer import identity_of
+from iceberg_ops.errors import CorruptTableError, DataError
+from iceberg_ops.io.changing_files import ChangingFilesIO
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.name_mapping import NameMapping
+from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import VARIANT, IcebergType, NestedField, StructType, child_fields
+
+_MOST = (1 << 63) - 1
+_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_NANOS_OF_DAY = 86_400 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A file's footer with its columns as the table finds them, and its Arrow schema."""
+
+    metadata: pq.FileMetaData
+    columns: Sequence[FileColumn]
+    arrow: pa.Schema
+
+    def chunks(self, leaf: int) -> list[pq.ColumnChunkMetaData]:
+        return [self.metadata.row_group(g).column(leaf) for g in range(self.metadata.num_row_groups)]
+
+    def has_no_null(self, leaf: int) -> bool:
+        """Whether the footer says so. Inside lists and maps it counts otherwise than rows do."""
+        if self.metadata.schema.column(leaf).max_repetition_level:
+            return False
+        statistics = [k.statistics for k in self.chunks(leaf)]
+        return all(s is not None and s.has_null_count and s.null_count == 0 for s in statistics)
+
+
+def check_rows(io: FileIO, file: DataFile, footer: Footer, schema: Schema, spec: PartitionSpec, mapping: NameMapping) -> None:
+    """Raise DataError, with the file and the column, for rows that a reader of the table could not rely on."""
+    context = ReadContext(table_schema=schema, projected=schema, specs={spec.spec_id: spec}, name_mapping=mapping)
+    try:
+        _check_partition(io, file, footer, context)
+        fields = [f for f in schema.fields if _is_doubtful(f, footer, schema, spec)]
+        if fields:
+            for batch in _read(io, file, context, fields):
+                check_required(batch, Schema(StructType(tuple(fields))))
+    except (CorruptTableError, DataError) as e:
+        raise DataError(str(e) if file.file_path in str(e) else f"file {file.file_path}: {e}") from None
+
+
+def _read(io: FileIO, file: DataFile, context: ReadContext, fields: Sequence[NestedField]) -> Iterator[pa.RecordBatch]:
+    return read_task(FileScanTask(file, sequence_number=0), context.select(fields), ChangingFilesIO(io))
+
+
+def _check_partition(io: FileIO, file: DataFile, footer: Footer, context: ReadContext) -> None:
+    """A top-level column that the file lacks is read from the partition; inside a struct the struct may be null."""
+    schema, spec = context.table_schema, context.specs[file.spec_id]
+    for field, value in zip(spec.fields, file.partition, strict=True):
+        is_inside = not field.transform.is_void and schema.parents[field.source_id] is not None
+        if not field.transform.is_identity or not (is_inside or find_column(footer.columns, field.source_id)):
+            continue
+        type_, path = schema.field(field.source_id).type, context.path_to(field.source_id)
+        for batch in _read(io, file, context, [path]):
+            held = descend(batch.column(0), path, field.source_id)
+            if (wrong := _other_than(value, type_, held)) is not None:
+                raise DataError(f"column {schema.name_of(field.source_id)!r} holds {wrong}, its folder says {_shown(type_, value)}")
+
+
+def _other_than(value: Any, type_: IcebergType, held: pa.Array) -> str | None:
+    """A value of ``held`` that is not ``value``, as text; NaN is NaN."""
+    found = values_of(type_, distinct(held).dictionary) + ([None] if held.null_count else [])
+    return next((_shown(type_, v) for v in found if identity_of(v) != identity_of(value)), None)
+
+
+def _shown(type_: IcebergType, value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return str(value) if isinstance(value, uuid.UUID) else str(array_of(type_, [value])[0])
+
+
+def _is_doubtful(f: NestedField, footer: Footer, schema: Schema, spec: PartitionSpec) -> bool:
+    column = find_column(footer.columns, f.field_id)
+    if column is None:  # The partition may make a struct of it, in which a required field has no value.
+        return any(f.field_id in ancestors(schema, i) for field in spec.fields for i in field.source_ids)
+    return _needs_reading(f, column, footer.arrow.field(column.index), footer)
+
+
+def _needs_reading(f: NestedField, column: FileColumn, stored: pa.Field, footer: Footer) -> bool:
+    """Whether the footer leaves open if the column, or a part of it, holds a null that is not allowed or a value out of range."""
+    if f.required and stored.nullable and not any(map(footer.has_no_null, column.leaves)):
+        return True
+    if f.type.is_primitive:
+        return f.type != VARIANT and not column.children and _may_leave_range(column.type, f.type, footer.chunks(column.leaves[0]))
+    parts = {child.field_id: child for child in child_fields(f.type)}
+    if any(child.required for i, child in parts.items() if i not in {c.field_id for c in column.children}):
+        return True
+    below = child_arrow_fields(column.type)
+    return any(c.field_id in parts and _needs_reading(parts[c.field_id], c, below[c.index], footer) for c in column.children)
+
+
+def _may_leave_range(stored: pa.DataType, wanted: IcebergType, chunks: Collection[pq.ColumnChunkMetaData]) -> bool:
+    """Whether a date or time may be too far away for a finer unit: the footer shows one, or has no bounds."""
+    if not (pa.types.is_timestamp(stored) or pa.types.is_date(stored)) or not pa.types.is_timestamp(target := arrow_type(wanted)):
+        return False
+    nanos = _NANOS_OF_DAY if pa.types.is_date(stored) else _NANOS[stored.unit]
+    most = _MOST // max(1, nanos // _NANOS[target.unit])
+    return any(not holds_nulls_only(k) and not _is_within(k.statistics, most) for k in chunks)
+
+
+def _is_within(statistics: pq.Statistics | None, most: int) -> bool:
+    if statistics is None or not statistics.has_min_max:
+        return False
+    low, high = statistics.min_raw, statistics.max_raw
+    return isinstance(low, int) and isinstance(high, int) and -most <= low <= high <= most

@@ -1,0 +1,173 @@
+"""Whether a Parquet file that is not a table's may be read by Arrow and written as rows of a table, as it is.
+
+Nothing is converted on the way but to an exact wider type, so what the file stores must be what the table's columns hold: each type
+the table's or one that fits into it whole, no nulls in a required column, dates in today's calendar. What does not fit needs an
+engine that converts values and has words for those that can not be. The rule upheld: in any doubt a file does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.data.arrow.arrow_schema import arrow_type
+from iceberg_ops.data.arrow.plain_types import is_list, plain_schema
+from iceberg_ops.data.columns.file_columns import child_arrow_fields
+from iceberg_ops.data.formats.parquet_encryption import file_has_encrypted_columns
+from iceberg_ops.data.sources.source_parts import SourcePart, parts_of
+from iceberg_ops.errors import DataError, UnsupportedError
+from iceberg_ops.spec.promotion import can_promote
+from iceberg_ops.spec.types import UNKNOWN, DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
+
+_SPARK_VERSION, _LEGACY_DATES = b"org.apache.spark.version", b"org.apache.spark.legacyDateTime"
+_FIRST_CORRECTED = 3
+"""Spark before this version wrote old dates in another calendar."""
+_PLAIN = frozenset({"boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "string", "binary"})
+_SAME_VALUES = 2
+"""The format version whose promotions change no value (v3 makes a date a timestamp)."""
+_OF_NO_ENGINE = frozenset({"uuid", "timestamp_ns", "timestamptz_ns"})
+"""Types that Spark has no form for: what fits these is read by Arrow or not at all."""
+
+
+def column_names(path: str) -> list[str]:
+    """Names of a Parquet file's columns. Raises DataError for a file that can not be read."""
+    with _opened(path) as file:
+        return list(file.schema_arrow.names)
+
+
+def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourcePart]:
+    """The parts of a local Parquet file whose columns are ``fields`` (by the file's own names).
+
+    Raises UnsupportedError that names what does not fit, DataError for a file that can not be read.
+    """
+    with _opened(path) as file:
+        footer, columns = file.metadata, plain_schema(file.schema_arrow)
+    if sorted(columns.names) != sorted(fields):
+        raise UnsupportedError(f"source {path}: its columns are {', '.join(columns.names)}, not {', '.join(fields)}")
+    for column in columns:
+        if not fits(column.type, fields[column.name].type):
+            raise UnsupportedError(f"source {path}: column {column.name} is {column.type}, not {fields[column.name].type}")
+    if (null := _perhaps_null(columns, footer, fields)) is not None:
+        raise UnsupportedError(f"source {path}: required column {null} holds nulls, or does not tell")
+    return _parts(path, footer)
+
+
+def stored_parts(path: str) -> tuple[pa.Schema, list[SourcePart]]:
+    """A local Parquet file's columns, whatever a table's are, and its parts. Raises as ``parts_that_fit``."""
+    with _opened(path) as file:
+        footer, columns = file.metadata, plain_schema(file.schema_arrow)
+    return columns, _parts(path, footer)
+
+
+def _parts(path: str, footer: pq.FileMetaData) -> list[SourcePart]:
+    if not _calendar_is_kept(footer):
+        raise UnsupportedError(f"source {path}: an old Spark wrote its dates, in another calendar")
+    if any(footer.schema.column(n).physical_type == "INT96" for n in range(footer.num_columns)):
+        raise UnsupportedError(f"source {path}: holds timestamps of the old type INT96")
+    parts = parts_of(path, footer)
+    if parts is None:
+        raise UnsupportedError(f"source {path}: offsets do not tell its row groups apart")
+    return parts
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(path, arrow_extensions_enabled=False) as file:
+            if file_has_encrypted_columns(file.metadata, path):
+                raise DataError(f"source {path} can not be read: columns of it are encrypted")
+            yield file
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as e:
+        raise DataError(f"source {path} can not be read: {e}") from None
+
+
+def _calendar_is_kept(footer: pq.FileMetaData) -> bool:
+    notes = footer.metadata or {}
+    version = notes.get(_SPARK_VERSION)
+    if version is None:
+        return True
+    major = version.split(b".")[0]
+    return (count_of(major.decode("ascii", "replace")) or 0) >= _FIRST_CORRECTED and _LEGACY_DATES not in notes
+
+
+def fits(stored: pa.DataType, wanted: IcebergType) -> bool:
+    """Whether the writer turns what Arrow reads into the very values Spark would: the same type, a container of it, or a wider."""
+    if isinstance(stored, pa.DictionaryType):
+        stored = stored.value_type
+    if isinstance(wanted, StructType):
+        if not pa.types.is_struct(stored) or [f.name for f in stored] != [f.name for f in wanted.fields]:
+            return False
+        return all(fits(have.type, want.type) for have, want in zip(stored, wanted.fields, strict=True))
+    if isinstance(wanted, ListType):
+        return is_list(stored) and fits(stored.value_type, wanted.element.type)
+    if isinstance(wanted, MapType):
+        return pa.types.is_map(stored) and fits(stored.key_type, wanted.key.type) and fits(stored.item_type, wanted.value.type)
+    if child_arrow_fields(stored):
+        return False
+    return _fits_plain(stored, wanted)
+
+
+def type_fits(have: IcebergType, want: IcebergType) -> bool:
+    """Whether every value of a column of another Iceberg table is one of the type ``want`` as it is: the same type or a wider one,
+    structs of fields of the same names."""
+    if isinstance(have, StructType) and isinstance(want, StructType):
+        known = {f.name: f.type for f in want.fields}
+        return known.keys() == {f.name for f in have.fields} and all(type_fits(f.type, known[f.name]) for f in have.fields)
+    if isinstance(have, ListType) and isinstance(want, ListType):
+        return type_fits(have.element.type, want.element.type)
+    if isinstance(have, MapType) and isinstance(want, MapType):
+        return type_fits(have.key.type, want.key.type) and type_fits(have.value.type, want.value.type)
+    return have == UNKNOWN or can_promote(have, want, _SAME_VALUES)
+
+
+def _fits_plain(stored: pa.DataType, wanted: IcebergType) -> bool:
+    if isinstance(wanted, DecimalType):
+        if not pa.types.is_decimal(stored):
+            return False
+        return bool(stored.scale == wanted.scale and stored.precision <= wanted.precision)
+    if isinstance(wanted, FixedType):
+        return bool(stored == pa.binary(wanted.length))
+    name = getattr(wanted, "name", "")
+    if name not in _PLAIN | _OF_NO_ENGINE:
+        return False
+    if name in ("int", "long"):
+        return bool(pa.types.is_signed_integer(stored) and stored.bit_width <= arrow_type(wanted).bit_width)
+    if name == "double":
+        return bool(stored in (pa.float32(), pa.float64()))
+    if name == "uuid":
+        return bool(stored in (pa.binary(16), pa.uuid()))
+    if name == "string":
+        return bool(stored in (pa.string(), pa.large_string(), pa.string_view()))
+    if name == "binary":
+        return bool(stored in (pa.binary(), pa.large_binary(), pa.binary_view()))
+    return bool(stored == arrow_type(wanted))
+
+
+def _perhaps_null(columns: pa.Schema, footer: pq.FileMetaData, fields: Mapping[str, NestedField]) -> str | None:
+    """A column with a required value, at any level, that may hold nulls, as far as the footer tells."""
+    leaves = [footer.schema.column(n) for n in range(footer.num_columns)]
+    for name in columns.names:
+        if not _requires_a_value(fields[name]):
+            continue
+        own = [n for n, leaf in enumerate(leaves) if leaf.path == name or leaf.path.startswith(f"{name}.")]
+        if not own or any(leaves[n].max_definition_level and not _counts_no_nulls(footer, n) for n in own):
+            return str(name)
+    return None
+
+
+def _requires_a_value(f: NestedField) -> bool:
+    if f.required:
+        return True
+    if isinstance(f.type, MapType):
+        return _requires_a_value(f.type.value)  # a key is there always
+    inner = f.type.fields if isinstance(f.type, StructType) else (f.type.element,) if isinstance(f.type, ListType) else ()
+    return any(_requires_a_value(child) for child in inner)
+
+
+def _counts_no_nulls(footer: pq.FileMetaData, leaf: int) -> bool:
+    found: Sequence[pq.Statistics | None] = [footer.row_group(g).column(leaf).statistics for g in range(footer.num_row_groups)]
+    return all(s is not None and s.has_null_count and s.null_count == 0 for s in found)

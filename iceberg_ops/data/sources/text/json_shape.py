@@ -1,0 +1,213 @@
+"""Which fields occur in JSON records, under which names, and of which types they can be.
+
+The types of a table are known; those of what the table does not have are found out of the records.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from iceberg_ops.config.whole_numbers import EXACT_MAX, LONG_MAX
+from iceberg_ops.data.sources.text.json_values import Number
+from iceberg_ops.spec.types import (
+    BOOLEAN,
+    DOUBLE,
+    LONG,
+    MISSING,
+    STRING,
+    DecimalType,
+    IcebergType,
+    ListType,
+    MapType,
+    NestedField,
+    StructType,
+)
+
+_MOST_DIGITS = 38
+_MOST_LEVELS = 60
+"""Of a type that is found out: neither Arrow nor a table takes many more. Values that lie deeper are text."""
+_ANY_KEY = ""
+"""What stands for all keys of a map that the table has."""
+_SCALARS: dict[str, IcebergType] = {
+    "boolean": BOOLEAN,
+    "long": LONG,
+    "large": LONG,
+    "decimal": DecimalType(_MOST_DIGITS, 0),
+    "double": DOUBLE,
+    "string": STRING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """Where in values of a type there are maps: in ``fields``, by name in lower case, in the elements of a list or the values of a
+    map (``inner``), or the value ``is_map`` itself."""
+
+    fields: Mapping[str, Maps] = field(default_factory=dict)
+    inner: Maps | None = None
+    is_map: bool = False
+
+    def below(self, name: str) -> Maps | None:
+        """Those in the value that an object has under ``name``."""
+        return self.inner if self.is_map else self.fields.get(name.lower())
+
+
+def maps_in(type_: IcebergType) -> Maps | None:
+    """The maps of a type; None: it has none."""
+    if isinstance(type_, StructType):
+        fields = {f.name.lower(): maps for f in type_.fields if (maps := maps_in(f.type)) is not None}
+        return Maps(fields) if fields else None
+    if isinstance(type_, ListType):
+        inner = maps_in(type_.element.type)
+        return None if inner is None else Maps(inner=inner)
+    return Maps(inner=maps_in(type_.value.type), is_map=True) if isinstance(type_, MapType) else None
+
+
+@dataclass(slots=True)
+class Occurring:
+    """What occurs in one place of the records: kinds of scalars, fields of objects by name, items of arrays."""
+
+    kinds: set[str] = field(default_factory=set)
+    fields: dict[str, Occurring] | None = None
+    element: Occurring | None = None
+
+    def add(self, value: Any, maps: Maps | None = None) -> None:
+        """One more value that occurs. Keys of the table's ``maps`` are not kept: there may be as many as there are records."""
+        if isinstance(value, dict):
+            self.fields = {} if self.fields is None else self.fields
+            for name, inner in value.items():
+                if maps is None:
+                    self.fields.setdefault(name, Occurring()).add(inner)
+                else:
+                    place = _ANY_KEY if maps.is_map else name
+                    self.fields.setdefault(place, Occurring()).add(inner, maps.below(name))
+        elif isinstance(value, list):
+            self.element = Occurring() if self.element is None else self.element
+            for inner in value:
+                self.element.add(inner, None if maps is None else maps.inner)
+        elif value is not None:
+            self.kinds.add(_kind(value))
+
+    def merge(self, other: Occurring) -> None:
+        """What occurs elsewhere."""
+        self.kinds |= other.kinds
+        if other.fields is not None:
+            self.fields = {} if self.fields is None else self.fields
+            for name, inner in other.fields.items():
+                self.fields.setdefault(name, Occurring()).merge(inner)
+        if other.element is not None:
+            self.element = Occurring() if self.element is None else self.element
+            self.element.merge(other.element)
+
+    def levels(self) -> int:
+        """How deep values lie in it."""
+        inside = [*(self.fields or {}).values(), *([] if self.element is None else [self.element])]
+        return 1 + max(map(Occurring.levels, inside), default=0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kinds": sorted(self.kinds),
+            "fields": None if self.fields is None else {name: inner.to_json() for name, inner in self.fields.items()},
+            "element": None if self.element is None else self.element.to_json(),
+        }
+
+    @staticmethod
+    def from_json(value: dict[str, Any]) -> Occurring:
+        fields, element = value["fields"], value["element"]
+        return Occurring(
+            set(value["kinds"]),
+            None if fields is None else {name: Occurring.from_json(inner) for name, inner in fields.items()},
+            None if element is None else Occurring.from_json(element),
+        )
+
+
+def records_of(value: Any) -> list[dict[str, Any]] | None:
+    """The records that a JSON value is: an object, or an array of objects; None: it is neither."""
+    if isinstance(value, dict):
+        return [value]
+    return value if isinstance(value, list) and all(isinstance(item, dict) for item in value) else None
+
+
+def source_fields(found: Occurring, table: StructType, *, as_text: bool = False) -> tuple[NestedField, ...]:
+    """The columns of a source: what occurs in its records under the first of its spellings, of the table's type where the table has
+    it. What the table does not have and is always empty is left out, and so is a field of a struct that does not occur and
+    has a write default. Field ids are the table's, and new ones for the rest."""
+    ids = itertools.count(-1, -1)
+    return _fields(found.fields or {}, table, ids, as_text=as_text)
+
+
+def _fields(given: dict[str, Occurring], wanted: StructType, ids: Iterator[int], *, as_text: bool) -> tuple[NestedField, ...]:
+    known = {f.name.lower(): f for f in wanted.fields}
+    found: dict[str, tuple[str, Occurring]] = {}
+    for name, inner in given.items():
+        _, united = found.setdefault(name.lower(), (name, Occurring()))
+        united.merge(inner)
+    fields = []
+    for lower, (name, inner) in found.items():
+        have = known.get(lower)
+        type_ = _type(inner, None if have is None else have.type, ids, as_text=as_text)
+        if type_ is not None:
+            fields.append(NestedField(next(ids) if have is None else have.field_id, name, type_))
+    return tuple(fields)
+
+
+def _type(found: Occurring, wanted: IcebergType | None, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+    """None: it is always empty, and the table has no such field."""
+    if isinstance(wanted, StructType):
+        fields = _fields(found.fields or {}, wanted, ids, as_text=as_text)
+        there = {f.name.lower() for f in fields}
+        return StructType((*fields, *(f for f in wanted.fields if f.name.lower() not in there and f.write_default is MISSING)))
+    if isinstance(wanted, ListType):
+        inner = _type(found.element or Occurring(), wanted.element.type, ids, as_text=as_text)
+        return ListType(NestedField(wanted.element.field_id, "element", inner or wanted.element.type))
+    if isinstance(wanted, MapType):
+        values = Occurring()
+        for value in (found.fields or {}).values():
+            values.merge(value)
+        inner = _type(values, wanted.value.type, ids, as_text=as_text)
+        return MapType(wanted.key, NestedField(wanted.value.field_id, "value", inner or wanted.value.type))
+    if wanted is not None:
+        return wanted
+    return STRING if found.levels() > _MOST_LEVELS else _unknown_type(found, ids, as_text=as_text)
+
+
+def _unknown_type(found: Occurring, ids: Iterator[int], *, as_text: bool) -> IcebergType | None:
+    """One type for values that the table has no type for; text where they have none in common."""
+    shapes = (bool(found.kinds), found.fields is not None, found.element is not None)
+    if sum(shapes) > 1:
+        return STRING
+    if found.fields is not None:
+        fields = _fields(found.fields, StructType(()), ids, as_text=as_text)
+        return StructType(fields) if fields else None
+    if found.element is not None:
+        inner = _unknown_type(found.element, ids, as_text=as_text)
+        return None if inner is None else ListType(NestedField(next(ids), "element", inner))
+    return None if not found.kinds else STRING if as_text else _scalar(found.kinds)
+
+
+def _scalar(kinds: Iterable[str]) -> IcebergType:
+    order = ("long", "large", "decimal", "double")
+    numbers = [kind for kind in kinds if kind in order]
+    rounded = "double" in numbers and not {"large", "decimal"}.isdisjoint(numbers)
+    if len(numbers) == len(list(kinds)) and not rounded:
+        return _SCALARS[max(numbers, key=order.index)]
+    return _SCALARS[next(iter(kinds))] if len(list(kinds)) == 1 else STRING
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if not isinstance(value, Number):
+        return "string"
+    digits = value.lstrip("-")
+    if not digits.isdigit():
+        return "double"
+    if len(digits) > _MOST_DIGITS:
+        return "string"
+    whole = int(value)
+    if abs(whole) <= EXACT_MAX:
+        return "long"
+    return "large" if -LONG_MAX - 1 <= whole <= LONG_MAX else "decimal"

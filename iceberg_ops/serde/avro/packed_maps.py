@@ -1,0 +1,187 @@
+"""One statistic of all of a manifest's files, left in the manifest's bytes: of every map only the places of its values are known.
+
+A file's map is a view of two words; looking a key up cuts its value out of the bytes. A hundred thousand files whose bounds are
+looked at so cost no dict, and no value that nobody asks for. Where the pairs lie is ``avro_column_values``'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from iceberg_ops.serde.avro.avro_column_values import each_pair, values_of
+from iceberg_ops.serde.avro.avro_columns import Column, Mask, Positions, Walk
+
+_WIDE = 1 << 32
+
+
+@dataclass(slots=True)
+class _Values:
+    """One value per row, where ``present`` (None: everywhere): ``values`` itself, or bytes from ``starts`` to ``ends``."""
+
+    present: Mask | None
+    values: Any
+    starts: Any = None
+    ends: Any = None
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Every row's n-th pair. ``only_key`` is the key where all rows have the pair, with the same key; else None."""
+
+    keys: Positions
+    values: _Values
+    only_key: int | None
+
+
+class PackedMaps:
+    """All rows' maps of one statistic: ``packed.of(row)``."""
+
+    __slots__ = ("_by_key", "_pairs", "_present", "_raw", "_rows")
+
+    def __init__(self, walk: Walk, column: Column, rows: int) -> None:
+        self._raw, self._rows = walk.raw, rows
+        self._present = None if column.present is None else column.present.data
+        self._pairs: list[_Pairs] = []
+        self._by_key: dict[Any, _Values] = {}
+
+        def add(at_rows: Positions, keys: Column, values: Column) -> None:
+            if keys.values is not None:
+                self._pairs.append(_pairs(walk, rows, at_rows, keys, values))
+
+        each_pair(walk, column, rows, add)
+
+    def of(self, row: int) -> PackedMap | None:
+        """The map of a row; None where the file has none."""
+        return PackedMap(self, row) if self._present is None or self._present[row] else None
+
+    def value(self, key: Any, row: int) -> Any:
+        """What the row's map has under that key, None for nothing."""
+        found = self._by_key.get(key) or self._of_key(key)
+        if found.present is not None and not found.present[row]:
+            return None
+        starts = found.starts
+        return found.values[row] if starts is None else self._raw[starts[row] : found.ends[row]]
+
+    def whole(self, row: int) -> dict[int, Any]:
+        """The row's map as a dict, in the file's order."""
+        made: dict[int, Any] = {}
+        for pairs in self._pairs:
+            v = pairs.values
+            if v.present is None or v.present[row]:
+                key = int(pairs.keys[row]) if pairs.only_key is None else pairs.only_key
+                made[key] = v.values[row] if v.starts is None else self._raw[v.starts[row] : v.ends[row]]
+        return made
+
+    def _of_key(self, key: Any) -> _Values:
+        """Where each row has its value of that key; of a key that is there twice the last one counts."""
+        if not isinstance(key, int):
+            return _Values(np.zeros(self._rows, bool), None)
+        found = _Values(np.zeros(self._rows, bool), None)
+        for pairs in self._pairs:
+            if pairs.only_key is None:
+                _merge(found, pairs, key)
+            elif pairs.only_key == key:
+                found = pairs.values
+        self._by_key[key] = found
+        return found
+
+
+class PackedMap(Mapping[int, Any]):
+    """One row's map, read-only. Equal to the dict it stands for; pickled and copied as one."""
+
+    __slots__ = ("_maps", "_row")
+
+    def __init__(self, maps: PackedMaps, row: int) -> None:
+        self._maps, self._row = maps, row
+
+    def __getitem__(self, key: int) -> Any:
+        value = self._maps.value(key, self._row)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def get(self, key: int, default: Any = None) -> Any:
+        value = self._maps.value(key, self._row)
+        return default if value is None else value
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._maps.whole(self._row))
+
+    def __len__(self) -> int:
+        return len(self._maps.whole(self._row))
+
+    def items(self) -> Any:
+        return self._maps.whole(self._row).items()
+
+    def values(self) -> Any:
+        return self._maps.whole(self._row).values()
+
+    def __eq__(self, other: object) -> bool:
+        return self._maps.whole(self._row) == dict(other) if isinstance(other, Mapping) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._maps.whole(self._row))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (self._maps.whole(self._row),)
+
+
+def _pairs(walk: Walk, rows: int, at_rows: Positions, keys: Column, values: Column) -> _Pairs:
+    assert keys.values is not None
+    everywhere = len(at_rows) == rows
+    known = keys.known(len(at_rows)) & values.known(len(at_rows))
+    present: Mask | None = None
+    if not (everywhere and known.all()):
+        present = np.zeros(rows, bool)
+        present[at_rows] = known
+    names = _spread(keys.values, at_rows, rows)
+    found = _Values(present, None)
+    if values.node in ("bytes", "fixed") and values.starts is not None and values.lengths is not None:
+        kind = np.uint32 if len(walk.raw) < _WIDE else np.int64
+        found.starts = _spread(values.starts, at_rows, rows).astype(kind).data
+        found.ends = _spread(values.starts + values.lengths, at_rows, rows).astype(kind).data
+    elif values.values is not None:
+        found.values = _spread(values.values, at_rows, rows).data
+    else:
+        made = dict(zip(at_rows.tolist(), values_of(walk, values), strict=True))
+        found.values = [made.get(row) for row in range(rows)]
+    same = present is None and rows > 0 and bool((names == names[0]).all())
+    return _Pairs(names[:1] if same else names, found, int(names[0]) if same else None)
+
+
+def _spread(part: Positions, at_rows: Positions, rows: int) -> Positions:
+    """Values of some rows at their places among all."""
+    if len(at_rows) == rows:
+        return part
+    full = np.zeros(rows, np.int64)
+    full[at_rows] = part
+    return full
+
+
+def _merge(into: _Values, pairs: _Pairs, key: int) -> None:
+    """Adds the rows whose pair has that key."""
+    hits: npt.NDArray[np.bool_] = pairs.keys == key
+    if pairs.values.present is not None:
+        hits &= pairs.values.present
+    if not hits.any():
+        return
+    rows = len(hits)
+    into.present = hits if into.present is None else into.present | hits
+    for name in ("starts", "ends", "values"):
+        new, old = getattr(pairs.values, name), getattr(into, name)
+        if new is not None:
+            setattr(into, name, _chosen(hits, new, old, rows))
+
+
+def _chosen(hits: npt.NDArray[np.bool_], new: Any, old: Any, rows: int) -> Any:
+    """``new`` where it is a hit, else ``old``."""
+    if isinstance(new, list):
+        return [n if hit else o for hit, n, o in zip(hits.tolist(), new, old or [None] * rows, strict=True)]
+    return np.where(hits, np.asarray(new), 0 if old is None else np.asarray(old)).data

@@ -1,0 +1,338 @@
+"""Table metadata files: JSON of format versions 1, 2 and 3 <-> TableMetadata (spec: "Table Metadata", Appendix C).
+
+Reading is as lenient as the spec allows and refuses what can not be a table: an unknown format version, a current schema, spec,
+order or snapshot that is not there, refs that disagree with ``current-snapshot-id``. Unknown keys are kept at every level. v1 is
+read in its oldest form (``schema`` and ``partition-spec`` only) and written with both old and new keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from iceberg_ops.errors import BadInputError, CorruptTableError, SchemaError, UnsupportedError
+from iceberg_ops.serde.json.json_objects import JsonObject, as_int, as_list, as_long, as_text, as_text_map, parse_json
+from iceberg_ops.serde.json.partition_json import spec_fields_from_list, spec_fields_to_list, spec_from_dict, spec_to_dict
+from iceberg_ops.serde.json.schema_json import schema_from_dict, schema_to_dict
+from iceberg_ops.serde.json.snapshot_json import (
+    metadata_log_entry_from_dict,
+    metadata_log_entry_to_dict,
+    partition_statistics_from_dict,
+    partition_statistics_to_dict,
+    ref_from_dict,
+    ref_to_dict,
+    snapshot_from_dict,
+    snapshot_log_entry_from_dict,
+    snapshot_log_entry_to_dict,
+    snapshot_to_dict,
+    statistics_from_dict,
+    statistics_to_dict,
+)
+from iceberg_ops.serde.json.sort_json import sort_order_from_dict, sort_order_to_dict
+from iceberg_ops.spec.partitioning import FIRST_PARTITION_FIELD_ID, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot, SnapshotRef
+from iceberg_ops.spec.sorting import UNSORTED, SortOrder
+from iceberg_ops.spec.table_metadata import SUPPORTED_FORMAT_VERSIONS, TableMetadata
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+MAX_METADATA_BYTES = 1 << 30
+"""A metadata file that unpacks to more is refused: 1 GiB is some millions of snapshots."""
+
+
+def metadata_from_json(data: bytes, name: str) -> TableMetadata:
+    """Table metadata from a metadata file's bytes, gzip and zstd detected by their magic; ``name`` is for messages.
+
+    Raises CorruptTableError for what breaks the spec, UnsupportedError for a format version that this package does not know.
+    """
+    try:
+        return metadata_from_dict(parse_json(_unpacked(data), "the document"))
+    except (CorruptTableError, SchemaError) as e:
+        raise CorruptTableError(f"table metadata {name}: {e}") from None
+    except UnsupportedError as e:
+        raise UnsupportedError(f"table metadata {name}: {e}") from None
+    except RecursionError:
+        raise CorruptTableError(f"table metadata {name}: types are nested too deeply") from None
+
+
+class _Head(msgspec.Struct, rename="kebab"):
+    table_uuid: str = ""
+
+
+def table_uuid_from_json(data: bytes, name: str) -> str:
+    """Only the table's uuid, as it is written; empty where a v1 file has none. Raises CorruptTableError."""
+    try:
+        return msgspec.json.decode(_unpacked(data), type=_Head).table_uuid
+    except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as e:
+        raise CorruptTableError(f"table metadata {name}: {e}") from None
+
+
+class _Marks(msgspec.Struct, rename="kebab"):
+    """What every version of the format requires, and few other documents have."""
+
+    format_version: int
+    location: str
+
+
+def is_metadata(data: bytes) -> bool:
+    """Whether a file of these bytes is a table's metadata, plain or compressed, as far as its required fields tell."""
+    try:
+        msgspec.json.decode(_unpacked(data), type=_Marks)
+    except (CorruptTableError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _unpacked(data: bytes) -> bytes:
+    if data[:4] == _ZSTD_MAGIC:
+        return _unzstd(data)
+    if data[:2] != _GZIP_MAGIC:
+        return data
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        plain = unpacker.decompress(data, MAX_METADATA_BYTES)
+    except zlib.error as e:
+        raise CorruptTableError(f"the gzip stream is damaged: {e}") from None
+    if not unpacker.eof:
+        rule = f"unpacks to more than {MAX_METADATA_BYTES} bytes" if unpacker.unconsumed_tail else "is cut short"
+        raise CorruptTableError(f"the gzip stream {rule}")
+    return plain
+
+
+def _unzstd(data: bytes) -> bytes:
+    """Iceberg Go writes such metadata."""
+    import pyarrow  # noqa: PLC0415 - a codec chosen by name
+
+    try:
+        with pyarrow.input_stream(pyarrow.BufferReader(data), compression="zstd") as stream:
+            plain: bytes = stream.read(MAX_METADATA_BYTES + 1)
+    except OSError as e:
+        raise CorruptTableError(f"the zstd stream is damaged: {e}") from None
+    if len(plain) > MAX_METADATA_BYTES:
+        raise CorruptTableError(f"the zstd stream unpacks to more than {MAX_METADATA_BYTES} bytes")
+    return plain
+
+
+def metadata_to_json(metadata: TableMetadata, *, compress: bool = False) -> bytes:
+    """The metadata file's bytes in the form of its format version, gzipped where ``compress``. Raises BadInputError, which names
+    the place, for text that is no Unicode: nothing is written then."""
+    found = metadata_to_dict(metadata)
+    try:
+        data = msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        place = ".".join(next(_not_unicode(found), ()))
+        raise BadInputError(f"table metadata: {place} is no Unicode text (half of a surrogate pair): nothing was written") from None
+    return gzip.compress(data, mtime=0) if compress else data
+
+
+def _not_unicode(value: Any, *above: str) -> Iterator[tuple[str, ...]]:
+    """Where a JSON value has text that UTF-8 cannot write."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            yield above
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from _not_unicode(key, *above, "a key")
+            yield from _not_unicode(part, *above, ascii(key)[1:-1])
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            yield from _not_unicode(part, *above, str(i))
+
+
+def metadata_from_dict(value: Any) -> TableMetadata:
+    """``metadata_from_json`` of a parsed document (a REST answer). Raises CorruptTableError, UnsupportedError."""
+    found = JsonObject(value, "the document")
+    found.what = "table metadata"
+    if isinstance(value, dict) and "view-uuid" in value:
+        raise UnsupportedError("not supported: a view, because only tables are read and maintained")
+    version = found.get("format-version", as_int)
+    if version not in SUPPORTED_FORMAT_VERSIONS:
+        raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
+    schemas, current_schema_id = _schemas(found, version)
+    specs, default_spec_id, last_partition_id = _specs(found, version)
+    orders, default_order_id = _sort_orders(found, version)
+    snapshots = found.items_of("snapshots", snapshot_from_dict)
+    current = found.maybe("current-snapshot-id", as_long)
+    current = None if current == -1 else current
+    metadata = TableMetadata(
+        format_version=version,
+        table_uuid=found.get("table-uuid", as_text) if version > 1 else found.maybe("table-uuid", as_text) or "",
+        location=found.get("location", as_text),
+        last_sequence_number=found.get("last-sequence-number", as_long) if version > 1 else _skip(found, "last-sequence-number", 0),
+        last_updated_ms=found.get("last-updated-ms", as_long),
+        last_column_id=found.get("last-column-id", as_int),
+        current_schema_id=current_schema_id,
+        schemas=schemas,
+        default_spec_id=default_spec_id,
+        partition_specs=specs,
+        last_partition_id=last_partition_id,
+        default_sort_order_id=default_order_id,
+        sort_orders=orders,
+        properties=found.maybe("properties", as_text_map) or {},
+        current_snapshot_id=current,
+        snapshots=snapshots,
+        snapshot_log=found.items_of("snapshot-log", snapshot_log_entry_from_dict),
+        metadata_log=found.items_of("metadata-log", metadata_log_entry_from_dict),
+        refs=_refs(found, current),
+        statistics=found.items_of("statistics", statistics_from_dict),
+        partition_statistics=found.items_of("partition-statistics", partition_statistics_from_dict),
+        next_row_id=_next_row_id(found, snapshots) if version > 2 else _skip(found, "next-row-id", None),
+        encryption_keys=found.items_of("encryption-keys", _key),
+        extra=found.extra(),
+    )
+    _validate(metadata)
+    return metadata
+
+
+def _skip(found: JsonObject, key: str, value: Any) -> Any:
+    found.drop(key)
+    return value
+
+
+def _next_row_id(found: JsonObject, snapshots: tuple[Snapshot, ...]) -> int:
+    """Required in v3; a writer that left it out (DuckDB did) has numbered no row beyond what its snapshots say."""
+    stated = found.maybe("next-row-id", as_long)
+    if stated is not None:
+        return stated
+    return max((s.first_row_id + (s.added_rows or 0) for s in snapshots if s.first_row_id is not None), default=0)
+
+
+def _key(value: Any) -> dict[str, Any]:
+    found = JsonObject(value, "an entry of encryption-keys")
+    found.get("key-id", as_text)
+    return dict(value)
+
+
+def _schemas(found: JsonObject, version: int) -> tuple[tuple[Schema, ...], int]:
+    found.drop("schema", "schemas", "current-schema-id")
+    if version == 1 and not found.has("schemas"):
+        schema = found.get("schema", lambda v, _: schema_from_dict(v))
+        return (schema,), schema.schema_id
+    schemas = tuple(schema_from_dict(s) for s in found.get("schemas", as_list))
+    current = found.get("current-schema-id", as_int)
+    if current not in {s.schema_id for s in schemas}:
+        raise CorruptTableError(f"current-schema-id {current} is not in schemas")
+    return schemas, current
+
+
+def _specs(found: JsonObject, version: int) -> tuple[tuple[PartitionSpec, ...], int, int]:
+    found.drop("partition-spec", "partition-specs", "default-spec-id", "last-partition-id")
+    if version == 1 and not found.has("partition-specs"):
+        specs: tuple[PartitionSpec, ...] = (PartitionSpec(0, found.get("partition-spec", spec_fields_from_list)),)
+        default: int | None = 0
+    else:
+        specs = tuple(spec_from_dict(s) for s in found.get("partition-specs", as_list))
+        default = found.get("default-spec-id", as_int)
+    if default not in {s.spec_id for s in specs}:
+        raise CorruptTableError(f"default-spec-id {default} is not in partition-specs")
+    if version > 1 or found.has("last-partition-id"):
+        return specs, default, found.get("last-partition-id", as_int)
+    return specs, default, max((s.last_assigned_field_id for s in specs), default=FIRST_PARTITION_FIELD_ID - 1)
+
+
+def _sort_orders(found: JsonObject, version: int) -> tuple[tuple[SortOrder, ...], int]:
+    found.drop("sort-orders", "default-sort-order-id")
+    if version == 1 and not found.has("sort-orders"):
+        return (UNSORTED,), 0
+    orders = tuple(sort_order_from_dict(o) for o in found.get("sort-orders", as_list))
+    default = found.get("default-sort-order-id", as_int)
+    if default not in {o.order_id for o in orders}:
+        if default != 0:
+            raise CorruptTableError(f"default-sort-order-id {default} is not in sort-orders")
+        orders = (UNSORTED, *orders)
+    return orders, default
+
+
+def _refs(found: JsonObject, current: int | None) -> dict[str, SnapshotRef]:
+    refs = found.maybe("refs", lambda v, w: {name: ref_from_dict(ref, name) for name, ref in _object(v, w).items()})
+    if refs is None or (MAIN_BRANCH not in refs and current is not None):
+        main = {} if current is None else {MAIN_BRANCH: SnapshotRef(snapshot_id=current)}
+        return main | (refs or {})
+    return refs
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise CorruptTableError(f"{what} must be an object")
+    return value
+
+
+def _validate(metadata: TableMetadata) -> None:
+    """What Java's TableMetadata refuses to hold."""
+    current, known = metadata.current_snapshot_id, metadata.snapshots_by_id
+    if current is not None and current not in known:
+        raise CorruptTableError(f"current-snapshot-id {current} is not in snapshots")
+    for name, ref in metadata.refs.items():
+        if ref.snapshot_id not in known:
+            raise CorruptTableError(f"ref {name!r}: snapshot {ref.snapshot_id} does not exist in snapshots")
+    main = metadata.refs.get(MAIN_BRANCH)
+    if main is not None:
+        if current is None:
+            raise CorruptTableError("the current snapshot is not set, but the main branch exists")
+        if main.snapshot_id != current:
+            raise CorruptTableError(f"current-snapshot-id {current} does not match the main branch's {main.snapshot_id}")
+        if not main.is_branch:
+            raise CorruptTableError("ref 'main' is a tag: it must be a branch")
+    if metadata.format_version > 1:
+        _validate_sequence_numbers(metadata.snapshots, metadata.last_sequence_number)
+
+
+def _validate_sequence_numbers(snapshots: tuple[Snapshot, ...], last: int) -> None:
+    for snapshot in snapshots:
+        if snapshot.sequence_number > last:
+            number = snapshot.sequence_number
+            raise CorruptTableError(
+                f"snapshot {snapshot.snapshot_id} has sequence number {number}, above last-sequence-number {last}"
+            )
+
+
+def metadata_to_dict(metadata: TableMetadata) -> dict[str, Any]:
+    """The JSON object of the metadata's format version, keys in Java's order."""
+    version = metadata.format_version
+    found: dict[str, Any] = {"format-version": version}
+    if metadata.table_uuid:
+        found["table-uuid"] = metadata.table_uuid
+    found["location"] = metadata.location
+    if version > 1:
+        found["last-sequence-number"] = metadata.last_sequence_number
+    found |= {"last-updated-ms": metadata.last_updated_ms, "last-column-id": metadata.last_column_id}
+    if version == 1:
+        found["schema"] = schema_to_dict(metadata.schema)
+    found |= {"current-schema-id": metadata.current_schema_id, "schemas": [schema_to_dict(s) for s in metadata.schemas]}
+    if version == 1:
+        found["partition-spec"] = spec_fields_to_list(metadata.spec)
+    found |= {
+        "default-spec-id": metadata.default_spec_id,
+        "partition-specs": [spec_to_dict(s) for s in metadata.partition_specs],
+        "last-partition-id": metadata.last_partition_id,
+        "default-sort-order-id": metadata.default_sort_order_id,
+        "sort-orders": [sort_order_to_dict(o) for o in metadata.sort_orders],
+        "properties": dict(metadata.properties),
+    }
+    found |= _history_to_dict(metadata)
+    return found | {key: value for key, value in metadata.extra.items() if key not in found}
+
+
+def _history_to_dict(metadata: TableMetadata) -> dict[str, Any]:
+    version, current = metadata.format_version, metadata.current_snapshot_id
+    found: dict[str, Any] = {"current-snapshot-id": -1 if current is None and version < 3 else current}
+    if version > 2:
+        found["next-row-id"] = metadata.next_row_id or 0
+    if metadata.encryption_keys:
+        found["encryption-keys"] = [dict(k) for k in metadata.encryption_keys]
+    found |= {
+        "refs": {name: ref_to_dict(ref) for name, ref in metadata.refs.items()},
+        "snapshots": [snapshot_to_dict(s, version) for s in metadata.snapshots],
+        "statistics": [statistics_to_dict(s) for s in metadata.statistics],
+        "partition-statistics": [partition_statistics_to_dict(s) for s in metadata.partition_statistics],
+        "snapshot-log": [snapshot_log_entry_to_dict(e) for e in metadata.snapshot_log],
+        "metadata-log": [metadata_log_entry_to_dict(e) for e in metadata.metadata_log],
+    }
+    return found
