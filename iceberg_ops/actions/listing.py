@@ -1,4 +1,4 @@
-"""Every file below a location, listed by many hands where the store has folders and the lane has hands.
+"""Every file below a location, listed in parallel where the store has folders and the lane has workers.
 
 The first levels are walked here, until there are enough folders to share out; each share is then listed to the bottom by a task,
 which is told storage properties and folders and knows nothing else. Without folders, or with ``prefix-listing``, the store lists

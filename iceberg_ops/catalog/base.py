@@ -267,7 +267,7 @@ class BaseCatalog(ABC):
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
         """The metadata at ``location``; taken from ``table`` where it was read from there. A catalog whose locations come again
-        must read it anew."""
+        must read it again."""
         return table.metadata if location == table.metadata_location else read_metadata(self._io, location)
 
     def _files_of(self, table: Table) -> tuple[str, ...]:

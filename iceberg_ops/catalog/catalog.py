@@ -57,7 +57,7 @@ class Catalog(Protocol):
         location: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
-        """Create a table (field ids are assigned anew). Raises AlreadyExistsError, NoSuchNamespaceError, SchemaError."""
+        """Create a table (field ids are assigned again). Raises AlreadyExistsError, NoSuchNamespaceError, SchemaError."""
         ...
 
     def commit_table(self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:

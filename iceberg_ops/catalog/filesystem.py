@@ -124,7 +124,8 @@ class FileSystemCatalog(FolderNamespaces):
             return False
 
     def _metadata_at(self, table: Table, location: str) -> TableMetadata:
-        """After another engine dropped and made a table, locations come again. So the file is looked at anew: under the same uuid a
+        """After another engine dropped and made a table, locations come again. So the file is looked at again: under the same uuid
+        a
         version is created once, so its metadata is what was read from there before."""
         uuid = table.metadata.table_uuid
         try:
@@ -278,7 +279,7 @@ class FileSystemCatalog(FolderNamespaces):
 
     def _write_hint(self, versions: TableVersions, version: int, *, of_new_table: bool = False) -> None:
         """Best effort: the commit is done, and readers of this package list the versions. A hint that a dropped table left is
-        replaced; so is this one, where the table was dropped and made anew by another engine right before it was written."""
+        replaced; so is this one, where the table was dropped and made again by another engine right before it was written."""
         location = f"{versions.folder}/{HINT}"
         try:
             if of_new_table or (versions.hint() or 0) < version:

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _job_options(command: F) -> F:
-    command = click.option("--branch", help="The branch to work on: main where nothing is said.")(command)
+    command = click.option("--branch", help="The branch to work on (default: main).")(command)
     command = click.option("--where", metavar="SQL", help="Only files that may hold matching rows (Spark SQL).")(command)
     command = click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the action (repeatable).")(
         command

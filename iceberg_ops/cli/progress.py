@@ -1,4 +1,4 @@
-"""How far long work is, on standard error: a line that is drawn anew on a terminal, else a new line every ten seconds.
+"""How far long work is, on standard error: a line that is redrawn on a terminal, else a new line every ten seconds.
 
 Standard output is the report's alone, so that ``--json`` stays one document.
 """

@@ -1,4 +1,4 @@
-"""Which manifests ``rewrite_manifests`` would write anew, and why.
+"""Which manifests ``rewrite_manifests`` would rewrite, and why.
 
 Data and delete manifests of one partition spec are looked at apart. They are worth it when several are far below the target size,
 when one is far above it, or when they overlap on the partition fields they are to be clustered by, so that a scan of one partition
@@ -31,7 +31,7 @@ compression), and its header holds the schema."""
 
 @dataclass(frozen=True, slots=True)
 class ManifestGroup:
-    """Manifests of one content to be written anew together; ``reason`` says why."""
+    """Manifests of one content to be rewritten together; ``reason`` says why."""
 
     content: ManifestContent
     manifests: tuple[ManifestFile, ...]
@@ -95,7 +95,7 @@ def cluster_positions(spec: PartitionSpec, names: Sequence[str]) -> tuple[int, .
 def reason_to_rewrite(
     manifests: Sequence[ManifestFile], target: int, cluster_by: Sequence[int], types: Sequence[IcebergType]
 ) -> str:
-    """Why these manifests should be written anew; empty where they should not."""
+    """Why these manifests should be rewritten; empty where they should not."""
     small = [m for m in manifests if m.manifest_length < _SMALL * target]
     large = [m for m in manifests if m.manifest_length > max(_LARGE * target, target + _COARSE) and _live_files(m) != 1]
     if len(small) > 1:

@@ -1,4 +1,4 @@
-"""Which position delete files would be written anew, and why.
+"""Which position delete files would be rewritten, and why.
 
 Position deletes of one partition make a group. In v2 a group is worth it when it has at least ``min-input-files`` files of the
 wrong size, or fills more than one target file; but with one delete file per data file (``write.delete.granularity`` = file) only
@@ -6,7 +6,7 @@ if some data file has several, or if files name data files that are gone: otherw
 delete file that is no deletion vector is due, because new ones are not allowed there.
 
 Deletion vectors are left alone: there is one per data file already. So are deletes of a data file that is live several times where
-not all of its entries have the same deletes: written anew, they could reach the others.
+not all of its entries have the same deletes: rewritten, they could reach the others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The first metadata of a table (Java: TableMetadata.newTableMetadata).
 
-Field ids are assigned anew from 1, partition field ids from 1000, so a schema read from a data file can be handed in as it is.
+Field ids are assigned again from 1, partition field ids from 1000, so a schema read from a data file can be handed in as it is.
 """
 
 from __future__ import annotations

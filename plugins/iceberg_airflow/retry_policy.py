@@ -1,8 +1,8 @@
 """Which errors a task tries again, how soon, and why: the exception tree of ``iceberg_ops.errors`` as an Airflow retry policy.
 
-A conflict is tried again because the next try plans anew on the new snapshot. An unknown outcome is tried again because every job
-carries a run key: the next try first looks whether the commit is there already. What a person wrote wrong, a corrupt table, or a
-failed certificate will not get better by itself. ``retries`` of the task stays the upper bound; the reason is stored on the task
+A conflict is tried again because the next try makes a new plan on the new snapshot. An unknown outcome is tried again because every
+job carries a run key: the next try first looks whether the commit is there already. What a person wrote wrong, a corrupt table, or
+a failed certificate will not get better by itself. ``retries`` of the task stays the upper bound; the reason is stored on the task
 instance.
 """
 

@@ -33,7 +33,7 @@ PER_COMPACTION = 3
 
 
 def delete_one_by_one(config: CatalogConfig, ids: list[int], acknowledged: Queue[int]) -> None:
-    """Delete rows by id, merge-on-read, one commit each. A delete that was planned on a file just replaced is planned anew."""
+    """Delete rows by id, merge-on-read, one commit each. A delete that was planned on a file just replaced is planned again."""
     for number, victim in enumerate(ids):
         tries = 0
         while not _delete(config, victim, f"deleter-{number}-{tries}"):

@@ -137,7 +137,7 @@ class History:
         self.commit(RowDelta(added_data=self.write(added), added_deletes=tuple(deletes), starting_snapshot_id=head))
 
     def copy_on_write(self, key: int, added: list[Row]) -> None:
-        """Files with that id are written anew without it."""
+        """Files with that id are rewritten without it."""
         hit = [t for t in self.tasks if any(row[0] == key for _, row in self.live(t))]
         kept = [row for t in hit for _, row in self.live(t) if row[0] != key]
         for row in list(self.rows):

@@ -115,7 +115,7 @@ def test_sets_too_large_beside_one_another_are_read_one_after_the_other(
     found = in_threads(io, sets)
     assert [len(keys.few) for keys in found] == [1, 1]
     assert sorted(whole) == [False, True]
-    assert len(opened) == 6, "one set was begun anew"
+    assert len(opened) == 6, "one set was begun again"
     assert max(held) <= limit + KEYS * KEY_BYTES
     assert not kept._memory.held
 

@@ -81,7 +81,7 @@ class World:
         return str(path)
 
     def list(self, name: str, numbers: Iterable[int]) -> str:
-        """A file that lists files; written anew it is the list that changed."""
+        """A file that lists files; rewritten it is the list that changed."""
         path = self.places.landing / f"{name}.json"
         path.write_text(json.dumps([self.file(n) for n in numbers]))
         return str(path)

@@ -1,4 +1,4 @@
-"""A statement on Spark whose files are rewritten, or whose rows change, right before its swap: it is evaluated anew and holds."""
+"""A statement on Spark whose files are rewritten, or whose rows change, right before its swap: it is re-evaluated and holds."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_row_that_was_deleted_meanwhile_does_not_come_back(place: Place, versi
     other = DeleteRows(where="id = 1")
     report = statement(place, job, "merge-on-read", lambda: other.run(place.catalog, place.table("t")))
     rest = {i: city for i, city in expected(job).items() if i != 1}
-    if job == "merge":  # evaluated anew, the source row finds no target row any more and is inserted
+    if job == "merge":  # re-evaluated, the source row finds no target row any more and is inserted
         assert rows_of(place) == rest | {1: "Paris"}
     else:
         assert report.status == "nothing-to-do"

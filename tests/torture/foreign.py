@@ -29,7 +29,7 @@ MOST_SWAPS = 6
 
 
 def begun_with(world: World, w: Writer) -> Table:
-    """The table as the other engine's job loaded it, which now and then is started anew."""
+    """The table as the other engine's job loaded it, which now and then is started again."""
     table = world.load(w)
     uuid = world.key_of(table)
     if uuid not in world.foreign or world.random.random() < 0.15:

@@ -184,7 +184,7 @@ def rows_known(world: World, w: Writer) -> list[Row]:
 
 
 def delete_job(world: World, w: Writer) -> None:
-    """DELETE FROM as a user runs it: evaluated anew after each conflict, by position or by copying, vectors united with others'."""
+    """DELETE FROM as a user runs it: re-evaluated after each conflict, by position or by copying, vectors united with others'."""
     if not world.shape.columns_come_back and world.random.random() < 0.3:
         delete_kind(world, w)
         return

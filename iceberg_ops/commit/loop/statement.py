@@ -2,7 +2,7 @@
 
 A delete, update or merge is evaluated on one snapshot and names files and positions of it. Where another commit replaced one of
 these files (a compaction, above all), or under ``serializable`` added rows that the statement should have seen, its commit is
-refused, and rightly. The statement itself is not wrong: evaluated anew on the table as it is now it gives the answer it would have
+refused, and rightly. The statement itself is not wrong: re-evaluated on the table as it is now it gives the answer it would have
 given had it been started a little later. So that is done here, until it is committed or a limit is reached.
 
 The rule upheld: what is committed is always the whole result of one evaluation on one snapshot, validated at the statement's own
@@ -60,7 +60,7 @@ def evaluate_until_committed(
                 if isinstance(e, BadInputError):
                     raise
                 raise _given_up(e, number, clock() - begun) from e
-            log.info("%s: evaluated anew, because of a conflict: %s", ".".join(table.identifier), e)
+            log.info("%s: re-evaluated, because of a conflict: %s", ".".join(table.identifier), e)
             table, number = now, number + 1
 
 

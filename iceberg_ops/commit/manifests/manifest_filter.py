@@ -1,6 +1,6 @@
 """Taking files out of a branch's manifests: which manifests must be read, and what replaces them.
 
-A manifest from which files go is written anew: what stays as EXISTING, what goes as DELETED by this snapshot, and entries that were
+A manifest from which files go is rewritten: what stays as EXISTING, what goes as DELETED by this snapshot, and entries that were
 DELETED before are left out (MANIFEST-50/51). Data files take their deletion vectors and file-scoped position deletes of the same
 partition with them; deletes older than every data file are dropped on the way (Java: dropDeleteFilesOlderThan, DELETED vectors of
 removed files).

@@ -1,7 +1,7 @@
 """A snapshot in the making, over all attempts of one operation (Java: SnapshotProducer and MergingSnapshotProducer).
 
 The snapshot's id is drawn once. Manifests of new files are written once and used by every attempt, because sequence numbers and row
-ids are inherited from the manifest list; only that list is written anew each time. Everything else an attempt writes is kept by
+ids are inherited from the manifest list; only that list is rewritten each time. Everything else an attempt writes is kept by
 what it was made from (``manifest_filter``, ``manifest_merge``).
 
 Order of an attempt: take data files out of the branch's manifests; drop deletes that apply to nothing any more; take delete files

@@ -1,6 +1,6 @@
 """Applying one snapshot's changes to a branch again (Java: CherryPickOperation), and publishing a staged one (WAP).
 
-An append is applied anew; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent;
+An append is re-applied; so is a dynamic partition overwrite, as long as nobody added files to its partitions since its parent;
 any other snapshot only if the branch can be fast-forwarded to it. Nothing is applied twice: neither a snapshot that is an ancestor
 already, nor one that was picked, nor a WAP id that was published.
 

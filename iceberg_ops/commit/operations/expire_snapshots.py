@@ -1,6 +1,6 @@
 """Removing snapshots, and refs past their time, from a table's metadata (Java: RemoveSnapshots).
 
-Which go is decided anew on every attempt (``retention``), leases included. Run keys of removed snapshots enter the ledger. Files
+Which go is decided again on every attempt (``retention``), leases included. Run keys of removed snapshots enter the ledger. Files
 are not deleted here: that is ``expiry``, after the swap. The commit requires that all it was decided on is as it was
 seen (``AssertRetention``): a snapshot that came meanwhile may need a schema or partition spec that is about to go, and garbage
 collection may have been switched off.

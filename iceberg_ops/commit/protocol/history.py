@@ -1,7 +1,7 @@
 """What others committed to a branch since an operation started, as far as it was not validated before.
 
 Only the manifests that a snapshot itself wrote are read for it. The walk goes from the branch's head back to the starting snapshot;
-where it does not get there (expired, or rolled back past it), nobody can say what happened meanwhile, and asking raises
+where it does not get there (expired, or rolled back past it), what happened meanwhile is not known, and asking raises
 ValidationError (Java: "Cannot determine history").
 """
 

@@ -36,7 +36,7 @@ _CODECS = {
 }  # fmt: skip
 _ZSTD_LEVEL = 3
 _MOST_DISTINCT = 1 << 20
-"""Distinct values a Bloom filter is made for where nothing is said: the rows of a row group."""
+"""Distinct values a Bloom filter is made for by default: the rows of a row group."""
 _LEVELS = frozenset({"zstd", "gzip", "brotli"})
 
 

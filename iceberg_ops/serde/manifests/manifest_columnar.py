@@ -321,7 +321,7 @@ class EntryColumns:
             return self._cuts[schema_text]
 
     def cut_files(self, schema_text: str, partition_type: StructType) -> EncodedFiles | None:
-        """The same, cut anew and not kept: for who asks once."""
+        """The same, cut again and not kept: for who asks once."""
         name = self.manifest.manifest_path
         wanted = decoding_plan(Container(schema_text, {}, ()), partition_type, name)
         if layout_of(wanted.node) != layout_of(self._plan.node):
