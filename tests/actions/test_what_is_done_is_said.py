@@ -15,6 +15,7 @@ from iceberg_ops.actions import dispatch
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.loop import committer
+from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CatalogUnavailableError, CommitStateUnknownError, IcebergOpsError, IncompleteError
@@ -172,8 +173,9 @@ def test_a_store_that_is_down_after_an_unanswered_swap_leaves_the_outcome_unknow
 def test_a_run_that_ends_after_some_of_its_commits_names_them(
     action: str, lake_of: Callable[[], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store stays down: the groups that are left fail, and nothing more is committed."""
+    """The store stays down: the groups that are left fail, in their work or in their commit, and nothing more is committed."""
     store, lake = Store(monkeypatch, CatalogUnavailableError), lake_of()
+    committer.commit(lake.catalog, lake.table, UpdateProperties(updates={"commit.retry.num-retries": "0"}))
     rows = lake.rows()
     store.first, store.times = 1, 10**9
 
