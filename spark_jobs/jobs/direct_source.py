@@ -76,7 +76,7 @@ def _widens(given: spark.DataType, wanted: spark.DataType) -> bool:
         return True
     if isinstance(given, spark.DecimalType) and isinstance(wanted, spark.DecimalType):
         return given.scale == wanted.scale and given.precision <= wanted.precision
-    whole = [spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType()]
+    whole: list[spark.DataType] = [spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType()]
     if given in whole and wanted in whole:
         return whole.index(given) < whole.index(wanted)
     return given == spark.FloatType() and wanted == spark.DoubleType()

@@ -29,12 +29,13 @@ def distributed(rows: DataFrame, table: Table, options: WriteOptions) -> DataFra
     keys = partition_keys(schema, table.metadata.spec)
     sorts = sort_columns(schema, table.metadata.sort_order)
     mode = _mode(table, options, keys, sorts)
-    count = [options.write_tasks] if options.write_tasks else []
+    tasks = options.write_tasks
     if mode == "range" and (keys or sorts):
-        return rows.repartitionByRange(*count, *keys, *sorts)
+        spread = [*keys, *sorts]
+        return rows.repartitionByRange(tasks, *spread) if tasks else rows.repartitionByRange(*spread)
     if mode == "hash" and keys:
-        return rows.repartition(*count, *keys)
-    return rows.repartition(*count) if count else rows
+        return rows.repartition(tasks, *keys) if tasks else rows.repartition(*keys)
+    return rows.repartition(tasks) if tasks else rows
 
 
 def stays_in_place(table: Table, options: WriteOptions) -> bool:

@@ -55,7 +55,7 @@ def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_fil
     """What a path stands for (several where it is a pattern): the folder, and the names of its data files."""
     jvm: Any = session._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
-    store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())  # type: ignore[attr-defined]
+    store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())
     found = list(store.globStatus(place) or [])
     if not found:
         raise DataError(f"source {path}: there is no such path")

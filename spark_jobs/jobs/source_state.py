@@ -103,7 +103,7 @@ def _stamp(session: SparkSession, path: str) -> Stamp:
         return found.st_size, found.st_mtime_ns // 1_000_000, found.st_mtime_ns, found.st_ino
     jvm: Any = session._jvm
     where = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI.create(path))
-    store = where.getFileSystem(session._jsc.sc().hadoopConfiguration())  # type: ignore[attr-defined]
+    store = where.getFileSystem(session._jsc.sc().hadoopConfiguration())
     if not store.exists(where):
         return None
     status = store.getFileStatus(where)
