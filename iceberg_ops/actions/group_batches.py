@@ -69,6 +69,7 @@ class GroupBatches(Generic[F]):
         """Groups that a conflict takes, so that the others can be committed; empty where a dangling delete is left out instead.
         None: the error ends the batch."""
         if self._landed is not None:  # an interrupt of the record of what is committed
+            self._record.entered(self._landed.committed)
             self._record.committed(groups, self._landed)
             return None
         if (unknown := outcome_unknown(error)) is not None:
@@ -89,17 +90,18 @@ class GroupBatches(Generic[F]):
         self._turn += 1
         self._record.count(self._strategy.waited())
         done = self._strategy.committed(operation, groups, self._turn, partial(self._commit_staged, groups))
-        self._replaced.update(file.file_path for group in groups for file in group.removed)
-        self._left_out.update(map(file_key, batch.dangling))
-        if done.committed.snapshot is not None:
-            self._own.append(done.committed.snapshot.snapshot_id)
         if done.committed.already_committed:
-            # Another process finished the same work between our look and our commit: what we wrote is not in the table.
+            # Another process finished the same work between our look and our commit: what we wrote is not in the table. It may have
+            # left out groups that conflicted, so their files do not count as replaced: deletes still apply to them.
             self._record.entered(done.committed)
             self._give_up(groups, "the same run key was committed by another process")
             self._record.elsewhere.update(group.group_id for group in groups)
             return
         self._landed = done
+        self._replaced.update(file.file_path for group in groups for file in group.removed)
+        self._left_out.update(map(file_key, batch.dangling))
+        if done.committed.snapshot is not None:
+            self._own.append(done.committed.snapshot.snapshot_id)
         self._record.committed(groups, done)
         self._record.count(self._strategy.counts(groups, batch, done))
 
