@@ -11,22 +11,27 @@ only when its commit certainly did not happen. After an unknown outcome nothing 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Generic
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import text_of
-from iceberg_ops.actions.group_plans import Batch, F, FileKey, GroupStrategy, file_key
+from iceberg_ops.actions.group_plans import Batch, F, FileKey, FinishedGroup, GroupStrategy, file_key
 from iceberg_ops.actions.group_record import GroupRecord
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.carry_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Committed, Operation
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.io.locations import identity_under
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.content_files import DataFile, FileContent
+
+_REMOVED = {True: "deleted-data-files", False: "removed-delete-files"}
+"""What a snapshot's summary counts removed files under: data files, or deletes."""
 
 
 class GroupBatches(Generic[F]):
@@ -94,8 +99,11 @@ class GroupBatches(Generic[F]):
             # Another process finished the same work between our look and our commit: what we wrote is not in the table. It may have
             # left out groups that conflicted, so their files do not count as replaced: deletes still apply to them.
             self._record.entered(done.committed)
-            self._give_up(groups, "the same run key was committed by another process")
-            self._record.elsewhere.update(group.group_id for group in groups)
+            if _is_whole(done.committed, groups):
+                self._give_up(groups, "the same run key was committed by another process")
+                self._record.elsewhere.update(group.group_id for group in groups)
+            else:
+                self._give_up(groups, "another process of the run key committed this batch, but not all groups of it")
             return
         self._landed = done
         self._replaced.update(file.file_path for group in groups for file in group.removed)
@@ -138,3 +146,11 @@ class GroupBatches(Generic[F]):
         self._record.dropped([group.group_id for group in groups], reason)
         staged = [file.file_path for group in groups for file in group.added]
         self._record.left_over(delete_staged(self._run, staged, after=after), "written by a dropped group and not deleted")
+
+
+def _is_whole(done: Committed, groups: Sequence[FinishedGroup]) -> bool:
+    """Whether a commit of another process under a batch's key holds all of these groups, as far as its snapshot counts files. It
+    may have left out some that conflicted."""
+    summary = {} if done.snapshot is None else done.snapshot.summary
+    removed = Counter(_REMOVED[file.content is FileContent.DATA] for group in groups for file in group.removed)
+    return all((counted := count_of(summary.get(name))) is None or counted >= count for name, count in removed.items())

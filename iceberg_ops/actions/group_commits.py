@@ -70,7 +70,7 @@ class GroupCommits(Generic[F]):
         with self._run.lease(plan.snapshot_id):
             self._record.count(dict.fromkeys(zeros, 0))
             end = self._partially(plan, progress) if progress.partial_progress else self._at_once(plan)
-            if self._record.elsewhere and not progress.partial_progress:  # This run key stands for the whole run.
+            if end.kept and not self._record.made and not progress.partial_progress:  # This run key stands for the whole run.
                 return self._record.result(AlreadyCommitted)
             return self._concluded(self._again(plan, end, progress) if end.conflicted else end.kept)
 
@@ -107,10 +107,10 @@ class GroupCommits(Generic[F]):
                         self._failed(answer)
                         raise consequence_of(answer, consequence)
                     done.append(answer)
+            return sorted(done, key=lambda group: group.group_id)
         except BaseException as e:
             self._abandon(plan, done, e)
             raise
-        return sorted(done, key=lambda group: group.group_id)
 
     def _partially(self, plan: GroupPlan[F], progress: ProgressOptions) -> _Committed[F]:
         """Commit in batches as groups complete."""

@@ -25,8 +25,8 @@ def test_deletes_stay_where_another_process_of_the_run_key_left_a_group_out() ->
     """A delete file of the first and the third group was to go with the third; the other process lost the first to a conflict."""
     lake = make_lake(version=2)
     small_files(lake)
-    batches = {"partial-progress.enabled": "true", "partial-progress.max-commits": "2", "run_key": "night"}
-    options = {**batches, "rewrite_all": True, "max_file_group_input_files": 2}
+    options: dict[str, Any] = {"rewrite_all": True, "max_file_group_input_files": 2, "run_key": "night"}
+    options |= {"partial-progress.enabled": "true", "partial-progress.max-commits": "2"}
     first, *_, third = _groups(lake, options)
     lake.delete_positions((first.tasks[1], [0]), (third.tasks[0], [0]))
 
@@ -43,6 +43,8 @@ def test_deletes_stay_where_another_process_of_the_run_key_left_a_group_out() ->
     report = lake.run("rewrite_data_files", runner=Meddling(other_process, first=True), **options)
     assert [group.status for group in report.groups] == ["dropped", "dropped", "committed"]
     assert len(lake.rows()) == 498
+    assert report.status == "partially-committed"
+    assert lake.run("rewrite_data_files", **options).status == "committed"
 
 
 def _groups(lake: Lake, options: dict[str, Any]) -> Sequence[FileGroup]:
