@@ -11,22 +11,27 @@ only when its commit certainly did not happen. After an unknown outcome nothing 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Generic
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.group_failures import text_of
-from iceberg_ops.actions.group_plans import Batch, F, FileKey, GroupStrategy, file_key
+from iceberg_ops.actions.group_plans import Batch, F, FileKey, FinishedGroup, GroupStrategy, file_key
 from iceberg_ops.actions.group_record import GroupRecord
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.carry_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Committed, Operation
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.io.locations import identity_under
-from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.content_files import DataFile, FileContent
+
+_REMOVED = {True: "deleted-data-files", False: "removed-delete-files"}
+"""What a snapshot's summary counts removed files under: data files, or deletes."""
 
 
 class GroupBatches(Generic[F]):
@@ -69,6 +74,7 @@ class GroupBatches(Generic[F]):
         """Groups that a conflict takes, so that the others can be committed; empty where a dangling delete is left out instead.
         None: the error ends the batch."""
         if self._landed is not None:  # an interrupt of the record of what is committed
+            self._record.entered(self._landed.committed)
             self._record.committed(groups, self._landed)
             return None
         if (unknown := outcome_unknown(error)) is not None:
@@ -89,17 +95,21 @@ class GroupBatches(Generic[F]):
         self._turn += 1
         self._record.count(self._strategy.waited())
         done = self._strategy.committed(operation, groups, self._turn, partial(self._commit_staged, groups))
+        if done.committed.already_committed:
+            # Another process finished the same work between our look and our commit: what we wrote is not in the table. It may have
+            # left out groups that conflicted, so their files do not count as replaced: deletes still apply to them.
+            self._record.entered(done.committed)
+            if _is_whole(done.committed, groups):
+                self._give_up(groups, "the same run key was committed by another process")
+                self._record.elsewhere.update(group.group_id for group in groups)
+            else:
+                self._give_up(groups, "another process of the run key committed this batch, but not all groups of it")
+            return
+        self._landed = done
         self._replaced.update(file.file_path for group in groups for file in group.removed)
         self._left_out.update(map(file_key, batch.dangling))
         if done.committed.snapshot is not None:
             self._own.append(done.committed.snapshot.snapshot_id)
-        if done.committed.already_committed:
-            # Another process finished the same work between our look and our commit: what we wrote is not in the table.
-            self._record.entered(done.committed)
-            self._give_up(groups, "the same run key was committed by another process")
-            self._record.elsewhere.update(group.group_id for group in groups)
-            return
-        self._landed = done
         self._record.committed(groups, done)
         self._record.count(self._strategy.counts(groups, batch, done))
 
@@ -136,3 +146,11 @@ class GroupBatches(Generic[F]):
         self._record.dropped([group.group_id for group in groups], reason)
         staged = [file.file_path for group in groups for file in group.added]
         self._record.left_over(delete_staged(self._run, staged, after=after), "written by a dropped group and not deleted")
+
+
+def _is_whole(done: Committed, groups: Sequence[FinishedGroup]) -> bool:
+    """Whether a commit of another process under a batch's key holds all of these groups, as far as its snapshot counts files. It
+    may have left out some that conflicted."""
+    summary = {} if done.snapshot is None else done.snapshot.summary
+    removed = Counter(_REMOVED[file.content is FileContent.DATA] for group in groups for file in group.removed)
+    return all((counted := count_of(summary.get(name))) is None or counted >= count for name, count in removed.items())

@@ -70,9 +70,9 @@ class GroupCommits(Generic[F]):
         with self._run.lease(plan.snapshot_id):
             self._record.count(dict.fromkeys(zeros, 0))
             end = self._partially(plan, progress) if progress.partial_progress else self._at_once(plan)
-            if self._record.elsewhere and not progress.partial_progress:  # This run key stands for the whole run.
+            if end.kept and not self._record.made and not progress.partial_progress:  # This run key stands for the whole run.
                 return self._record.result(AlreadyCommitted)
-            return self._concluded(self._again(plan, end) if end.conflicted else end.kept)
+            return self._concluded(self._again(plan, end, progress) if end.conflicted else end.kept)
 
     def commit(self, strategy: GroupStrategy[F], groups: Sequence[F], *, none_left: str) -> Result:
         """Commit groups whose work is done by their commit. ``none_left``: what became of them where it found nothing to do."""
@@ -87,9 +87,13 @@ class GroupCommits(Generic[F]):
     def _at_once(self, plan: GroupPlan[F]) -> _Committed[F]:
         done = self._all(plan, "run", "nothing was committed")
         batches = GroupBatches(plan.strategy, self._record)
-        with self._run.step("commit") as detail:
-            kept = batches.commit(done, self._run.run_key)
-            detail.append(f"{self._record.attempts} attempts")
+        try:
+            with self._run.step("commit") as detail:
+                kept = batches.commit(done, self._run.run_key)
+                detail.append(f"{self._record.attempts} attempts")
+        except BaseException as e:  # one that came before the batch was begun
+            self._drop_open(plan, done, e)
+            raise
         return _Committed(kept, batches.conflicted)
 
     def _all(self, plan: GroupPlan[F], step: str, consequence: str) -> list[F]:
@@ -103,10 +107,10 @@ class GroupCommits(Generic[F]):
                         self._failed(answer)
                         raise consequence_of(answer, consequence)
                     done.append(answer)
+            return sorted(done, key=lambda group: group.group_id)
         except BaseException as e:
             self._abandon(plan, done, e)
             raise
-        return sorted(done, key=lambda group: group.group_id)
 
     def _partially(self, plan: GroupPlan[F], progress: ProgressOptions) -> _Committed[F]:
         """Commit in batches as groups complete."""
@@ -138,11 +142,12 @@ class GroupCommits(Generic[F]):
         return _Committed(any(commits), batches.conflicted)
 
     def _is_committed(self, batches: GroupBatches[F], groups: Sequence[F]) -> bool:
-        """Commit a batch; one that fails costs only itself. Raises only an unknown outcome and interrupts."""
+        """Commit a batch; one that fails costs only itself. Raises only what ends a run."""
+        key = self._key_of(groups)
         try:
-            return batches.commit(groups, self._key_of(groups))
+            return batches.commit(groups, key)
         except Exception as e:
-            if outcome_unknown(e) is not None:
+            if _ends_the_run(e):
                 raise
             self._errors.append(e)
             return False
@@ -155,18 +160,18 @@ class GroupCommits(Generic[F]):
         last = text_of(self._errors[-1]) if self._errors else "every group of them conflicted"
         raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {last}")
 
-    def _again(self, plan: GroupPlan[F], end: _Committed[F]) -> bool:
+    def _again(self, plan: GroupPlan[F], end: _Committed[F], progress: ProgressOptions) -> bool:
         """Work once more on what conflicts left over; whether anything of the run is committed now. Where something is, an error
         leaves the rest to the next run."""
         try:
-            return self._work_again(plan, end) or end.kept
+            return self._work_again(plan, end, progress) or end.kept
         except Exception as e:
             self._record.dropped_if_open(f"not rewritten again: {text_of(e)}", list(self._record.groups))
-            if not end.kept or isinstance(e, VerificationError) or outcome_unknown(e) is not None:
+            if not end.kept or _ends_the_run(e):
                 raise
             return True
 
-    def _work_again(self, plan: GroupPlan[F], end: _Committed[F]) -> bool:
+    def _work_again(self, plan: GroupPlan[F], end: _Committed[F], progress: ProgressOptions) -> bool:
         with self._run.step("plan again") as detail:
             again = plan.strategy.plan_again(end.conflicted)
             if again is None:
@@ -178,15 +183,15 @@ class GroupCommits(Generic[F]):
         if not again.plan.groups:
             return False
         with again.plan.strategy.run.lease(again.plan.snapshot_id):
-            return self._all_or_none(again.plan, first=not end.kept)
+            return self._all_or_none(again.plan, is_only=not end.kept and not progress.partial_progress)
 
-    def _all_or_none(self, plan: GroupPlan[F], *, first: bool) -> bool:
-        """Whether the groups are committed; a failure is told by their status. ``first``: nothing of the run is committed yet."""
+    def _all_or_none(self, plan: GroupPlan[F], *, is_only: bool) -> bool:
+        """Whether the groups are committed; a failure is told by their status. ``is_only``: it is the run's only commit."""
         known = len(self._errors)
         try:
             done = self._all(plan, "run again", "what was planned again was not committed")
         except Exception as e:
-            if isinstance(e, VerificationError) or outcome_unknown(e) is not None:
+            if _ends_the_run(e):
                 raise
             if len(self._errors) == known:
                 self._errors.append(e)
@@ -194,9 +199,9 @@ class GroupCommits(Generic[F]):
         with self._run.step("commit again"):
             batches = GroupBatches(plan.strategy, self._record)
             try:
-                return batches.commit(done, self._run.run_key if first else self._key_of(done))
+                return batches.commit(done, self._run.run_key if is_only else self._key_of(done))
             except Exception as e:
-                if outcome_unknown(e) is not None:
+                if _ends_the_run(e):
                     raise
                 self._errors.append(e)
                 return False
@@ -208,16 +213,20 @@ class GroupCommits(Generic[F]):
         self._errors.append(consequence_of(failed, "its files are as they were"))
 
     def _abandon(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
-        """Nothing more will be committed: groups of which nothing else is known are dropped, and files of the run deleted."""
-        staged = [file.file_path for group in done if self._record.is_open(group.group_id) for file in group.added]
-        self._record.dropped_if_open(f"the run failed: {text_of(error)}", [group.group_id for group in plan.groups])
-        self._record.left_over(delete_staged(plan.strategy.run, staged, after=error), _UNDELETED)
+        """Nothing more will be committed, and workers may have left files: those of the run are deleted."""
+        self._drop_open(plan, done, error)
         if outcome_unknown(error) is None:
             self._delete_leftovers(plan, error)
 
+    def _drop_open(self, plan: GroupPlan[F], done: Sequence[FinishedGroup], error: BaseException) -> None:
+        """Drop groups of which nothing is known but their plan, and delete what was written for them."""
+        staged = [file.file_path for group in done if self._record.is_open(group.group_id) for file in group.added]
+        self._record.dropped_if_open(f"the run failed: {text_of(error)}", [group.group_id for group in plan.groups])
+        self._record.left_over(delete_staged(plan.strategy.run, staged, after=error), _UNDELETED)
+
     def _delete_leftovers(self, plan: GroupPlan[F], error: BaseException | None = None) -> None:
         """Delete what failed workers left, found by the operation id in the name."""
-        self._record.left_over(delete_leftovers(plan.strategy.run, after=error), _UNDELETED)
+        self._record.left_over(delete_leftovers(plan.strategy.run, self._record.committed_files, after=error), _UNDELETED)
 
     def _concluded(self, kept: bool) -> Result:
         """Say what became of the run: all of it is committed, by this run or by another of its run key, or a part of it is."""
@@ -229,7 +238,7 @@ class GroupCommits(Generic[F]):
             raise ValidationError(f"no group could be committed: {reason}")
         if not all(group.status in SETTLED or group.group_id in elsewhere for group in groups.values()):
             return self._record.result(PartiallyCommitted)
-        return self._record.result(AlreadyCommitted if elsewhere and elsewhere >= groups.keys() else Committed)
+        return self._record.result(Committed if self._record.made else AlreadyCommitted)
 
     def _key_of(self, batch: Sequence[F]) -> str:
         """The run's key and what the batch replaces; of a batch of dangling deletes, which is the only one, the run's key."""
@@ -239,3 +248,8 @@ class GroupCommits(Generic[F]):
         for path, offset in sorted((f.file_path, f.content_offset or 0) for group in batch for f in group.removed):
             digest.update(f"{path}\0{offset}\0".encode())
         return f"{self._run.run_key}/{digest.hexdigest()[:12]}"
+
+
+def _ends_the_run(error: Exception) -> bool:
+    """Whether an error costs more than the groups that met it: rows that do not add up, and an unknown outcome."""
+    return isinstance(error, VerificationError) or outcome_unknown(error) is not None

@@ -7,7 +7,7 @@ has said the more important part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -30,6 +30,8 @@ class GroupRecord:
     def __init__(self, run: Run, planned: Findings, *, lost: str = "") -> None:
         self._table, self._outcome, self._lost = run.table, run.outcome, lost
         self._committed_files: set[str] = set()
+        self.made = False
+        """Whether the run made a commit itself."""
         self.elsewhere: set[str] = set()
         """Groups that another process committed under the run key of their batch."""
         self._outcome.keep(planned)
@@ -52,11 +54,18 @@ class GroupRecord:
         for name, amount in counts.items():
             self._outcome.count(name, amount)
 
+    @property
+    def committed_files(self) -> Collection[str]:
+        """Locations of files that are in the table."""
+        return self._committed_files
+
     def entered(self, done: Committed) -> None:
-        """A commit of the run, or of another process under its key; without a snapshot it changed nothing."""
+        """A commit of the run, or of another process under its key; without a snapshot it changed nothing. Said again, it is the
+        same."""
+        self.made |= not done.already_committed
         if done.snapshot is None:
             self._outcome.attempts, self._outcome.table = self._outcome.attempts + done.attempts, done.table
-        else:
+        elif done.snapshot.snapshot_id not in self._outcome.snapshot_ids:
             self._outcome.enter(done)
 
     def committed(self, groups: Sequence[FinishedGroup], done: CarriedOver) -> None:

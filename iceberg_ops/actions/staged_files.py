@@ -7,7 +7,7 @@ outcome of a commit is unknown."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.commit.manifests import staged_files
@@ -32,16 +32,19 @@ def commit_staged(run: Run, operation: Operation, staged: Sequence[str]) -> Comm
 def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | None = None) -> list[str]:
     """Delete files of the run that are not committed; those that stay, for the orphan job. ``after`` is the error that ended the
     work."""
-    return list(discard(run.catalog, run.table, list(locations), mark=run.lease_mark, after=after).left)
+    seen = run.outcome.table
+    return list(discard(run.catalog, run.table, list(locations), mark=run.lease_mark, after=after, seen=seen).left)
 
 
-def delete_leftovers(run: Run, *, after: BaseException | None = None) -> list[str]:
+def delete_leftovers(run: Run, committed: Collection[str] = (), *, after: BaseException | None = None) -> list[str]:
     """Delete every uncommitted file of the run, also of workers that died: files below the data location that carry its operation
-    id in their name. Used only after a worker failed, because it lists the whole location. Those that stay are returned; where the
-    location can not be listed, they are the orphan job's, and the error that ended the work is the one to be seen."""
+    id in their name, but for those known to be ``committed``. Used only after a worker failed, because it lists the whole location.
+    Those that stay are returned; where the location can not be listed, they are the orphan job's, and the error that ended the work
+    is the one to be seen."""
     try:
         listed = [info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata))]
     except (IcebergOpsError, OSError) as e:
         log.warning("files of run %s on %s are left to the orphan job: %s", run.operation_id, run.table.name, e)
         return []
-    return delete_staged(run, [f for f in listed if run.operation_id in f.rsplit("/", 1)[-1]], after=after)
+    left = [f for f in listed if run.operation_id in f.rsplit("/", 1)[-1] and f not in committed]
+    return delete_staged(run, left, after=after)

@@ -92,20 +92,27 @@ def delete_unreferenced(
 
 
 def discard_staged(
-    table: Table, reload: Reload, staged: Iterable[str], *, mark: str = "", after: BaseException | None = None
+    table: Table,
+    reload: Reload,
+    staged: Iterable[str],
+    *,
+    mark: str = "",
+    after: BaseException | None = None,
+    seen: Table | None = None,
 ) -> Deletion:
     """Delete files that a run wrote, under names that nobody else has, for a commit that did not happen.
 
-    ``table`` is the table as it was before the files were written. ``mark`` is in the run's own lease. ``after`` is the error that
-    ended the run: after an unknown outcome every file stays. An error of the proof is not raised, so that it hides no other: the
-    files stay."""
+    ``table`` is the table as it was before the files were written; ``seen``, where the run has committed something since, as it
+    saw it last: an older answer proves nothing of files that it committed. ``mark`` is in the run's own lease. ``after`` is the
+    error that ended the run: after an unknown outcome every file stays. An error of the proof is not raised, so that it hides no
+    other: the files stay."""
     found = list(dict.fromkeys(staged))
     if not found:
         return NOTHING
     if (unknown := outcome_unknown(after)) is not None:
         return Deletion(kept=tuple(_kept(found, f"the outcome of its commit is unknown: {unknown}")))
     try:
-        return _deleted(found, _Proof(table, reload, table.metadata, mark), in_bulk, noted=False)
+        return _deleted(found, _Proof(seen or table, reload, table.metadata, mark), in_bulk, noted=False)
     except Exception as e:  # noqa: BLE001 - whatever prevents the proof, the files stay; the caller's own error is the one to see
         log.warning("%d files of an uncommitted run on %s are left to the orphan job: %s", len(found), table.name, e)
         return Deletion(kept=tuple(_kept(found, f"whether the table refers to it could not be told: {e}")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from iceberg_ops.actions.group_plans import Batch, CommitStaged, FailedGroup, Gr
 from iceberg_ops.actions.results import Committed, Findings, PartiallyCommitted, Result
 from iceberg_ops.commit.operations.carry_over import CarriedOver
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
+from iceberg_ops.commit.protocol.operation import Committed as Entered
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import GroupReport
@@ -276,3 +278,62 @@ def test_what_a_failed_group_left_is_found_by_its_name(world: World, progress: P
     assert (world.left, world.run.outcome.failures) == ("123" if progress is AT_ONCE else "0123", []), (
         "files of no name of the run stay"
     )
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
+def test_a_commit_is_recorded_also_where_its_entry_is_interrupted(world: World, error: type[BaseException]) -> None:
+    class Interrupted(Outcome):
+        """Fails when the first commit is entered."""
+
+        tries = 0
+
+        def enter(self, done: Entered) -> None:
+            Interrupted.tries += 1
+            if Interrupted.tries == 1:
+                raise error("now")
+            super().enter(done)
+
+    outcome = Interrupted()
+    world.run = replace(world.run, outcome=outcome)
+    with pytest.raises(error):
+        world.commit(AT_ONCE)
+    assert (world.statuses, world.left, outcome.changed) == ("cccc", "0123", True)
+    assert outcome.snapshot_ids == [world.lake.table.metadata.current_snapshot_id]
+
+
+def test_an_interrupt_between_work_and_commit_leaves_nothing_behind(world: World) -> None:
+    def interrupt(record: logging.LogRecord) -> bool:
+        if record.getMessage().endswith(": commit"):
+            raise KeyboardInterrupt
+        return True
+
+    log = logging.getLogger("iceberg_ops.actions.context")
+    level = log.level
+    log.setLevel(logging.INFO)
+    log.addFilter(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            world.commit(AT_ONCE)
+    finally:
+        log.removeFilter(interrupt)
+        log.setLevel(level)
+    assert (world.statuses, world.left) == ("dddd", "")
+
+
+def test_a_batch_that_gets_no_key_is_dropped(world: World) -> None:
+    @dataclass(frozen=True)
+    class TooMuch(Done):
+        @property
+        def removed(self) -> tuple[DataFile, ...]:
+            raise MemoryError("full")
+
+    a, b, *_ = world.groups
+    with pytest.raises(MemoryError):
+        world.commit(ONE_BY_ONE, answers=[a, TooMuch(b.group_id, b.old, b.new)])
+    assert (world.statuses, world.left) == ("cddd", "023")
+
+
+def test_rows_that_do_not_add_up_when_a_batch_is_committed_end_the_run(world: World) -> None:
+    with pytest.raises(VerificationError, match="59 of 60 rows"):
+        world.commit(ONE_BY_ONE, no_error, always(VerificationError("59 of 60 rows")))
+    assert (world.statuses, len(world.keys)) == ("cddd", 2)

@@ -47,8 +47,14 @@ def commit_staged(
 
 
 def discard(
-    catalog: Catalog, table: Table, staged: Sequence[str], *, mark: str = "", after: BaseException | None = None
+    catalog: Catalog,
+    table: Table,
+    staged: Sequence[str],
+    *,
+    mark: str = "",
+    after: BaseException | None = None,
+    seen: Table | None = None,
 ) -> Deletion:
     """Delete files written for a commit that did not happen, as ``discard_staged`` does; ``table`` is as it was before they were
-    written."""
-    return discard_staged(table, lambda: catalog.load_table(table.identifier[1:]), staged, mark=mark, after=after)
+    written, ``seen`` as it was seen last."""
+    return discard_staged(table, lambda: catalog.load_table(table.identifier[1:]), staged, mark=mark, after=after, seen=seen)
