@@ -51,7 +51,7 @@ def remember(run: Run, written: WrittenSource) -> None:
     with _quarantine_of(run, written):
         if done is not None and written.quarantined:
             with run.step("remember run key"):
-                run.outcome.record(commit(run.catalog, run.table, RememberRun(done=done)))
+                commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
             if run.outcome.changed:
                 run.outcome.status = "nothing-to-do"
             else:  # a run with the same key, at the same time, was first
