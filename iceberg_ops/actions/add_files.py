@@ -88,8 +88,8 @@ def add_files(run: Run) -> Result:
         run.outcome.keep(found)
         with run.step("commit"):
             operation = _operation(run, imported, head, options)
-            committed = commit(run.catalog, run.table, operation, before_swap=partial(_look_again, run, options, listed))
-            run.outcome.record(committed)
+            before_swap = partial(_look_again, run, options, listed)
+            committed = commit(run.catalog, run.table, operation, before_swap=before_swap, on_commit=run.outcome.record)
         if not committed.already_committed:
             _look_afterwards(run, options, listed)
         return result_of(committed, found)

@@ -252,8 +252,9 @@ def _check(job: JobSpec) -> None:
 
 
 def _check_where(job: JobSpec, table: Table) -> None:
-    """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. Raises WhereError."""
-    if job.where is None or "where" not in ACTIONS[job.job].takes:
+    """Look at a maintenance job's WHERE where there is no file to plan, and so no plan that does. That of a row operation is its
+    engine's to read. Raises WhereError."""
+    if job.where is None or job.job not in TABLE_ACTIONS:
         return
     from iceberg_ops.expressions.binding import bind  # noqa: PLC0415 - a job without WHERE loads no SQL parser
     from iceberg_ops.expressions.where import parse_where  # noqa: PLC0415 - a job without WHERE loads no SQL parser

@@ -56,7 +56,7 @@ class LocalEvaluator:
     """See ``row_engine.RowEvaluator``. Everything raises UnsupportedError for what only Spark can evaluate or convert."""
 
     def condition(self, run: Run, text: str, *, subqueries: bool) -> Expression:
-        where = unqualified(parse_where(text), "target", run.table.schema)
+        where = unqualified(parse_where(text, subqueries=subqueries), "target", run.table.schema)
         bind(run.table.schema, where, case_sensitive=False)
         if not is_exact(where):
             raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")

@@ -51,14 +51,17 @@ def remember(run: Run, written: WrittenSource) -> None:
     with _quarantine_of(run, written):
         if done is not None and written.quarantined:
             with run.step("remember run key"):
-                run.outcome.record(commit(run.catalog, run.table, RememberRun(done=done)))
-            run.outcome.status = "nothing-to-do"
+                commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
+            if run.outcome.changed:
+                run.outcome.status = "nothing-to-do"
+            else:  # a run with the same key, at the same time, was first
+                run.outcome.metrics = {}
 
 
 def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
     """The counts of a source that is written."""
     counts = {"added-records": sum(f.record_count for f in written.files), "added-data-files": len(written.files)}
-    if run.job.options.get("bad-records") == "quarantine":
+    if run.job.options.get("bad-records", "").lower() == "quarantine":
         counts |= {"quarantined-records": written.rows_quarantined, "quarantine-files": len(written.quarantined)}
     return counts
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions import dispatch
+from iceberg_ops.actions.context import Outcome
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteError, IncompleteInterruptedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
@@ -95,3 +96,18 @@ def test_ctrl_c_while_a_report_waits_for_the_reader_of_its_pipe(place: RowsPlace
     threading.Thread(target=stop).start()
     with pytest.raises(IncompleteInterruptedError):
         append(place, report=str(pipe))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [(KeyboardInterrupt, CommitInterruptedError), (MemoryError, CommitStateUnknownError)]
+)
+def test_what_ends_a_job_before_its_commit_is_recorded_says_that_it_is_committed(
+    place: RowsPlace, monkeypatch: pytest.MonkeyPatch, error: type[BaseException], expected: type[CommitStateUnknownError]
+) -> None:
+    def ended(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Outcome, "record", ended)
+    with pytest.raises(expected, match="it was committed: snapshot"):
+        append(place)
+    assert place.rows() == [{"id": 1}]

@@ -200,7 +200,7 @@ def test_a_value_is_stored_as_the_column_s_type(place: RowsPlace, column: str, s
         ({"at": "DATE '2024-02-29'"}, None, UnsupportedError, "--lane spark$"),
         ({"f": "1.00000005960464477540"}, None, UnsupportedError, "--lane spark$"),
         ({"i": "1"}, "i + 1 = 2", UnsupportedError, "--lane spark$"),
-        ({"i": "1"}, "i IN (SELECT 1)", WhereError, "subquery"),
+        ({"i": "1"}, "i IN (SELECT 1)", UnsupportedError, "without Spark: update where i IN"),
     ],
 )
 def test_what_can_not_be_is_refused_and_leaves_nothing(

@@ -241,3 +241,9 @@ def test_what_can_not_be_upserted_is_refused(
     with pytest.raises(error, match=says):
         place.run("upsert", source=source(place, [row("a", 1)], **more), options=options)
     assert place.data_on_disk() == set()
+
+
+def test_a_key_is_no_column_of_the_source_only(place: RowsPlace) -> None:
+    place.create(SCHEMA)
+    with pytest.raises(OptionError, match="'id' is a key of the upsert, and a key is stored"):
+        place.run("upsert", source=source(place, [row("a", 1)]), options={"source-only-columns": "ID"})

@@ -51,7 +51,7 @@ def test_an_interrupt_after_the_commit_leaves_the_quarantine(place: Place, monke
     assert "do not run the job again without its run key" in error["next-step"]
 
 
-def test_an_interrupt_between_a_commit_and_its_record_leaves_the_quarantine(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_right_after_a_commit_leaves_the_quarantine(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.create("t", SCHEMA)
     commit = staged_files.commit
 
@@ -60,7 +60,7 @@ def test_an_interrupt_between_a_commit_and_its_record_leaves_the_quarantine(plac
         raise KeyboardInterrupt
 
     monkeypatch.setattr(staged_files, "commit", stops)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(IncompleteInterruptedError):
         ingest(place, ROWS)
     assert [r["id"] for r in place.rows("t")] == [1, 2]
     assert len(quarantine(place)) == 1

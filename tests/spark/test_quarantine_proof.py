@@ -68,7 +68,7 @@ def test_the_quarantine_stays_where_the_run_key_is_remembered(tmp_path: Path) ->
 def test_the_quarantine_goes_where_the_run_key_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(tmp_path)
 
-    def stops(*_: object) -> None:
+    def stops(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(source_commits, "commit", stops)

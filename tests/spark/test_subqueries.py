@@ -44,6 +44,13 @@ def ids(place: Place) -> list[int]:
     return [r["id"] for r in place.rows("t")]
 
 
+def test_a_statement_on_a_table_without_a_snapshot_may_have_a_subquery(place: Place) -> None:
+    place.create("t", SCHEMA)
+    for where in ("id IN (SELECT id FROM target)", "target.id = 1"):
+        assert place.run("delete", "t", where=where).status == "nothing-to-do"
+        assert place.run("update", "t", where=where, change=RowChange(set={"k": "1"})).status == "nothing-to-do"
+
+
 WHERES = {
     "id IN (SELECT id FROM test.db.other)": {1, 4},
     "k IN (SELECT k FROM test.db.other)": {1, 3, 5, 6},

@@ -60,10 +60,12 @@ def commit(
     clock: Callable[[], float] = time.monotonic,
     random: Callable[[], float] = random_module.random,
     before_swap: Callable[[], None] = lambda: None,
+    on_commit: Callable[[Committed], object] = lambda _: None,
 ) -> Committed:
     """Commit ``operation`` to the table; ``table`` is it as the caller saw it. ``clock`` gives seconds. ``just_loaded``: the caller
     has loaded it this moment, so the first attempt takes it as it is (and is refused, as ever, if it is not so any more).
-    ``before_swap`` is called before each swap, and raises where it must not be tried.
+    ``before_swap`` is called before each swap, and raises where it must not be tried. ``on_commit`` gets what is returned, while an
+    interrupt is an unknown outcome still: one that comes later finds the commit recorded.
 
     Raises ValidationError (a conflict: nothing was committed), CommitFailedError and CatalogUnavailableError (gave up: nothing was
     committed), CommitStateUnknownError (it may have been committed: nothing was deleted; of a Ctrl-C CommitInterruptedError),
@@ -74,7 +76,7 @@ def commit(
     unpublished snapshot: that deletes its files and forgets its key, because its work is undone. Then write the files again. No
     commit looks whether the files that it adds are there.
     """
-    return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap).run()
+    return _Loop(catalog, table, operation, sleep, clock, random, just_loaded, before_swap, on_commit).run()
 
 
 @dataclass
@@ -87,6 +89,7 @@ class _Loop:
     random: Callable[[], float]
     just_loaded: bool = False
     before_swap: Callable[[], None] = lambda: None
+    on_commit: Callable[[Committed], object] = lambda _: None
     seen: Table | None = None
     prepared: Any = None
     attempts: int = 0
@@ -98,7 +101,8 @@ class _Loop:
 
     def run(self) -> Committed:
         try:
-            return self._until_done()
+            committed = self._until_done()
+            self.on_commit(committed)
         except BaseException as e:
             is_unknown = isinstance(e, CommitStateUnknownError)
             if self.in_doubt and (_is_interrupt(e) or not is_unknown):
@@ -106,6 +110,7 @@ class _Loop:
             if not is_unknown:
                 self._clean(keep=(), after=e)
             raise
+        return committed
 
     def _until_done(self) -> Committed:
         policy = RetryPolicy.of(self.callers_table.properties)

@@ -33,14 +33,13 @@ def commit_staged(
     on_commit: OnCommit = lambda _: None,
 ) -> Committed:
     """Commit ``operation``; the files at ``staged`` are deleted when it is refused, or an earlier run with its key won. ``mark`` is
-    that of the run's own lease. ``on_commit`` gets the commit at once, before unused files are deleted: an interrupt of
-    what follows does not hide it. Raises what ``commit`` and ``check`` raise."""
+    that of the run's own lease. ``on_commit`` gets the commit at once (see ``commit``), before unused files are deleted: an
+    interrupt of what follows does not hide it. Raises what ``commit`` and ``check`` raise."""
     try:
-        committed = commit(catalog, table, operation, before_swap=lambda: check(staged))
+        committed = commit(catalog, table, operation, before_swap=lambda: check(staged), on_commit=on_commit)
     except BaseException as e:
         discard(catalog, table, staged, mark=mark, after=e)
         raise
-    on_commit(committed)
     unused = staged if committed.already_committed else [path for path in staged if path in committed.unused]
     discard(catalog, table, unused, mark=mark)
     return committed

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from iceberg_ops.commit.protocol.operation import CallersView, MetadataOperation, StagedCommit, staged_updates
-from iceberg_ops.commit.protocol.run_keys import RunIdentity, find_run, ledger_entries
+from iceberg_ops.commit.protocol.run_keys import RunIdentity, find_run, ledger_entries, not_committed_yet
 from iceberg_ops.spec.updates import SetProperties
 from iceberg_ops.table.table import Table
 
@@ -22,8 +22,13 @@ class RememberRun(MetadataOperation):
     snapshot_id: int | None = None
     name: str = "remember_run"
 
+    @property
+    def run(self) -> RunIdentity:
+        return self.done
+
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         if find_run(table, self.done) is not None:
             return StagedCommit()
         entries = ledger_entries({self.done: self.snapshot_id}, time.time_ns() // 1_000_000)
-        return staged_updates(table.metadata, *([SetProperties(entries)] if entries else []))
+        updates = [SetProperties(entries)] if entries else []
+        return staged_updates(table.metadata, *updates, requirements=not_committed_yet(self.done, table.metadata))

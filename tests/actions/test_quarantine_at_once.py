@@ -1,0 +1,72 @@
+"""Rows that fit no table are in the quarantine once, however many runs with their run key there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local_engine import LocalEvaluator
+from iceberg_ops.actions.row_engine import WrittenSource
+from iceberg_ops.config.job_spec import JobSpec
+from iceberg_ops.config.report import ActionReport, SkippedFile
+from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import LONG, NestedField
+from tests.actions.rows_place import RowsPlace
+
+
+class _OnlyBadRows(LocalEvaluator):
+    """Writes a source without a row that fits; ``meanwhile`` happens before."""
+
+    name = "bad"
+    summary: ClassVar[Mapping[str, str]] = {"engine-name": "bad"}
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = meanwhile
+
+    def check(self, job: JobSpec) -> None: ...
+
+    def opened(self, job: JobSpec) -> AbstractContextManager[LocalEvaluator]:
+        return nullcontext(self)
+
+    def write_source(self, run: Run, options: WriteOptions) -> WrittenSource:
+        self._meanwhile()
+        assert options.quarantine is not None
+        bad = Path(options.quarantine, f"{run.operation_id}.json")
+        bad.write_text(json.dumps({"id": "x"}))
+        found = [SkippedFile(file_path=str(bad), reason="id is no number")]
+        return WrittenSource(schema=run.table.schema, files=(), quarantined=found, rows_quarantined=1)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> RowsPlace:
+    made = RowsPlace.at(tmp_path)
+    made.create(Schema.of(NestedField(1, "id", LONG)), format__version="2")
+    (tmp_path / "bad").mkdir()
+    return made
+
+
+def append(place: RowsPlace, meanwhile: Callable[[], object] = lambda: None, said: str = "quarantine") -> ActionReport:
+    options = {"bad-records": said, "quarantine-path": str(place.folder / "bad")}
+    job = JobSpec(job="append", table="test.db.t", catalog=place.config, run_key="one", options=options)
+    return run_job(job, engine=_OnlyBadRows(meanwhile))
+
+
+def test_of_two_runs_at_once_one_has_the_quarantine(place: RowsPlace) -> None:
+    first: list[ActionReport] = []
+    second = append(place, lambda: first.append(append(place)))
+    assert (first[0].status, second.status) == ("nothing-to-do", "already-committed")
+    assert (second.failures, second.metrics) == ([], {})
+    assert [str(p) for p in (place.folder / "bad").iterdir()] == [f.file_path for f in first[0].failures]
+    assert append(place).status == "already-committed"
+
+
+def test_rows_are_counted_however_the_option_is_spelled(place: RowsPlace) -> None:
+    assert append(place, said="Quarantine").metrics["quarantined-records"] == 1
