@@ -71,8 +71,13 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site,) = home.glob("lib/python*/site-packages")
     scheme = ["--no-deps", "--no-index", "--no-compile", "--force-reinstall"]
     called(sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", *scheme, str(wheel))
-    # Its packages, without its .pth files: one of them leads to the checkout.
-    (site / "pinned.pth").write_text(f"{SITE}\n")
+    # Its packages without its .pth files, one of which leads to the checkout, and without the checkout's own entry points.
+    pinned = home / "pinned"
+    pinned.mkdir()
+    for path in SITE.iterdir():
+        if path.suffix != ".pth" and not path.name.startswith(("iceberg_ops-", "__editable___iceberg_ops")):
+            (pinned / path.name).symlink_to(path)
+    (site / "pinned.pth").write_text(f"{pinned}\n")
     return home
 
 
