@@ -23,7 +23,8 @@ from iceberg_ops.actions.row_maps import RowMaps
 from iceberg_ops.actions.runner import GroupFailure, RewriteRunner, work_bytes
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.manifests.quiet_moment import wait_for_a_quiet_moment
-from iceberg_ops.commit.operations.carry_over import CarriedOver, commit_carrying_over
+from iceberg_ops.commit.operations.carried_over import CarriedOver
+from iceberg_ops.commit.operations.carry_over import commit_carrying_over
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.config.options import RewriteDataFilesOptions

@@ -16,7 +16,7 @@ from iceberg_ops.actions.group_plans import Batch, GroupPlan, GroupStrategy
 from iceberg_ops.actions.group_threads import SizedGroup, worked_on_threads
 from iceberg_ops.actions.results import Findings, Result
 from iceberg_ops.actions.worker_processes import usable_cpus
-from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import ProgressOptions
 from iceberg_ops.config.report import Certificate, GroupReport, SkippedFile

@@ -22,7 +22,7 @@ from iceberg_ops.actions.group_plans import Batch, F, FileKey, FinishedGroup, Gr
 from iceberg_ops.actions.group_record import GroupRecord
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.commit.loop.committer import commit
-from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.deletion.gate import outcome_unknown

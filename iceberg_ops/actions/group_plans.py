@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.config.report import Certificate, GroupReport
 from iceberg_ops.spec.content_files import DataFile

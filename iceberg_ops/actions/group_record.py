@@ -16,7 +16,7 @@ from iceberg_ops.actions.group_failures import text_of
 from iceberg_ops.actions.group_plans import FailedGroup, FinishedGroup
 from iceberg_ops.actions.results import Committed as WorkCommitted
 from iceberg_ops.actions.results import Findings
-from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.config.report import GroupReport, GroupStatus, SkippedFile
 

@@ -13,7 +13,7 @@ from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.group_commits import GroupCommits
 from iceberg_ops.actions.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, PlannedAgain
 from iceberg_ops.actions.results import Committed, Findings, PartiallyCommitted, Result
-from iceberg_ops.commit.operations.carry_over import CarriedOver
+from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.protocol.operation import Committed as Entered
 from iceberg_ops.commit.protocol.operation import Operation

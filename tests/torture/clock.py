@@ -112,7 +112,7 @@ def forget_files() -> None:
 def _threaded() -> list[ModuleType]:
     """Modules that share work out to threads."""
     floors = [importlib.import_module(f"{iceberg_ops.__name__}.{floor}") for floor in _FLOORS]
-    names = [f"{floor.__name__}.{module.name}" for floor in floors for module in pkgutil.iter_modules(floor.__path__)]
+    names = [module.name for floor in floors for module in pkgutil.walk_packages(floor.__path__, f"{floor.__name__}.")]
     return [module for module in map(importlib.import_module, names) if hasattr(module, "ThreadPoolExecutor")]
 
 

@@ -123,10 +123,11 @@ def calls_out() -> Iterator[None]:
 
 def _operations() -> list[type]:
     if not _OPERATIONS:
-        for module in pkgutil.iter_modules(iceberg_ops.commit.__path__):
-            for found in vars(importlib.import_module(f"{iceberg_ops.commit.__name__}.{module.name}")).values():
+        for module in pkgutil.walk_packages(iceberg_ops.commit.__path__, f"{iceberg_ops.commit.__name__}."):
+            for found in vars(importlib.import_module(module.name)).values():
                 if isinstance(found, type) and not getattr(found, "_is_protocol", False) and hasattr(found, "branch"):
                     _OPERATIONS[found] = None
+        assert _OPERATIONS
     return list(_OPERATIONS)
 
 

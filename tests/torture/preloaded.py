@@ -15,7 +15,8 @@ keep_pandas_out()
 import iceberg_ops  # noqa: E402
 
 for _package in ("actions", "catalog", "commit", "data", "io", "planning", "serde"):
-    for _module in pkgutil.iter_modules(importlib.import_module(f"{iceberg_ops.__name__}.{_package}").__path__):
-        importlib.import_module(f"{iceberg_ops.__name__}.{_package}.{_module.name}")
+    _floor = importlib.import_module(f"{iceberg_ops.__name__}.{_package}")
+    for _module in pkgutil.walk_packages(_floor.__path__, f"{_floor.__name__}."):
+        importlib.import_module(_module.name)
 for _name in ("sqlalchemy.dialects.sqlite", "sqlite3", "pyarrow.parquet"):
     importlib.import_module(_name)

@@ -1,6 +1,6 @@
 """Every refusal of the commit package is taken out once, and a test fails.
 
-``validation.py`` and ``schema_conflicts.py`` are put to it in ``commit/test_conflicts``, function by function. Here are the
+``checks.py`` and ``schema_conflicts.py`` are put to it in ``commit/test_conflicts``, function by function. Here are the
 refusals elsewhere, each with the test that misses it: a child process takes the ``raise`` out of the module as it is imported, and
 runs that test. The suite does it for a few, ``make torture`` for all; that none is left out is looked at always.
 """
@@ -96,8 +96,9 @@ def _called(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else ""
 
 
-BY_FUNCTION = ("validation", "schema_conflicts")
-EVERY = {key: line for path in sorted(PACKAGE.glob("*.py")) if path.stem not in BY_FUNCTION for key, line in refusals(path).items()}
+BY_FUNCTION = ("checks", "schema_conflicts")
+MODULES = {path.stem: path for path in sorted(PACKAGE.rglob("*.py")) if path.stem not in ("__init__", *BY_FUNCTION)}
+EVERY = {key: line for path in MODULES.values() for key, line in refusals(path).items()}
 
 
 def test_every_refusal_has_a_test_that_misses_it() -> None:
@@ -106,8 +107,8 @@ def test_every_refusal_has_a_test_that_misses_it() -> None:
 
 @pytest.mark.parametrize("key", sorted(HELD)[: None if "ICEBERG_OPS_TORTURE" in os.environ else SAMPLED])
 def test_taking_a_refusal_out_is_noticed(key: str) -> None:
-    module = key.partition(":")[0]
-    environment = {**os.environ, MUTATION: f"{PACKAGE.parent.name}.commit.{module}:{EVERY[key]}"}
+    module = ".".join(MODULES[key.partition(":")[0]].relative_to(PACKAGE.parents[1]).with_suffix("").parts)
+    environment = {**os.environ, MUTATION: f"{module}:{EVERY[key]}"}
     plugins = (part for name in ("tests.torture.mutation", "no:cacheprovider", "no:xdist") for part in ("-p", name))
     command = [sys.executable, "-m", "pytest", "-q", "-x", *plugins, f"tests/{HELD[key]}"]
     done = subprocess.run(command, cwd=TESTS.parent, env=environment, capture_output=True, text=True, check=False, timeout=300)

@@ -12,7 +12,7 @@ The rule upheld: a row is in the table afterwards exactly if it is live in the o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -23,6 +23,7 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.manifests.removals import PartitionPruning
 from iceberg_ops.commit.manifests.staged_files import discard
+from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.protocol.history import History, base_of
 from iceberg_ops.commit.protocol.operation import Committed
@@ -85,18 +86,6 @@ class RowMap:
 MapsOf = Callable[[Collection[str]], Sequence[RowMap]]
 """Maps that hold all of the old files at these locations. Raises ValidationError that names (``file_paths``) those whose rows can
 not be followed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedOver:
-    """A committed rewrite and the deletes that were carried over, in ``rounds`` rounds (0: nothing had come meanwhile).
-
-    ``rows`` goes from new data file to how many of its rows these delete; ``deletes`` are the files they were written to."""
-
-    committed: Committed
-    rounds: int = 0
-    rows: Mapping[str, int] = field(default_factory=dict)
-    deletes: tuple[DataFile, ...] = ()
 
 
 def commit_carrying_over(
