@@ -211,7 +211,7 @@ class Run:
         """What the names of all files of this run hold, over all its evaluations."""
         return self.first_operation_id or self.operation_id
 
-    def anew(self, table: Table, number: int) -> Run:
+    def for_evaluation(self, table: Table, number: int) -> Run:
         """The run pinned to ``table`` for its ``number``-th evaluation: its files get names of their own, and its lease holds the
         snapshot that is read now. What an earlier one counted was refused with it, and is forgotten. Raises what the store
         raises."""

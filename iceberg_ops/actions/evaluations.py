@@ -34,7 +34,7 @@ def run_statement(run: Run, evaluate: Callable[[Run], None]) -> None:
     """
 
     def evaluated(table: Table, number: int) -> None:
-        now = run.anew(table, number)
+        now = run.for_evaluation(table, number)
         if number > 1 and (earlier := find_run_now(lambda: _loaded(run), table, run_of(run.job))) is not None:
             run.outcome.found_earlier(earlier.snapshot_id)
             run.outcome.table = table

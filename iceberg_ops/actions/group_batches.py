@@ -44,7 +44,7 @@ class GroupBatches(Generic[F]):
         self._run: Run = strategy.run
         self._turn = 0
         self._left_out: set[FileKey] = set()
-        """Dangling deletes that an earlier commit of this plan removed, or that can not be removed because someone else did."""
+        """Dangling deletes that an earlier commit of this plan removed, or that someone else removed."""
         self._replaced: set[str] = set()
         """Files that earlier commits of this plan replaced, in the snapshots ``_own``."""
         self._own: list[int] = []
@@ -134,7 +134,7 @@ class GroupBatches(Generic[F]):
         return bool(hit)
 
     def _hit(self, groups: Sequence[F], conflict: ValidationError) -> list[F]:
-        """Groups that the conflict names by a file of theirs."""
+        """Groups that the conflict names by one of their files."""
         identity, named = identity_under(self._run.table.io), self._named(conflict)
         return [group for group in groups if any(identity(path) in named for path in group.named)]
 

@@ -186,7 +186,7 @@ class GroupCommits(Generic[F]):
             return self._all_or_none(again.plan, is_only=not end.kept and not progress.partial_progress)
 
     def _all_or_none(self, plan: GroupPlan[F], *, is_only: bool) -> bool:
-        """Whether the groups are committed; a failure is told by their status. ``is_only``: it is the run's only commit."""
+        """Whether the groups are committed; a failure shows in their status. ``is_only``: it is the run's only commit."""
         known = len(self._errors)
         try:
             done = self._all(plan, "run again", "what was planned again was not committed")

@@ -1,12 +1,13 @@
 """What the group-commit service is given: a plan's groups, who does their work, and how an action commits them.
 
 A group is work that is committed as a whole or not at all: data files that become fewer, deletes that become positions. Its work
-is done by a ``work`` generator, wherever that likes; what it answers, and what each hook of a strategy gives, are values. Which
+is done by a ``work`` generator, in any process; what it answers, and what each hook of a strategy gives, are values. Which
 hook is called when, and what is recorded and deleted, is the service's (``group_commits``).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -83,14 +84,14 @@ CommitStaged = Callable[[Operation, Sequence[DataFile]], Committed]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupStrategy(Generic[F]):
+class GroupStrategy(ABC, Generic[F]):
     """How an action commits its groups: the hooks that the service calls. Each is a function of its arguments and the plan."""
 
     run: Run
 
+    @abstractmethod
     def operation(self, groups: Sequence[F], batch: Batch) -> Operation:
         """The operation that commits finished groups."""
-        raise NotImplementedError
 
     def dangling(self, groups: Sequence[F], replaced: Collection[str]) -> Sequence[DataFile]:
         """Delete files that apply to nothing once ``groups`` are committed; ``replaced`` are locations of data files that earlier

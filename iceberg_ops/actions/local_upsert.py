@@ -51,9 +51,6 @@ def write_upserts(run: Run, options: WriteOptions, keys: Sequence[NestedField], 
     Raises DataError for two source rows of one key that ``order-by`` does not tell apart, UnsupportedError for what only Spark can
     evaluate or convert, and what ``read_source`` raises.
     """
-    left_out = {name.lower() for name in options.source_only_columns}
-    if key := next((f.name for f in keys if f.name.lower() in left_out), None):
-        raise OptionError(f"source-only-columns: {key!r} is a key of the upsert, and a key is stored")
     with run.step("plan"):
         source = read_source(run, require_success_file=options.require_success_file)
         latest = _latest(source, options, _columns(run, source, options), keys)

@@ -27,7 +27,7 @@ from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 @dataclass(frozen=True, slots=True)
 class StatementKind:
-    """The table properties that decide where the job says nothing, and whether the statement writes rows of its own."""
+    """The table properties that are the defaults of mode and isolation, and whether the statement writes rows of its own."""
 
     mode: Property[str]
     isolation: Property[str]

@@ -90,7 +90,9 @@ def source_table(run: Run, source: Source) -> Table:
     """The other Iceberg table that is the source. Raises OptionError where it is the target, and what loading raises."""
     name = source.table or ""
     if name == run.job.table and source.catalog in (None, run.job.catalog):
-        raise OptionError(f"source {name} is the target itself: its rows are there already")
+        raise OptionError(
+            f"source {name} is the target itself: its rows are there already; a query (format sql) may read it as the view target"
+        )
     catalog = load_catalog(source.catalog or run.job.catalog)
     other = run.outcome.reads.load(lambda: catalog.load_table(TableName.parse(name).identifier))
     check_is_another(run.table, run.job.branch, other, source)

@@ -20,13 +20,14 @@ from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.delete_files import delete_format
+from iceberg_ops.errors import OptionError
 
 
 def upsert(run: Run, rows: RowEvaluator) -> None:
     """Upsert the source.
 
-    Raises UnsupportedError, before the source is read, for a format that is not written, and what ``write_upserts`` and the
-    committer raise.
+    Raises, before the source is read, UnsupportedError for a format that is not written and OptionError for a key that is not to be
+    stored; and what ``write_upserts`` and the committer raise.
     """
     options = WriteOptions.parse("upsert", run.job.options, run.table.properties)
     context = write_context(run.table, options)
@@ -38,6 +39,9 @@ def upsert(run: Run, rows: RowEvaluator) -> None:
 def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> None:
     base = base_of(run.table.metadata, run.job.branch)
     keys = key_columns(run.table.schema, options.upsert_keys)
+    left_out = {name.lower() for name in options.source_only_columns}
+    if key := next((f.name for f in keys if f.name.lower() in left_out), None):
+        raise OptionError(f"source-only-columns: {key!r} is a key of the upsert, and a key is stored")
     written = rows.write_upserts(run, options, keys, key_plan(run.table, base, keys))
     run.outcome.metrics |= {
         "added-records": sum(f.record_count for f in written.files),

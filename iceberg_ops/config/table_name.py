@@ -21,6 +21,3 @@ class TableName:
         if len(identifier) < 2 or not all(part.strip() for part in (catalog, *identifier)):
             raise OptionError(f"{what} {text!r} must be catalog.namespace.name")
         return cls(catalog, tuple(identifier))
-
-    def __str__(self) -> str:
-        return ".".join((self.catalog, *self.identifier))

@@ -11,7 +11,6 @@ from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema
 from spark_jobs.jobs.bad_records import checked_rows
 from spark_jobs.jobs.direct_source import direct_parts
@@ -28,13 +27,9 @@ from spark_jobs.runners.source_parts import write_parts
 
 
 def check_source(run: SparkRun, *, require_success_file: bool) -> None:
-    """Raise OptionError or DataError for a source that can not be read as it is: none, half written, the table itself."""
+    """Raise OptionError or DataError for files that can not be read as they are: none, half written, the table's own."""
     source = run.job.source
-    if source is None:
-        return
-    if source.table is not None and source.table == run.job.table and source.catalog in (None, run.job.catalog):
-        raise OptionError(f"source {source.table} is the target itself: name it as the view target in a query (format sql)")
-    if source.paths:
+    if source is not None and source.paths:
         check_paths(run.session, source.paths, run.table, require_success_file=require_success_file, options=source.options)
 
 

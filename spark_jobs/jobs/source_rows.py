@@ -13,10 +13,8 @@ from functools import partial
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
-from iceberg_ops.actions.source_files import check_is_another
-from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.config.job_spec import Source, paths_of
-from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import DataError, OptionError
 from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
@@ -92,12 +90,7 @@ def _rows(run: SparkRun, tables: SqlTables | None, *, strict: bool) -> DataFrame
 
 
 def _table(run: SparkRun, source: Source) -> DataFrame:
-    if source.table is None or source.catalog is None:
-        raise OptionError("source of format table names no table, or no catalog to find it in")
-    catalog, name = load_catalog(source.catalog), TableName.parse(source.table).identifier
-    table = run.outcome.reads.load(lambda: catalog.load_table(name))
-    check_is_another(run.table, run.job.branch, table, source)
-    rows = table_rows(run.session, table, Scan(ref=source.ref, snapshot_id=source.snapshot_id))
+    rows = table_rows(run.session, source_table(run.run, source), Scan(ref=source.ref, snapshot_id=source.snapshot_id))
     run.pinned_rows.append(rows)
     return rows
 

@@ -80,9 +80,6 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
 
     Keys are compared as the table stores them: two texts of one uuid, or numbers that become one decimal, are one key.
     """
-    left_out = {name.lower() for name in options.source_only_columns}
-    if key := next((f.name for f in keys if f.name.lower() in left_out), None):
-        raise OptionError(f"source-only-columns: {key!r} is a key of the upsert, and a key is stored")
     for name in options.source_only_columns:
         if name not in rows.columns:
             raise OptionError(f"source-only-columns: {name!r} is not a column of the source ({', '.join(rows.columns)})")

@@ -13,7 +13,7 @@ current again. Iceberg Java has none of these checks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -149,12 +149,12 @@ def former_rows(table: Table, snapshot: Snapshot, line: Collection[int]) -> tupl
                 for made in (entry.snapshot_id, snapshot.snapshot_id):
                     if made is not None and made in former:
                         return made, former[made]
-    return None if is_known else _former_rows_of_expired(table, snapshot)
+    return None if is_known else _former_rows_of_expired(table, snapshot, schemas)
 
 
-def _former_rows_of_expired(table: Table, snapshot: Snapshot) -> tuple[int, str] | None:
-    """The same of rows whose snapshot has expired. What can not be read is no reason to refuse: it may have been damaged."""
-    schemas = _former_schemas(table.metadata)
+def _former_rows_of_expired(table: Table, snapshot: Snapshot, schemas: Mapping[int | None, str]) -> tuple[int, str] | None:
+    """The same of rows whose snapshot has expired. What cannot be read is no reason to refuse: it may have been damaged.
+    ``schemas``: the former ones, by id."""
     numbered = {s.sequence_number: schemas.get(s.schema_id) for s in table.metadata.snapshots}
     next_ones = sorted(numbered.items(), key=lambda pair: pair[0]) if any(numbered.values()) else []
     with suppress(CorruptTableError, UnsupportedError):
@@ -191,12 +191,12 @@ def _has_live_entries(manifest: ManifestFile) -> bool:
 
 
 def _former_schemas(metadata: TableMetadata) -> dict[int | None, str]:
-    """The table's schemas whose rows can not be read by its columns, or are read wrongly, by id, and why."""
+    """The table's schemas whose rows cannot be read by its columns, or are read wrongly, by id, and why."""
     return {s.schema_id: why for s in metadata.schemas if (why := _unreadable(metadata, s))}
 
 
 def _unreadable(now: TableMetadata, written: Schema) -> str | None:
-    """Why rows of schema ``written`` can not be read by the table's columns, or are read wrongly; None where they can."""
+    """Why rows of schema ``written`` cannot be read by the table's columns, or are read wrongly; None where they can."""
     if written.struct == now.schema.struct:
         return None
     return of_another_type(now, written) or without_required(now, written, lambda _: False)
