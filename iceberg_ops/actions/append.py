@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.evaluations import base_held
+from iceberg_ops.actions.results import Result
 from iceberg_ops.actions.row_commits import row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator
 from iceberg_ops.actions.source_commits import commit_source, remember
@@ -12,13 +13,12 @@ from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.row_options import WriteOptions
 
 
-def append(run: Run, rows: RowEvaluator) -> None:
+def append(run: Run, rows: RowEvaluator) -> Result:
     """Append the source's rows; a source without rows commits nothing. Raises what ``write_source`` and the committer raise."""
     options = WriteOptions.parse("append", run.job.options, run.table.properties)
     write_context(run.table, options).check_format()
     with base_held(run):
         written = rows.write_source(run, options)
         if written.files:
-            commit_source(run, AppendFiles(added=tuple(written.files), **row_fields(run)), written)
-        else:
-            remember(run, written)
+            return commit_source(run, AppendFiles(added=tuple(written.files), **row_fields(run)), written)
+        return remember(run, written)

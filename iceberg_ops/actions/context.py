@@ -97,11 +97,6 @@ class Outcome:
         if isinstance(result, WorkCommitted):
             self.table, self.attempts, self.snapshot_ids = result.table, result.attempts, list(result.snapshot_ids)
 
-    def found_earlier(self, snapshot_id: int | None) -> None:
-        """An earlier run with the run key has done the work; ``snapshot_id`` is what it committed, None: not known any more."""
-        self.status = "already-committed"
-        self.snapshot_ids = [] if snapshot_id is None else [snapshot_id]
-
     def record(self, done: Committed) -> None:
         """Status, snapshot, attempts, and the table afterwards, of the only commit."""
         self.status = "already-committed" if done.already_committed else "committed"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
-from iceberg_ops.actions.results import Result
+from iceberg_ops.actions.results import Result, committed_earlier
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.runner import LOCAL, ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import has_lost_snapshots
@@ -150,7 +150,7 @@ def _run(
     table = _begun(record, reload)
     if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
         log.info("run key %s was committed before, as snapshot %s: nothing to do", job.run_key, earlier.snapshot_id)
-        record.outcome.found_earlier(earlier.snapshot_id)
+        record.outcome.end(committed_earlier(record.outcome.found(), table, earlier.snapshot_id))
         record.after = record.before
         return
     if not job.dry_run:
@@ -170,9 +170,7 @@ def _run(
         progress=progress,
     )
     try:
-        result = do(run)
-        if result is not None:
-            run.outcome.end(result)
+        run.outcome.end(do(run))
         _remember(run)
     except CorruptTableError as e:
         if not record.outcome.changed and (expired := record.outcome.reads.lost_to_an_expiry(job.job, e)) is not None:
@@ -183,7 +181,7 @@ def _run(
         record.after = state_if_readable(after, after.metadata.branch_head(job.branch))
 
 
-def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Result | None]:
+def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Result]:
     """What does the job, once all is refused that can be without looking at the table. Raises OptionError, UnsupportedError."""
     job = record.job
     if job.job not in ROW_OPERATIONS:
@@ -200,9 +198,9 @@ def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Resul
     return partial(_evaluated_by, engine)
 
 
-def _evaluated_by(engine: RowEngine, run: Run) -> None:
+def _evaluated_by(engine: RowEngine, run: Run) -> Result:
     with engine.opened(run.job) as rows:
-        action_of(run.job.job)(replace(run, engine_summary=engine.summary), rows)
+        return action_of(run.job.job)(replace(run, engine_summary=engine.summary), rows)
 
 
 def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
@@ -262,11 +260,10 @@ def _check_where(job: JobSpec, table: Table) -> None:
     bind(table.schema, parse_where(job.where))
 
 
-def action_of(name: str) -> Callable[..., Result | None]:
+def action_of(name: str) -> Callable[..., Result]:
     """The function of an action: ``iceberg_ops.actions.<name>.<name>``. It takes the run, and of a row operation the
-    ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow. Row operations give no result: they
-    fill the run's outcome."""
-    found: Callable[..., Result | None] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
+    ``RowEvaluator``. Imported when it runs, so that expiring snapshots does not load Arrow."""
+    found: Callable[..., Result] = getattr(importlib.import_module(f"iceberg_ops.actions.{name}"), name)
     return found
 
 

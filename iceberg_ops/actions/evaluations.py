@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.ending_error import ending_error
+from iceberg_ops.actions.results import Result, committed_earlier
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.commit.loop.statement import evaluate_until_committed
 from iceberg_ops.commit.protocol.history import base_of
@@ -26,28 +27,26 @@ def base_held(run: Run) -> Iterator[None]:
         yield
 
 
-def run_statement(run: Run, evaluate: Callable[[Run], None]) -> None:
+def run_statement(run: Run, evaluate: Callable[[Run], Result]) -> Result:
     """Evaluate and commit, again after a conflict with a commit that came meanwhile.
 
     The report counts ``evaluations-count``. Raises what ``evaluate`` raises, a conflict only once it is given up; after the commit
     IncompleteError, because another evaluation would change the rows twice.
     """
 
-    def evaluated(table: Table, number: int) -> None:
+    def evaluated(table: Table, number: int) -> Result:
         now = run.for_evaluation(table, number)
         if number > 1 and (earlier := find_run_now(lambda: _loaded(run), table, run_of(run.job))) is not None:
-            run.outcome.found_earlier(earlier.snapshot_id)
-            run.outcome.table = table
-            return
+            return committed_earlier(run.outcome.found(), table, earlier.snapshot_id)
         try:
-            evaluate(now)
+            return evaluate(now)
         except Exception as e:
             if run.outcome.changed:
                 raise ending_error(run.outcome, e) from e
             raise
 
     with base_held(run):
-        evaluate_until_committed(run.catalog, run.table, run.job.branch, evaluated)
+        return evaluate_until_committed(run.catalog, run.table, run.job.branch, evaluated)
 
 
 def _loaded(run: Run) -> Table:

@@ -10,12 +10,13 @@ from functools import partial
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.evaluations import run_statement
 from iceberg_ops.actions.merge_checks import check_clauses, needs_cardinality_check
+from iceberg_ops.actions.results import Result
 from iceberg_ops.actions.row_engine import RowEvaluator
 from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
 from iceberg_ops.config import properties as p
 
 
-def merge(run: Run, rows: RowEvaluator) -> None:
+def merge(run: Run, rows: RowEvaluator) -> Result:
     """Merge the source into the table; again where others changed it meanwhile.
 
     Raises OptionError for clauses that make no statement, DataError where two source rows match one target row, and what the engine
@@ -24,4 +25,4 @@ def merge(run: Run, rows: RowEvaluator) -> None:
     change = check_clauses(run.job.change)
     kind = StatementKind(p.MERGE_MODE, p.MERGE_ISOLATION, once_each=needs_cardinality_check(change))
     changes = partial(rows.merge_changes, change=change)
-    run_statement(run, lambda now: change_rows(planned(now, rows, kind), rows, kind, changes))
+    return run_statement(run, lambda now: change_rows(planned(now, rows, kind), rows, kind, changes))

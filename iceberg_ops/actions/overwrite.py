@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.evaluations import run_statement
+from iceberg_ops.actions.results import Result
 from iceberg_ops.actions.row_commits import row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator, WrittenSource
 from iceberg_ops.actions.source_commits import commit_source
@@ -17,15 +18,15 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression
 
 
-def overwrite(run: Run, rows: RowEvaluator) -> None:
+def overwrite(run: Run, rows: RowEvaluator) -> Result:
     """Write the source's rows and replace what was there, in one commit; again where others changed that meanwhile.
 
     Raises WhereError, and what ``write_source`` and the committer raise.
     """
-    run_statement(run, lambda now: _evaluate(now, rows))
+    return run_statement(run, lambda now: _evaluate(now, rows))
 
 
-def _evaluate(run: Run, rows: RowEvaluator) -> None:
+def _evaluate(run: Run, rows: RowEvaluator) -> Result:
     options = WriteOptions.parse("overwrite", run.job.options, run.table.properties)
     write_context(run.table, options).check_format()
     where = None
@@ -33,7 +34,7 @@ def _evaluate(run: Run, rows: RowEvaluator) -> None:
         where = rows.condition(run, run.job.where, subqueries=False)
         bind(run.table.schema, where, case_sensitive=False)
     written = rows.write_source(run, options)
-    commit_source(run, operation_of(run, written, options.isolation, where), written)
+    return commit_source(run, operation_of(run, written, options.isolation, where), written)
 
 
 def operation_of(run: Run, written: WrittenSource, isolation: Isolation | None, where: Expression | None) -> Operation:

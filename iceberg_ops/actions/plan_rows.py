@@ -7,10 +7,11 @@ rows for one target row, an expression's type) is told by the run.
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.context import LISTED, Run
 from iceberg_ops.actions.delete_rows import whole_files_match
 from iceberg_ops.actions.local_source import LocalSource
 from iceberg_ops.actions.merge_checks import check_clauses
+from iceberg_ops.actions.results import Findings, NothingToDo, Planned
 from iceberg_ops.actions.source_files import source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import write_context
@@ -32,8 +33,8 @@ _TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
 _GLOB = frozenset("*?[]{}")
 
 
-def plan_rows(run: Run) -> None:
-    """Fill ``run.outcome``: counts of source and data files, and the data files' names.
+def plan_rows(run: Run) -> NothingToDo | Planned:
+    """Counts of source and data files, and the data files' names.
 
     Raises OptionError, WhereError, SchemaError, UnsupportedError for a format that is not written, DataError for a source path that
     is missing, empty or half written.
@@ -46,14 +47,14 @@ def plan_rows(run: Run) -> None:
     _check(run, options)
     has_source = job.job in _TAKE_ROWS
     with run.step("plan") as detail:
-        if has_source:
-            run.outcome.metrics |= _source(run, options)
+        metrics, files = _source(run, options) if has_source else {}, list[str]()
         found = _found(run)
         if found is not None:
-            _count(run, found)
-            detail.append(f"{len(found.tasks)} data files")
-    if has_source or (found is not None and found.tasks):
-        run.outcome.status = "planned"
+            metrics |= _counts(run, found)
+            files = [task.data_file.file_path for task in found.tasks]
+            detail.append(f"{len(files)} data files")
+    findings = Findings(plan_id=job.plan_id, metrics=metrics, files=tuple(files[:LISTED]))
+    return Planned(found=findings) if has_source or files else NothingToDo(found=findings)
 
 
 def _check(run: Run, options: WriteOptions) -> None:
@@ -93,9 +94,9 @@ def _found(run: Run) -> ScanPlan | None:
     return plan(run.table, Scan(ref=None if makes_branch or job.branch == MAIN_BRANCH else job.branch, where=where))
 
 
-def _count(run: Run, found: ScanPlan) -> None:
-    metrics, files = run.outcome.metrics, [task.data_file for task in found.tasks]
-    metrics |= {
+def _counts(run: Run, found: ScanPlan) -> dict[str, int]:
+    files = [task.data_file for task in found.tasks]
+    metrics = {
         "planned-data-files-count": len(files),
         "planned-bytes-count": sum(f.file_size_in_bytes for f in files),
         "planned-records-count": sum(f.record_count for f in files),
@@ -103,7 +104,7 @@ def _count(run: Run, found: ScanPlan) -> None:
     }
     if run.job.job == "delete" and files and is_exact(found.filter) and whole_files_match(found):
         metrics["metadata-only"] = 1
-    run.outcome.list_files(f.file_path for f in files)
+    return metrics
 
 
 def _source(run: Run, options: WriteOptions) -> dict[str, int]:

@@ -72,6 +72,11 @@ class AlreadyCommitted(Committed):
 Result = NothingToDo | Planned | Committed
 
 
+def committed_earlier(found: Findings, table: Table, snapshot_id: int | None) -> AlreadyCommitted:
+    """The result of a job whose run key is in the table: ``snapshot_id`` is what was committed, None: not known any more."""
+    return AlreadyCommitted(found=found, table=table, snapshot_ids=() if snapshot_id is None else (snapshot_id,))
+
+
 def result_of(done: operation.Committed, found: Findings) -> Committed:
     """The result of a job that made one commit."""
     of = AlreadyCommitted if done.already_committed else Committed

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.results import Committed, NothingToDo, result_of
 from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.protocol import run_keys
 from iceberg_ops.commit.protocol.operation import Operation
@@ -29,12 +30,20 @@ def row_fields(run: Run) -> RowFields:
     return RowFields(branch=run.job.branch, run_key=run.run_key, summary=summary, staged=wap_id is not None)
 
 
-def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:
-    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. Rows and files that were counted
-    for it are reported only where this run has committed them."""
+def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile], counts: Mapping[str, int]) -> Committed:
+    """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. ``counts`` of its rows and files
+    are reported only where this run has committed them."""
+    run.outcome.metrics |= counts
     with run.step("commit"):
         try:
-            commit_staged(run, operation, [f.file_path for f in staged])
+            done = commit_staged(run, operation, [f.file_path for f in staged])
         finally:
             if not run.outcome.changed:
                 run.outcome.metrics = {k: v for k, v in run.outcome.metrics.items() if k == "evaluations-count"}
+    return result_of(done, run.outcome.found())
+
+
+def nothing_to_do(run: Run, counts: Mapping[str, int]) -> NothingToDo:
+    """The result of an evaluation that changes no row."""
+    run.outcome.metrics |= counts
+    return NothingToDo(found=run.outcome.found())

@@ -13,7 +13,8 @@ from typing import cast
 from iceberg_ops.actions.changed_rows import ChangedRows, Mode, row_count
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.merge_checks import repeated_matches
-from iceberg_ops.actions.row_commits import commit_rows, row_fields
+from iceberg_ops.actions.results import Committed, NothingToDo
+from iceberg_ops.actions.row_commits import commit_rows, nothing_to_do, row_fields
 from iceberg_ops.actions.row_engine import RowChanges, RowEvaluator, Statement
 from iceberg_ops.actions.staged_files import delete_staged
 from iceberg_ops.config.properties import Property
@@ -53,7 +54,9 @@ def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
     )
 
 
-def change_rows(statement: Statement, rows: RowEvaluator, kind: StatementKind, evaluate: Callable[[Statement], RowChanges]) -> None:
+def change_rows(
+    statement: Statement, rows: RowEvaluator, kind: StatementKind, evaluate: Callable[[Statement], RowChanges]
+) -> NothingToDo | Committed:
     """Evaluate and commit; nothing is committed where no row changes.
 
     Raises UnsupportedError, before a row is read, for a format that is not written, DataError for a target row with two matches,
@@ -70,8 +73,7 @@ def change_rows(statement: Statement, rows: RowEvaluator, kind: StatementKind, e
         if kind.writes_rows:
             counts["added-records"] = sum(f.record_count for f in staged)
         if not changes.matched and not staged:
-            run.outcome.metrics |= counts
-            return
+            return nothing_to_do(run, counts)
         with run.step("write deletes" if statement.mode == "merge-on-read" else "rewrite files"):
             operation = changed.operation(changes.matched, staged, reads_table=changes.reads_table)
     except BaseException as e:
@@ -81,8 +83,7 @@ def change_rows(statement: Statement, rows: RowEvaluator, kind: StatementKind, e
         counts["added-delete-files"] = sum(f.content is not FileContent.DATA for f in staged)
     else:
         counts |= {"rewritten-data-files-count": len(changed.touched(changes.matched)), "added-data-files": len(staged)}
-    run.outcome.metrics |= counts
-    commit_rows(run, operation, staged)
+    return commit_rows(run, operation, staged, counts)
 
 
 def _changed(statement: Statement, rows: RowEvaluator) -> ChangedRows:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
 
 from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.row_commits import commit_rows
+from iceberg_ops.actions.results import AlreadyCommitted, Committed, NothingToDo, result_of
+from iceberg_ops.actions.row_commits import commit_rows, nothing_to_do
 from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.actions.run_identity import run_of
 from iceberg_ops.actions.staged_files import delete_staged
@@ -26,12 +29,14 @@ from iceberg_ops.table.same_table import same_table
 
 log = logging.getLogger(__name__)
 
+_Ended = TypeVar("_Ended", NothingToDo, Committed)
 
-def commit_source(run: Run, operation: Operation, written: WrittenSource) -> None:
+
+def commit_source(run: Run, operation: Operation, written: WrittenSource) -> Committed:
     """Commit ``operation``, with the new schema if there is one."""
-    run.outcome.metrics |= _counts(run, written)
+    counts = _counts(run, written)
     if written.schema is not run.table.schema:
-        run.outcome.metrics["added-columns"] = len(written.schema.fields_by_id) - len(run.table.schema.fields_by_id)
+        counts["added-columns"] = len(written.schema.fields_by_id) - len(run.table.schema.fields_by_id)
         operation = Transaction(
             operations=(UpdateSchema(schema=written.schema), operation),
             branch=operation.branch,
@@ -40,22 +45,20 @@ def commit_source(run: Run, operation: Operation, written: WrittenSource) -> Non
             summary=operation.summary,
         )
     with _quarantine_of(run, written):
-        commit_rows(run, operation, written.files)
+        result = commit_rows(run, operation, written.files, counts)
+    return _with_quarantine(run, written, result)
 
 
-def remember(run: Run, written: WrittenSource) -> None:
+def remember(run: Run, written: WrittenSource) -> NothingToDo | Committed:
     """Nothing is to be committed. Where rows went to the quarantine, the run key is remembered, so that a repeated run does not put
     them there again."""
-    run.outcome.metrics |= _counts(run, written)
     done = run_of(run.job)
-    with _quarantine_of(run, written):
-        if done is not None and written.quarantined:
-            with run.step("remember run key"):
-                commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
-            if run.outcome.changed:
-                run.outcome.status = "nothing-to-do"
-            else:  # a run with the same key, at the same time, was first
-                run.outcome.metrics = {}
+    if done is not None and written.quarantined:
+        with _quarantine_of(run, written), run.step("remember run key"):
+            remembered = commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
+        if remembered.already_committed:  # by a run with the same key, at the same time
+            return _with_quarantine(run, written, result_of(remembered, run.outcome.found()))
+    return _with_quarantine(run, written, nothing_to_do(run, _counts(run, written)))
 
 
 def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
@@ -68,9 +71,8 @@ def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
 
 @contextmanager
 def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
-    """Name the quarantine's files in the report, or delete them where the block ends without a commit of this run. Where it is not
-    certain that there is none, they stay."""
-    places = [q.file_path for q in written.quarantined]
+    """Delete the quarantine's files where the block fails without a commit of this run. Where it is not certain that there is none,
+    they stay."""
     try:
         yield
     except BaseException as e:
@@ -78,12 +80,17 @@ def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
         # An interrupt may come between a commit and its record: then the table refers to the rows' files, and they are kept.
         kept = run.outcome.changed or delete_staged(run, staged, after=e)
         if not kept and (staged or isinstance(e, ValidationError) or _is_not_remembered(run)):
-            delete_staged(run, places, after=e)
+            delete_staged(run, [q.file_path for q in written.quarantined], after=e)
         raise
-    if run.outcome.status == "already-committed":
-        delete_staged(run, places)
-    else:
-        run.outcome.failures += written.quarantined
+
+
+def _with_quarantine(run: Run, written: WrittenSource, result: _Ended) -> _Ended:
+    """The result with the quarantine's files; they are deleted where an earlier run has done the work."""
+    if isinstance(result, AlreadyCommitted):
+        delete_staged(run, [q.file_path for q in written.quarantined])
+        return result
+    run.outcome.failures += written.quarantined
+    return replace(result, found=run.outcome.found())
 
 
 def _is_not_remembered(run: Run) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.evaluations import run_statement
+from iceberg_ops.actions.results import Result
 from iceberg_ops.actions.row_engine import RowEvaluator
 from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
 from iceberg_ops.config import properties as p
@@ -12,9 +13,9 @@ from iceberg_ops.errors import OptionError
 _KIND = StatementKind(p.UPDATE_MODE, p.UPDATE_ISOLATION)
 
 
-def update(run: Run, rows: RowEvaluator) -> None:
+def update(run: Run, rows: RowEvaluator) -> Result:
     """Update matching rows; again where others changed them meanwhile. Raises OptionError without SET, and what the engine and the
     committer raise."""
     if run.job.change is None or not run.job.change.set:
         raise OptionError("update needs at least one SET column")
-    run_statement(run, lambda now: change_rows(planned(now, rows, _KIND), rows, _KIND, rows.update_changes))
+    return run_statement(run, lambda now: change_rows(planned(now, rows, _KIND), rows, _KIND, rows.update_changes))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.evaluations import run_statement
-from iceberg_ops.actions.row_commits import commit_rows, row_fields
+from iceberg_ops.actions.results import Result
+from iceberg_ops.actions.row_commits import commit_rows, nothing_to_do, row_fields
 from iceberg_ops.actions.row_engine import RowEvaluator
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import write_context
@@ -23,7 +24,7 @@ from iceberg_ops.data.writing.delete_files import delete_format
 from iceberg_ops.errors import OptionError
 
 
-def upsert(run: Run, rows: RowEvaluator) -> None:
+def upsert(run: Run, rows: RowEvaluator) -> Result:
     """Upsert the source.
 
     Raises, before the source is read, UnsupportedError for a format that is not written and OptionError for a key that is not to be
@@ -33,24 +34,24 @@ def upsert(run: Run, rows: RowEvaluator) -> None:
     context = write_context(run.table, options)
     context.check_format()
     delete_format(context)
-    run_statement(run, lambda now: _evaluate(now, rows, options))
+    return run_statement(run, lambda now: _evaluate(now, rows, options))
 
 
-def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> None:
+def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> Result:
     base = base_of(run.table.metadata, run.job.branch)
     keys = key_columns(run.table.schema, options.upsert_keys)
     left_out = {name.lower() for name in options.source_only_columns}
     if key := next((f.name for f in keys if f.name.lower() in left_out), None):
         raise OptionError(f"source-only-columns: {key!r} is a key of the upsert, and a key is stored")
     written = rows.write_upserts(run, options, keys, key_plan(run.table, base, keys))
-    run.outcome.metrics |= {
+    counts = {
         "added-records": sum(f.record_count for f in written.files),
         "added-data-files": len(written.files),
         "upserted-keys": written.keys,
         "added-delete-files": len(written.deletes),
     }
     if not written.files and not written.deletes:
-        return
+        return nothing_to_do(run, counts)
     operation = RowDelta(
         added_data=tuple(written.files),
         added_deletes=tuple(written.deletes),
@@ -61,4 +62,4 @@ def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> None:
         starting_snapshot_id=None if base is None else base.snapshot_id,
         **row_fields(run),
     )
-    commit_rows(run, operation, (*written.files, *written.deletes))
+    return commit_rows(run, operation, (*written.files, *written.deletes), counts)
