@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from pyroaring import BitMap64
 from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.config.properties import WriteMode
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.data.writing.row_deletes import check_row_deletes, write_row_deletes
 from iceberg_ops.data.writing.write_context import WriteContext
@@ -29,7 +29,6 @@ from iceberg_ops.scan.tasks import FileScanTask
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table
 
-Mode = Literal["merge-on-read", "copy-on-write"]
 Positions = npt.NDArray[np.int64] | BitMap64
 """Distinct positions of rows in a data file."""
 Matched = Sequence[tuple[FileScanTask, Positions]]
@@ -46,7 +45,7 @@ class ChangedRows:
     table: Table
     found: ScanPlan
     context: WriteContext
-    mode: Mode
+    mode: WriteMode
     isolation: Isolation
     conflict_filter: Expression
     operation_id: str

@@ -28,6 +28,7 @@ from iceberg_ops.config.report import GroupReport, SkippedFile, Status, Step
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import Lease
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,7 @@ class Run:
     now_ms: Callable[[], int]
     outcome: Outcome
     progress: ProgressCallback | None = None
-    engine_summary: Mapping[str, str] = field(default_factory=lambda: {"engine-name": "iceberg-ops"})
+    engine_summary: Mapping[str, str] = field(default_factory=lambda: {summary_keys.ENGINE_NAME: "iceberg-ops"})
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     first_operation_id: str = ""
     """Of a run that is evaluated again: the one that its later ones begin with."""

@@ -13,6 +13,7 @@ from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import is_exact
+from iceberg_ops.spec import summary_keys
 
 _KIND = StatementKind(p.DELETE_MODE, p.DELETE_ISOLATION, writes_rows=False)
 
@@ -33,12 +34,12 @@ def _evaluate(run: Run, rows: RowEvaluator) -> Result:
         return change_rows(statement, rows, _KIND, rows.delete_changes)
     if statement.tasks:
         return _drop_files(statement)
-    return nothing_to_do(run, {"deleted-records": 0})
+    return nothing_to_do(run, {summary_keys.DELETED_RECORDS: 0})
 
 
 def _drop_files(statement: Statement) -> Committed:
     """No row is read."""
     run, snapshot = statement.run, statement.found.snapshot
-    counts = {"deleted-data-files": len(statement.tasks), "metadata-only": 1}
+    counts = {summary_keys.DELETED_DATA_FILES: len(statement.tasks), "metadata-only": 1}
     start = None if snapshot is None else snapshot.snapshot_id
     return commit_rows(run, DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run)), (), counts)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from iceberg_ops.actions.changed_rows import ChangedRows, Matched, Mode, row_count
+from iceberg_ops.actions.changed_rows import ChangedRows, Matched, row_count
 from iceberg_ops.actions.local_rows import copied
 from iceberg_ops.actions.row_commits import RowFields
 from iceberg_ops.catalog.catalog import Catalog
@@ -23,6 +23,7 @@ from iceberg_ops.commit.manifests.staged_files import commit_staged, discard
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.commit.protocol.run_keys import ACTION, WORK, RunIdentity, find_run_now
+from iceberg_ops.config.properties import WriteMode
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.reading.reader import read_task
@@ -58,7 +59,7 @@ class DeleteRows:
     branch: str = MAIN_BRANCH
     isolation: Isolation = "serializable"
     granularity: str | None = None
-    mode: Mode = "merge-on-read"
+    mode: WriteMode = "merge-on-read"
     run_key: str | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
     operation_id: str = field(default_factory=lambda: str(uuid.uuid4()))
@@ -84,7 +85,7 @@ class DeleteRows:
         if earlier is not None:
             done = Committed(table=table, snapshot=earlier.snapshot, attempts=0, already_committed=True)
             return DeletedRows(committed=done, rows=0, evaluations=number)
-        found = plan(table, Scan(ref=None if self.branch == MAIN_BRANCH else self.branch, where=where))
+        found = plan(table, Scan.of_branch(self.branch, where))
         operation_id = f"{self.operation_id}-{number}"
         changed = ChangedRows(
             table=table,

@@ -24,7 +24,7 @@ from iceberg_ops.actions.ending_error import ending_error, until_reported
 from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
 from iceberg_ops.actions.results import Result, committed_earlier
 from iceberg_ops.actions.run_identity import run_of
-from iceberg_ops.actions.runner import LOCAL, ProgressCallback, RewriteRunner
+from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.actions.tables_read import has_lost_snapshots
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
@@ -34,6 +34,7 @@ from iceberg_ops.commit.operations.remember_run import RememberRun
 from iceberg_ops.commit.protocol.run_keys import find_run, find_run_now, made_up_run_key
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.job_spec import JobSpec, check_fields, with_source_catalog
+from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.report import ActionReport, TableState
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError, OptionError
 from iceberg_ops.io.locations import look_at_folders_again

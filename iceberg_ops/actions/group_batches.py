@@ -28,9 +28,10 @@ from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.errors import ValidationError
 from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 
-_REMOVED = {True: "deleted-data-files", False: "removed-delete-files"}
+_REMOVED = {True: summary_keys.DELETED_DATA_FILES, False: summary_keys.REMOVED_DELETE_FILES}
 """What a snapshot's summary counts removed files under: data files, or deletes."""
 
 

@@ -19,18 +19,19 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, SPARK_FROM_BYTES, is_this_machine
+from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, LOCAL, SPARK, SPARK_FROM_BYTES, Lane, is_this_machine
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import IcebergOpsError, OptionError
+from iceberg_ops.spec import summary_keys
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneChoice:
-    """``local`` or ``spark``, and why."""
+    """Local or Spark, and why."""
 
-    lane: str
+    lane: Lane
     reason: str
 
 
@@ -44,17 +45,17 @@ def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = N
     threshold = _threshold(job)
     if job.dry_run or not ACTIONS[job.job].shared_by_tasks:
         what = "a dry run" if job.dry_run else job.job
-        return LaneChoice("local", f"auto: {what} is done by one process in any lane")
+        return LaneChoice(LOCAL, f"auto: {what} is done by one process in any lane")
     if master is None or is_this_machine(master):
         why = "no Spark master is configured" if master is None else f"Spark master {master} is this machine"
-        return LaneChoice("local", f"auto: {why}")
+        return LaneChoice(LOCAL, f"auto: {why}")
     if importlib.util.find_spec("pyspark") is None:
-        return LaneChoice("local", "auto: pyspark is not installed")
+        return LaneChoice(LOCAL, "auto: pyspark is not installed")
     try:
         planned = _planned_bytes(job, threshold, catalog)
     except IcebergOpsError as e:
-        return LaneChoice("local", f"auto: the work could not be sized: {e.code}")
-    lane, how = ("spark", "not less") if planned >= threshold else ("local", "less")
+        return LaneChoice(LOCAL, f"auto: the work could not be sized: {e.code}")
+    lane, how = (SPARK, "not less") if planned >= threshold else (LOCAL, "less")
     choice = LaneChoice(lane, f"auto: {planned:,} bytes to read, {how} than {SPARK_FROM_BYTES} {threshold:,}")
     log.info("%s %s: lane %s, %s", job.job, job.table, choice.lane, choice.reason)
     return choice
@@ -65,7 +66,7 @@ def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     table = catalog.load_table(job.identifier)
     head = table.metadata.branch_head(job.branch)
-    size = count_of(head.summary.get("total-files-size")) if head is not None else None
+    size = count_of(head.summary.get(summary_keys.TOTAL_FILES_SIZE)) if head is not None else None
     if size is not None and (size < threshold or job.job != "rewrite_data_files"):
         return size
     report = run_job(replace(job, dry_run=True, report=None), catalog=catalog)

@@ -19,6 +19,7 @@ from iceberg_ops.actions.local_upsert import write_upserts
 from iceberg_ops.actions.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
 from iceberg_ops.actions.source_files import write_source
 from iceberg_ops.config.job_spec import JobSpec, RowChange
+from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
@@ -27,6 +28,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.types import NestedField
 
@@ -37,8 +39,8 @@ _OPTIONS_OF_SPARK = frozenset({"distribution-mode", "write-tasks", "merge-schema
 class LocalEngine:
     """Nothing of it is opened or closed."""
 
-    name = "local"
-    summary: Mapping[str, str] = {"engine-name": "iceberg-ops"}
+    name = LOCAL
+    summary: Mapping[str, str] = {summary_keys.ENGINE_NAME: "iceberg-ops"}
 
     def check(self, job: JobSpec) -> None:
         """Raises UnsupportedError."""

@@ -14,9 +14,10 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from iceberg_ops.actions.runner import LOCAL, GroupFailure, Stage, work_bytes
+from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
 from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
 from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses, usable_cpus
+from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.data.rewriting.staged_sort import is_staged, sorted_in_stages, stage_parts

@@ -12,7 +12,7 @@ from iceberg_ops.actions.delete_rows import whole_files_match
 from iceberg_ops.actions.local_source import LocalSource
 from iceberg_ops.actions.merge_checks import check_clauses
 from iceberg_ops.actions.results import Findings, NothingToDo, Planned
-from iceberg_ops.actions.source_files import source_table
+from iceberg_ops.actions.source_files import scan_of, source_table
 from iceberg_ops.actions.upsert_plan import key_columns, key_plan
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.commit.protocol.history import base_of
@@ -27,7 +27,6 @@ from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.io.locations import is_absolute
 from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 _TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
 _GLOB = frozenset("*?[]{}")
@@ -91,7 +90,7 @@ def _found(run: Run) -> ScanPlan | None:
     if job.where is not None:
         where = unqualified(parse_where(job.where, subqueries=job.job != "overwrite"), "target", run.table.schema)
     makes_branch = job.job == "overwrite" and run.table.metadata.ref(job.branch) is None  # on main's head, as the run does
-    return plan(run.table, Scan(ref=None if makes_branch or job.branch == MAIN_BRANCH else job.branch, where=where))
+    return plan(run.table, Scan(where=where) if makes_branch else Scan.of_branch(job.branch, where))
 
 
 def _counts(run: Run, found: ScanPlan) -> dict[str, int]:
@@ -113,7 +112,7 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
     source = run.job.source
     assert source is not None
     if source.format == "table":
-        scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+        scan = scan_of(source)
         files = [task.data_file for task in plan(source_table(run, source), scan).tasks]
         return {
             "planned-source-files-count": len(files),

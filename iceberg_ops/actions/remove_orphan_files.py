@@ -21,10 +21,10 @@ from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.results import Committed, NothingToDo, Planned, Result
-from iceberg_ops.actions.runner import LOCAL
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
 from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
+from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.options import NO_LIMIT, RemoveOrphanFilesOptions, remove_orphan_files_options
 from iceberg_ops.config.properties import GC_ENABLED
 from iceberg_ops.config.report import SkippedFile

@@ -32,10 +32,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from iceberg_ops.actions.changed_rows import Matched, Mode
+from iceberg_ops.actions.changed_rows import Matched
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.write_options import write_context
 from iceberg_ops.config.job_spec import JobSpec, RowChange
+from iceberg_ops.config.properties import WriteMode
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
@@ -57,7 +58,7 @@ class Statement:
     options: WriteOptions
     filter: Expression
     found: ScanPlan
-    mode: Mode
+    mode: WriteMode
     isolation: Isolation
 
     @property

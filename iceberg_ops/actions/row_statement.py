@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from iceberg_ops.actions.changed_rows import ChangedRows, Mode, row_count
+from iceberg_ops.actions.changed_rows import ChangedRows, row_count
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.merge_checks import repeated_matches
 from iceberg_ops.actions.results import Committed, NothingToDo
 from iceberg_ops.actions.row_commits import commit_rows, nothing_to_do, row_fields
 from iceberg_ops.actions.row_engine import RowChanges, RowEvaluator, Statement
 from iceberg_ops.actions.staged_files import delete_staged
-from iceberg_ops.config.properties import Property
+from iceberg_ops.config.properties import Property, WriteMode
 from iceberg_ops.config.row_options import Isolation, WriteOptions
 from iceberg_ops.errors import DataError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import FileContent
-from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,13 @@ def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
     where = ALWAYS_TRUE if run.job.where is None else rows.condition(run, run.job.where, subqueries=True)
     properties, change = run.table.properties, run.job.change
     with run.step("plan"):
-        found = plan(run.table, Scan(ref=None if run.job.branch == MAIN_BRANCH else run.job.branch, where=where))
+        found = plan(run.table, Scan.of_branch(run.job.branch, where))
     return Statement(
         run=run,
         options=options,
         filter=where,
         found=found,
-        mode=cast("Mode", (change.mode if change else None) or kind.mode.of(properties)),
+        mode=cast("WriteMode", (change.mode if change else None) or kind.mode.of(properties)),
         isolation=options.isolation or cast("Isolation", kind.isolation.of(properties)),
     )
 
@@ -69,9 +69,9 @@ def change_rows(
     try:
         if kind.once_each and changes.repeated:
             raise DataError(repeated_matches(changes.repeated))
-        counts = {"deleted-records": row_count(changes.matched)}
+        counts = {summary_keys.DELETED_RECORDS: row_count(changes.matched)}
         if kind.writes_rows:
-            counts["added-records"] = sum(f.record_count for f in staged)
+            counts[summary_keys.ADDED_RECORDS] = sum(f.record_count for f in staged)
         if not changes.matched and not staged:
             return nothing_to_do(run, counts)
         with run.step("write deletes" if statement.mode == "merge-on-read" else "rewrite files"):
@@ -80,9 +80,9 @@ def change_rows(
         delete_staged(run, [f.file_path for f in staged], after=e)
         raise
     if statement.mode == "merge-on-read":
-        counts["added-delete-files"] = sum(f.content is not FileContent.DATA for f in staged)
+        counts[summary_keys.ADDED_DELETE_FILES] = sum(f.content is not FileContent.DATA for f in staged)
     else:
-        counts |= {"rewritten-data-files-count": len(changed.touched(changes.matched)), "added-data-files": len(staged)}
+        counts |= {"rewritten-data-files-count": len(changed.touched(changes.matched)), summary_keys.ADDED_DATA_FILES: len(staged)}
     return commit_rows(run, operation, staged, counts)
 
 

@@ -55,10 +55,6 @@ _UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("bytes", 1))
 ProgressCallback = Callable[[Progress], None]
 
 
-LOCAL = "local"
-"""The name of the lane of this machine."""
-
-
 class RewriteRunner(Protocol):
     """Runs works anywhere. ``name`` is the lane named in reports."""
 

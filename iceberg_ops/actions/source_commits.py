@@ -25,6 +25,7 @@ from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.commit.protocol.run_keys import find_run
 from iceberg_ops.errors import ValidationError
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.table.same_table import same_table
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,10 @@ def remember(run: Run, written: WrittenSource) -> NothingToDo | Committed:
 
 def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
     """The counts of a source that is written."""
-    counts = {"added-records": sum(f.record_count for f in written.files), "added-data-files": len(written.files)}
+    counts = {
+        summary_keys.ADDED_RECORDS: sum(f.record_count for f in written.files),
+        summary_keys.ADDED_DATA_FILES: len(written.files),
+    }
     if run.job.options.get("bad-records", "").lower() == "quarantine":
         counts |= {"quarantined-records": written.rows_quarantined, "quarantine-files": len(written.quarantined)}
     return counts

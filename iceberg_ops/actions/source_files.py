@@ -56,6 +56,11 @@ def write_source(run: Run, options: WriteOptions) -> WrittenSource:
         raise
 
 
+def scan_of(source: Source) -> Scan:
+    """What a source that is a table reads of it."""
+    return Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+
+
 def _rows(run: Run, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
     source = run.job.source
     if source is None:
@@ -82,7 +87,7 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
                 f"not supported without Spark: source table {other.name}: column {f.name} is {f.type}, not {wanted}: "
                 "run it with --lane spark"
             )
-    scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+    scan = scan_of(source)
     return (batch for batch in scan_batches(other, scan, check_texts=True))
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.local_source import LocalSource
-from iceberg_ops.actions.source_files import source_table
+from iceberg_ops.actions.source_files import scan_of, source_table
 from iceberg_ops.config.job_spec import paths_of
 from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type, type_of_arrow
 from iceberg_ops.data.reading.reader import scan_batches
@@ -23,7 +23,7 @@ from iceberg_ops.data.sources.source_fit import fits, stored_parts, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts
 from iceberg_ops.data.writing.conform import conform
 from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
-from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.scan.planning import plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import IcebergType, NestedField
 
@@ -80,7 +80,7 @@ def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
         with files.unchanged():
             return _read_files(run, paths_of(source), files)
     other = source_table(run, source)
-    scan = Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+    scan = scan_of(source)
     schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
     _check_names(other.name, [f.name for f in schema.fields])
     found = scan_batches(other, scan, check_texts=True)

@@ -22,6 +22,7 @@ from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.delete_files import delete_format
 from iceberg_ops.errors import OptionError
+from iceberg_ops.spec import summary_keys
 
 
 def upsert(run: Run, rows: RowEvaluator) -> Result:
@@ -45,10 +46,10 @@ def _evaluate(run: Run, rows: RowEvaluator, options: WriteOptions) -> Result:
         raise OptionError(f"source-only-columns: {key!r} is a key of the upsert, and a key is stored")
     written = rows.write_upserts(run, options, keys, key_plan(run.table, base, keys))
     counts = {
-        "added-records": sum(f.record_count for f in written.files),
-        "added-data-files": len(written.files),
+        summary_keys.ADDED_RECORDS: sum(f.record_count for f in written.files),
+        summary_keys.ADDED_DATA_FILES: len(written.files),
         "upserted-keys": written.keys,
-        "added-delete-files": len(written.deletes),
+        summary_keys.ADDED_DELETE_FILES: len(written.deletes),
     }
     if not written.files and not written.deletes:
         return nothing_to_do(run, counts)

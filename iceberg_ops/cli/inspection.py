@@ -8,14 +8,15 @@ import click
 
 from iceberg_ops.cli.output import print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
+from iceberg_ops.spec import summary_keys
 
 _SUMMARY = {
-    "added-data-files": "added",
-    "deleted-data-files": "removed",
-    "added-delete-files": "deletes added",
-    "total-data-files": "data files",
-    "total-delete-files": "delete files",
-    "total-records": "records",
+    summary_keys.ADDED_DATA_FILES: "added",
+    summary_keys.DELETED_DATA_FILES: "removed",
+    summary_keys.ADDED_DELETE_FILES: "deletes added",
+    summary_keys.TOTAL_DATA_FILES: "data files",
+    summary_keys.TOTAL_DELETE_FILES: "delete files",
+    summary_keys.TOTAL_RECORDS: "records",
     "iceberg-ops.action": "action",
 }
 """What a snapshot's summary tells people."""

@@ -22,6 +22,7 @@ from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
+from iceberg_ops.config.lanes import LANES, LOCAL, SPARK
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError, error_of_code
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
@@ -101,9 +102,7 @@ def plan(
 @click.argument("action", required=False)
 @click.argument("target", metavar="[TABLE]", required=False)
 @_job_options
-@click.option(
-    "--lane", type=click.Choice(["auto", "local", "spark"]), default=None, help="Where the work is done (auto: this machine)."
-)
+@click.option("--lane", type=click.Choice(LANES), default=None, help="Where the work is done (auto: this machine).")
 @click.option("--run-key", metavar="KEY", help="Names this piece of work: run again with the same key, it is done once.")
 @click.option("--job-spec", "job_spec", metavar="FILE", help="Run a job spec document instead.")
 @source_options
@@ -185,10 +184,10 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
     if job.dry_run:
         only_shows()
     if job.job in ROW_OPERATIONS:
-        on_spark = job.lane != "local" and not job.dry_run
+        on_spark = job.lane != LOCAL and not job.dry_run
     else:
         job = _in_lane(job) if job.lane == "auto" else job
-        on_spark = job.lane == "spark"
+        on_spark = job.lane == SPARK
     if on_spark:
         return _run_on_spark(job, as_json)
     from iceberg_ops.actions.dispatch import run_job
@@ -207,7 +206,7 @@ def _in_lane(job: JobSpec) -> JobSpec:
     from iceberg_ops.cli.spark_launcher import spark_master
 
     choice = choose_lane(job, spark_master())
-    if choice.lane == "spark":
+    if choice.lane == SPARK:
         print(f"lane spark ({choice.reason})", file=sys.stderr, flush=True)
     return msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
 

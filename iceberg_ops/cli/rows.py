@@ -14,13 +14,15 @@ import click
 from iceberg_ops.cli.maintenance import job_for, run_and_show
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_options
+from iceberg_ops.config.lanes import LANES
+from iceberg_ops.config.properties import WRITE_MODES
 from iceberg_ops.errors import OptionError
 
 if TYPE_CHECKING:
     from iceberg_ops.config.job_spec import MergeClause
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MODE = click.option("--mode", type=click.Choice(["copy-on-write", "merge-on-read"]), help="Default: the table's property.")
+_MODE = click.option("--mode", type=click.Choice(WRITE_MODES), help="Default: the table's property.")
 
 
 def _job_options(command: F) -> F:
@@ -31,7 +33,7 @@ def _job_options(command: F) -> F:
             click.option("--wap-id", metavar="ID", help="Stage the snapshot under this id; iceberg-ops publish makes it current."),
             click.option("--run-key", metavar="KEY", help="Names this piece of work: run again, it is done once."),
             click.option("--dry-run", is_flag=True, help="Say which files it would look at; read no row, write nothing."),
-            click.option("--lane", type=click.Choice(["auto", "local", "spark"]), default="auto", help="Where it is done."),
+            click.option("--lane", type=click.Choice(LANES), default="auto", help="Where it is done."),
             click.option("--report", metavar="PATH", help="Write the report there too."),
             click.argument("target", metavar="TABLE"),
         )

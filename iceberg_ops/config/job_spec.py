@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given, check_place
+from iceberg_ops.config.lanes import Lane
+from iceberg_ops.config.properties import WriteMode
 from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, without_secrets
 from iceberg_ops.config.table_name import TableName
 from iceberg_ops.errors import OptionError
@@ -120,7 +122,7 @@ class MergeClause(Document, frozen=True, kw_only=True):
 class RowChange(Document, frozen=True, kw_only=True):
     """What delete, update and merge need beside ``where``: the write mode (None: the table's property), SET, ON and clauses."""
 
-    mode: Literal["copy-on-write", "merge-on-read"] | None = None
+    mode: WriteMode | None = None
     set: dict[str, str] = {}
     on: str | None = None
     clauses: list[MergeClause] = []
@@ -157,7 +159,7 @@ class JobSpec(Document, frozen=True, kw_only=True):
     where: str | None = None
     branch: str = "main"
     dry_run: bool = False
-    lane: Literal["auto", "local", "spark"] = "auto"
+    lane: Lane = "auto"
     lane_reason: str = ""
     """Why whoever chose the lane did so, for the report."""
     run_key: str | None = None

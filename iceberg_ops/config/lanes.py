@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
+Lane = Literal["auto", "local", "spark"]
+"""Where a job is done: in the process that takes it, by a Spark job, or where its size says (``actions.lanes``)."""
+LANES: tuple[str, ...] = get_args(Lane)
+LOCAL: Literal["local"] = "local"
+SPARK: Literal["spark"] = "spark"
+
 SPARK_FROM_BYTES = "spark-from-bytes"
 """Catalog property: from so many bytes to read on, lane auto is Spark."""
 DEFAULT_SPARK_FROM_BYTES = 8 * 2**30

@@ -39,9 +39,9 @@ from typing import Any, Literal
 
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.lanes import Lane
 from iceberg_ops.errors import OptionError
 
-Lane = Literal["auto", "local", "spark"]
 Scalar = str | int | float | bool
 
 

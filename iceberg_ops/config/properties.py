@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar, get_args
 
 from iceberg_ops.config.whole_numbers import INT_MAX, LONG_MAX, whole_number
 from iceberg_ops.errors import OptionError
 
 T = TypeVar("T")
+
+WriteMode = Literal["copy-on-write", "merge-on-read"]
+"""How a statement changes rows: files are written again without them, or delete files name them."""
+WRITE_MODES: tuple[str, ...] = get_args(WriteMode)
 
 
 def _boolean(text: str) -> bool:
@@ -113,9 +117,9 @@ DELETE_FORMAT = Property("write.delete.format.default", None, _one_of("parquet",
 TARGET_FILE_SIZE_BYTES = Property("write.target-file-size-bytes", "536870912", _positive)
 DELETE_TARGET_FILE_SIZE_BYTES = Property("write.delete.target-file-size-bytes", "67108864", _positive)
 DELETE_GRANULARITY = Property("write.delete.granularity", "file", _one_of("file", "partition"))
-DELETE_MODE = Property("write.delete.mode", "copy-on-write", _one_of("copy-on-write", "merge-on-read"))
-UPDATE_MODE = Property("write.update.mode", "copy-on-write", _one_of("copy-on-write", "merge-on-read"))
-MERGE_MODE = Property("write.merge.mode", "copy-on-write", _one_of("copy-on-write", "merge-on-read"))
+DELETE_MODE = Property("write.delete.mode", "copy-on-write", _one_of(*WRITE_MODES))
+UPDATE_MODE = Property("write.update.mode", "copy-on-write", _one_of(*WRITE_MODES))
+MERGE_MODE = Property("write.merge.mode", "copy-on-write", _one_of(*WRITE_MODES))
 DELETE_ISOLATION = Property("write.delete.isolation-level", "serializable", _one_of("serializable", "snapshot"))
 UPDATE_ISOLATION = Property("write.update.isolation-level", "serializable", _one_of("serializable", "snapshot"))
 MERGE_ISOLATION = Property("write.merge.isolation-level", "serializable", _one_of("serializable", "snapshot"))

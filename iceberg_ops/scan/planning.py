@@ -27,7 +27,7 @@ from iceberg_ops.serde.avro.slotted_objects import made_from_columns
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.schema import Schema
-from iceberg_ops.spec.snapshots import Snapshot
+from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
 from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import columns_of, entries_of, manifests_of
 from iceberg_ops.table.table import Table
@@ -51,6 +51,11 @@ class Scan:
     where: Expression = ALWAYS_TRUE
     case_sensitive: bool = False
     ignore_residuals: bool = False
+
+    @classmethod
+    def of_branch(cls, branch: str, where: Expression = ALWAYS_TRUE) -> Scan:
+        """What a job on ``branch`` reads: of main the current state, which an empty table has, too."""
+        return cls(ref=None if branch == MAIN_BRANCH else branch, where=where)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Literal
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, Snapshot
@@ -255,14 +256,22 @@ def _counts(manifest: ManifestFile, entries: Iterable[ManifestEntry], snapshot: 
 
 def _totals(file: DataFile) -> Mapping[str, int]:
     if file.content is FileContent.DATA:
-        return {"total-data-files": 1, "total-records": file.record_count}
-    kind = "total-equality-deletes" if file.content is FileContent.EQUALITY_DELETES else "total-position-deletes"
-    return {"total-delete-files": 1, kind: file.record_count}
+        return {summary_keys.TOTAL_DATA_FILES: 1, summary_keys.TOTAL_RECORDS: file.record_count}
+    kind = (
+        summary_keys.TOTAL_EQUALITY_DELETES if file.content is FileContent.EQUALITY_DELETES else summary_keys.TOTAL_POSITION_DELETES
+    )
+    return {summary_keys.TOTAL_DELETE_FILES: 1, kind: file.record_count}
 
 
 def _summary(snapshot: Snapshot, contents: list[_Contents], place: str) -> Iterator[Finding]:
     counted = sum((c.totals for c in contents), Counter[str]())
-    for name in ("total-data-files", "total-delete-files", "total-records", "total-position-deletes", "total-equality-deletes"):
+    for name in (
+        summary_keys.TOTAL_DATA_FILES,
+        summary_keys.TOTAL_DELETE_FILES,
+        summary_keys.TOTAL_RECORDS,
+        summary_keys.TOTAL_POSITION_DELETES,
+        summary_keys.TOTAL_EQUALITY_DELETES,
+    ):
         text = snapshot.summary.get(name)
         if text is not None and text != str(counted[name]):
             yield Finding(

@@ -10,6 +10,7 @@ import logging
 
 from iceberg_ops.config.report import TableState
 from iceberg_ops.config.whole_numbers import count_of
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import FileContent
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.table.manifests import entries_of, manifests_of
@@ -17,7 +18,12 @@ from iceberg_ops.table.table import Table
 
 log = logging.getLogger(__name__)
 
-_TOTALS = ("total-data-files", "total-delete-files", "total-records", "total-files-size")
+_TOTALS = (
+    summary_keys.TOTAL_DATA_FILES,
+    summary_keys.TOTAL_DELETE_FILES,
+    summary_keys.TOTAL_RECORDS,
+    summary_keys.TOTAL_FILES_SIZE,
+)
 
 
 def state_if_readable(table: Table, snapshot: Snapshot | None) -> TableState | None:

@@ -13,10 +13,9 @@ from functools import partial
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
-from iceberg_ops.actions.source_files import source_table
+from iceberg_ops.actions.source_files import scan_of, source_table
 from iceberg_ops.config.job_spec import Source, paths_of
 from iceberg_ops.errors import DataError, OptionError
-from iceberg_ops.scan.planning import Scan
 from spark_jobs.jobs.source_columns import check_columns_of_files, schema_to_read, with_folder_decimals
 from spark_jobs.jobs.source_files import past_cache, refuse_listed_twice
 from spark_jobs.jobs.source_paths import check_paths
@@ -90,7 +89,7 @@ def _rows(run: SparkRun, tables: SqlTables | None, *, strict: bool) -> DataFrame
 
 
 def _table(run: SparkRun, source: Source) -> DataFrame:
-    rows = table_rows(run.session, source_table(run.run, source), Scan(ref=source.ref, snapshot_id=source.snapshot_id))
+    rows = table_rows(run.session, source_table(run.run, source), scan_of(source))
     run.pinned_rows.append(rows)
     return rows
 

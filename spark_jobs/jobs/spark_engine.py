@@ -25,6 +25,7 @@ from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.deletion.gate import outcome_unknown
 from iceberg_ops.expressions.predicates import Expression
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.types import NestedField
 from spark_jobs.jobs.conditions import pruning_filter
@@ -53,7 +54,7 @@ class SparkEngine:
 
     @property
     def summary(self) -> Mapping[str, str]:
-        return {"engine-name": "spark", "engine-version": self.session.version}
+        return {summary_keys.ENGINE_NAME: "spark", summary_keys.ENGINE_VERSION: self.session.version}
 
     def check(self, job: JobSpec) -> None:
         """What Spark does not do depends on the table."""

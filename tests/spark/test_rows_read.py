@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions import overwrite
-from iceberg_ops.actions.changed_rows import Mode
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.row_engine import WrittenSource
 from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
+from iceberg_ops.config.properties import WriteMode
 from iceberg_ops.config.row_options import Isolation
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
@@ -55,7 +55,7 @@ def evaluations(place: Place, job: str, spec: dict[str, Any], other: Callable[[]
 
 
 def deletion(place: Place, where: str, mode: str) -> Callable[[], object]:
-    return lambda: DeleteRows(where=where, mode=cast(Mode, mode)).run(place.catalog, place.table("t"))
+    return lambda: DeleteRows(where=where, mode=cast(WriteMode, mode)).run(place.catalog, place.table("t"))
 
 
 def rows(place: Place) -> list[tuple[int, int]]:

@@ -36,6 +36,7 @@ from iceberg_ops.commit.protocol.run_keys import ACTION, RunIdentity, not_commit
 from iceberg_ops.config.properties import SUMMARY_PARTITION_LIMIT
 from iceberg_ops.errors import BadInputError, UnsupportedError, ValidationError
 from iceberg_ops.io.locations import identity_under
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import UNASSIGNED, EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import PartitionSpec
@@ -272,7 +273,7 @@ class SnapshotDraft:
             "manifests-replaced": str(made.replaced),
             **made.counters,
             **totals(parent, counts),
-            "engine-name": target.summary.get("engine-name", ENGINE),
+            summary_keys.ENGINE_NAME: target.summary.get(summary_keys.ENGINE_NAME, ENGINE),
         }
 
 
@@ -333,7 +334,7 @@ def _operation_of(changes: Changes, removed: RemovedFiles) -> SnapshotOperation:
 
 def _forbid_new_rows(counts: Mapping[str, str]) -> None:
     """Prevents a rewrite that makes rows: a replace may have fewer rows than it replaces (deleted ones), never more."""
-    added, replaced = int(counts.get("added-records", 0)), int(counts.get("deleted-records", 0))
+    added, replaced = int(counts.get(summary_keys.ADDED_RECORDS, 0)), int(counts.get(summary_keys.DELETED_RECORDS, 0))
     if added > replaced:
         raise ValidationError(f"Invalid REPLACE operation: {added} added records > {replaced} replaced records")
 

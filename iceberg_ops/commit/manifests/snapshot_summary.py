@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from iceberg_ops.commit.manifests.removed_files import RemovedFiles, RemovedRows
 from iceberg_ops.config.whole_numbers import LONG_MAX, count_of
 from iceberg_ops.scan.delete_index import PartitionKey, partition_key
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.partition_paths import partition_path
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
 
 _TOTALS = (
-    ("total-records", "added-records", "deleted-records"),
-    ("total-files-size", "added-files-size", "removed-files-size"),
-    ("total-data-files", "added-data-files", "deleted-data-files"),
-    ("total-delete-files", "added-delete-files", "removed-delete-files"),
-    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
-    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+    (summary_keys.TOTAL_RECORDS, summary_keys.ADDED_RECORDS, summary_keys.DELETED_RECORDS),
+    (summary_keys.TOTAL_FILES_SIZE, summary_keys.ADDED_FILES_SIZE, summary_keys.REMOVED_FILES_SIZE),
+    (summary_keys.TOTAL_DATA_FILES, summary_keys.ADDED_DATA_FILES, summary_keys.DELETED_DATA_FILES),
+    (summary_keys.TOTAL_DELETE_FILES, summary_keys.ADDED_DELETE_FILES, summary_keys.REMOVED_DELETE_FILES),
+    (summary_keys.TOTAL_POSITION_DELETES, summary_keys.ADDED_POSITION_DELETES, summary_keys.REMOVED_POSITION_DELETES),
+    (summary_keys.TOTAL_EQUALITY_DELETES, summary_keys.ADDED_EQUALITY_DELETES, summary_keys.REMOVED_EQUALITY_DELETES),
 )
 
 
@@ -49,9 +50,9 @@ class _Counts:
             self._bump(f"{verb}-position-deletes", f.record_count)
 
     def count_rows(self, removed: RemovedRows) -> None:
-        self._bump("removed-files-size", removed.stored_bytes)
-        self._bump("deleted-data-files", len(removed))
-        self._bump("deleted-records", removed.records)
+        self._bump(summary_keys.REMOVED_FILES_SIZE, removed.stored_bytes)
+        self._bump(summary_keys.DELETED_DATA_FILES, len(removed))
+        self._bump(summary_keys.DELETED_RECORDS, removed.records)
 
     def add(self, other: _Counts) -> None:
         for key, value in other.found.items():
@@ -93,11 +94,11 @@ def changes_summary(
     paths = {key: _path(metadata, f) for key, f in examples.items()}
     found = counts.as_text()
     if removed.duplicates:
-        found["deleted-duplicate-files"] = str(removed.duplicates)
+        found[summary_keys.DELETED_DUPLICATE_FILES] = str(removed.duplicates)
     partitions = frozenset(paths.values())
-    found["changed-partition-count"] = str(len(partitions))
+    found[summary_keys.CHANGED_PARTITION_COUNT] = str(len(partitions))
     if partitions and len(partitions) <= partition_limit:
-        found["partition-summaries-included"] = "true"
+        found[summary_keys.PARTITION_SUMMARIES_INCLUDED] = "true"
         found |= _of_partitions(in_partitions, paths)
     return found
 

@@ -34,6 +34,7 @@ from iceberg_ops.expressions.predicates import ALWAYS_TRUE
 from iceberg_ops.io.locations import identity_under, location_identity
 from iceberg_ops.scan.delete_index import DeleteIndex, PartitionKey, partition_key, scoped_path
 from iceberg_ops.scan.tasks import DeleteFile
+from iceberg_ops.spec import summary_keys
 from iceberg_ops.spec.content_files import DataFile, FileContent
 from iceberg_ops.spec.manifests import ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot
@@ -338,9 +339,11 @@ def _may_convert(snapshot: Snapshot) -> bool:
     """Whether a rewrite of delete files turned equality deletes into deletes by position: what they removed is then no longer told
     by sequence numbers, so that ignoring equality deletes would lose it. (Iceberg Java has no such rewrite and does not look.)"""
     summary = snapshot.summary
-    if "added-delete-files" not in summary:
-        return "total-delete-files" not in summary
-    return any(summary.get(key, "0") != "0" for key in ("removed-equality-delete-files", "removed-equality-deletes"))
+    if summary_keys.ADDED_DELETE_FILES not in summary:
+        return summary_keys.TOTAL_DELETE_FILES not in summary
+    return any(
+        summary.get(key, "0") != "0" for key in (summary_keys.REMOVED_EQUALITY_DELETE_FILES, summary_keys.REMOVED_EQUALITY_DELETES)
+    )
 
 
 def no_second_deletion_vector(history: History, added: Iterable[DataFile], rows: RowFilter) -> None:
