@@ -1,6 +1,6 @@
 """A table that one process keeps deleting rows of, about every second, and what is known of its rows at any time.
 
-A delete is a statement as a program would run it (``iceberg_ops.actions.delete_rows``): a condition over the whole table,
+A delete is a statement as a program would run it (``iceberg_ops.actions.local.delete_rows``): a condition over the whole table,
 evaluated row by row on the files that may match, position deletes or vectors, one commit. It tells what it is about to delete
 before, and what was acknowledged after, so that at any time every row is known to be there, to be gone, or to be one of those
 under way.
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles

@@ -20,8 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePath
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.catalog.neighbours import forbid_import_from_another_table, imported_folder_property
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles

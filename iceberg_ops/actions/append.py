@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.evaluations import base_held
-from iceberg_ops.actions.results import Result
-from iceberg_ops.actions.row_commits import row_fields
-from iceberg_ops.actions.row_engine import RowEvaluator
-from iceberg_ops.actions.source_commits import commit_source, remember
-from iceberg_ops.actions.write_options import write_context
+from iceberg_ops.actions.rows.evaluations import base_held
+from iceberg_ops.actions.rows.row_commits import row_fields
+from iceberg_ops.actions.rows.row_engine import RowEvaluator
+from iceberg_ops.actions.rows.source_commits import commit_source, remember
+from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.row_options import WriteOptions
 

@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
-from iceberg_ops.actions.staged_files import commit_staged
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.staged_files import commit_staged
 from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.table_options import compute_partition_stats_options
 from iceberg_ops.data.arrow.arrow_schema import stored_schema

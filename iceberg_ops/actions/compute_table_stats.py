@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.group_works import even_parts
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result, result_of
-from iceberg_ops.actions.runner import SpreadingRunner
-from iceberg_ops.actions.staged_files import commit_staged
+from iceberg_ops.actions.groups.group_works import even_parts
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.staged_files import commit_staged
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import SpreadingRunner
 from iceberg_ops.commit.operations.metadata_updates import UpdateStatistics
 from iceberg_ops.config.table_options import compute_table_stats_options
 from iceberg_ops.data.columns.read_context import ReadContext

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_rows import whole_files_match
-from iceberg_ops.actions.evaluations import run_statement
-from iceberg_ops.actions.results import Committed, Result
-from iceberg_ops.actions.row_commits import commit_rows, nothing_to_do, row_fields
-from iceberg_ops.actions.row_engine import RowEvaluator, Statement
-from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
+from iceberg_ops.actions.local.delete_rows import whole_files_match
+from iceberg_ops.actions.rows.evaluations import run_statement
+from iceberg_ops.actions.rows.row_commits import commit_rows, nothing_to_do, row_fields
+from iceberg_ops.actions.rows.row_engine import RowEvaluator, Statement
+from iceberg_ops.actions.rows.row_statement import StatementKind, change_rows, planned
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Committed, Result
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
 from iceberg_ops.errors import OptionError

@@ -19,13 +19,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from iceberg_ops.actions.context import Outcome, Run
-from iceberg_ops.actions.ending_error import ending_error, until_reported
-from iceberg_ops.actions.report_file import check_report_place, error_report, without_secrets, write_report
-from iceberg_ops.actions.results import Result, committed_earlier
-from iceberg_ops.actions.run_identity import run_of
-from iceberg_ops.actions.runner import ProgressCallback, RewriteRunner
-from iceberg_ops.actions.tables_read import has_lost_snapshots
+from iceberg_ops.actions.run.context import Outcome, Run
+from iceberg_ops.actions.run.ending_error import ending_error, until_reported
+from iceberg_ops.actions.run.report_file import check_report_place, error_report, without_secrets, write_report
+from iceberg_ops.actions.run.results import Result, committed_earlier
+from iceberg_ops.actions.run.run_identity import run_of
+from iceberg_ops.actions.run.tables_read import has_lost_snapshots
+from iceberg_ops.actions.workers.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.catalog.neighbours import forbid_copy
@@ -45,7 +45,7 @@ from iceberg_ops.table.state import state_if_readable, table_state
 from iceberg_ops.table.table import Table
 
 if TYPE_CHECKING:
-    from iceberg_ops.actions.row_engine import RowEngine
+    from iceberg_ops.actions.rows.row_engine import RowEngine
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +194,7 @@ def _checked(record: _Record, engine: RowEngine | None) -> Callable[[Run], Resul
     if job.dry_run:  # looks at no row, so nothing of it is an engine's
         return action_of("plan_rows")
     if engine is None:
-        engine = importlib.import_module("iceberg_ops.actions.local_engine").LocalEngine()
+        engine = importlib.import_module("iceberg_ops.actions.local.local_engine").LocalEngine()
     engine.check(job)
     return partial(_evaluated_by, engine)
 

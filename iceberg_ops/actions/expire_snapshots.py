@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.results import Committed, Findings, NothingToDo, Planned, Result, result_of
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Committed, Findings, NothingToDo, Planned, Result, result_of
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots
 from iceberg_ops.commit.operations.expiry import Resumed, expire, resume_expiry
 from iceberg_ops.config.options import NO_LIMIT, ExpireSnapshotsOptions, expire_snapshots_options

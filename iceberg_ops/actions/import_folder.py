@@ -12,7 +12,7 @@ from msgspec.structs import replace as with_fields
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.import_shape import shape_of_folder
-from iceberg_ops.actions.runner import ProgressCallback
+from iceberg_ops.actions.workers.runner import ProgressCallback
 from iceberg_ops.catalog.catalog import Catalog, StagesTables
 from iceberg_ops.catalog.staged import CatalogWithStagedTable
 from iceberg_ops.commit.loop.committer import commit

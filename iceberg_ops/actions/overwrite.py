@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.evaluations import run_statement
-from iceberg_ops.actions.results import Result
-from iceberg_ops.actions.row_commits import row_fields
-from iceberg_ops.actions.row_engine import RowEvaluator, WrittenSource
-from iceberg_ops.actions.source_commits import commit_source
-from iceberg_ops.actions.write_options import write_context
+from iceberg_ops.actions.rows.evaluations import run_statement
+from iceberg_ops.actions.rows.row_commits import row_fields
+from iceberg_ops.actions.rows.row_engine import RowEvaluator, WrittenSource
+from iceberg_ops.actions.rows.source_commits import commit_source
+from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
 from iceberg_ops.commit.protocol.history import base_of

@@ -7,14 +7,14 @@ rows for one target row, an expression's type) is told by the run.
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import LISTED, Run
-from iceberg_ops.actions.delete_rows import whole_files_match
-from iceberg_ops.actions.local_source import LocalSource
-from iceberg_ops.actions.merge_checks import check_clauses
-from iceberg_ops.actions.results import Findings, NothingToDo, Planned
-from iceberg_ops.actions.source_files import scan_of, source_table
-from iceberg_ops.actions.upsert_plan import key_columns, key_plan
-from iceberg_ops.actions.write_options import write_context
+from iceberg_ops.actions.local.delete_rows import whole_files_match
+from iceberg_ops.actions.local.local_source import LocalSource
+from iceberg_ops.actions.local.source_files import scan_of, source_table
+from iceberg_ops.actions.rows.merge_checks import check_clauses
+from iceberg_ops.actions.rows.upsert_plan import key_columns, key_plan
+from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.run.context import LISTED, Run
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.job_spec import RowChange, paths_of
 from iceberg_ops.config.row_options import WriteOptions

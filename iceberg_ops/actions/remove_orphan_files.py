@@ -17,11 +17,11 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.listing import listed
 from iceberg_ops.actions.orphan_listing import check_listing
-from iceberg_ops.actions.results import Committed, NothingToDo, Planned, Result
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Committed, NothingToDo, Planned, Result
 from iceberg_ops.actions.sorted_lines import SortedLines
+from iceberg_ops.actions.workers.listing import listed
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
 from iceberg_ops.catalog.neighbours import Claim, claims_of_others, forbid_relative_record
 from iceberg_ops.config.lanes import LOCAL

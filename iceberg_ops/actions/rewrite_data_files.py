@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from iceberg_ops.actions.certificate import RewrittenGroup
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.data_file_groups import data_file_groups, planned_group
-from iceberg_ops.actions.group_commits import GroupCommits
-from iceberg_ops.actions.group_works import merged_bytes_of
-from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result
+from iceberg_ops.actions.groups.certificate import RewrittenGroup
+from iceberg_ops.actions.groups.data_file_groups import data_file_groups, planned_group
+from iceberg_ops.actions.groups.group_commits import GroupCommits
+from iceberg_ops.actions.groups.group_works import merged_bytes_of
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.config.options import RewriteDataFilesOptions, rewrite_data_files_options
 from iceberg_ops.config.report import SkippedFile
 from iceberg_ops.data.writing.write_context import WriteContext

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.group_commits import GroupCommits
-from iceberg_ops.actions.group_plans import Batch, GroupStrategy
-from iceberg_ops.actions.results import AlreadyCommitted, Committed, Findings, NothingToDo, Planned, Result
+from iceberg_ops.actions.groups.group_commits import GroupCommits
+from iceberg_ops.actions.groups.group_plans import Batch, GroupStrategy
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Findings, NothingToDo, Planned, Result
 from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
 from iceberg_ops.config.options import RewriteManifestsOptions, rewrite_manifests_options
 from iceberg_ops.config.report import GroupReport, SkippedFile

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_groups import RewrittenDeletes, planned_deletes, rewrite_groups
-from iceberg_ops.actions.group_plans import file_key
-from iceberg_ops.actions.results import Findings, NothingToDo, Planned, Result
+from iceberg_ops.actions.groups.delete_groups import RewrittenDeletes, planned_deletes, rewrite_groups
+from iceberg_ops.actions.groups.group_plans import file_key
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned, Result
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.protocol.operation import Operation
 from iceberg_ops.config.options import RewritePositionDeleteFilesOptions, rewrite_position_delete_files_options

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.evaluations import run_statement
-from iceberg_ops.actions.results import Result
-from iceberg_ops.actions.row_engine import RowEvaluator
-from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
+from iceberg_ops.actions.rows.evaluations import run_statement
+from iceberg_ops.actions.rows.row_engine import RowEvaluator
+from iceberg_ops.actions.rows.row_statement import StatementKind, change_rows, planned
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Result
 from iceberg_ops.config import properties as p
 from iceberg_ops.errors import OptionError
 

@@ -10,13 +10,13 @@ Which columns are the key, and in which partition specs its deletes are written,
 
 from __future__ import annotations
 
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.evaluations import run_statement
-from iceberg_ops.actions.results import Result
-from iceberg_ops.actions.row_commits import commit_rows, nothing_to_do, row_fields
-from iceberg_ops.actions.row_engine import RowEvaluator
-from iceberg_ops.actions.upsert_plan import key_columns, key_plan
-from iceberg_ops.actions.write_options import write_context
+from iceberg_ops.actions.rows.evaluations import run_statement
+from iceberg_ops.actions.rows.row_commits import commit_rows, nothing_to_do, row_fields
+from iceberg_ops.actions.rows.row_engine import RowEvaluator
+from iceberg_ops.actions.rows.upsert_plan import key_columns, key_plan
+from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Result
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.row_options import WriteOptions

@@ -216,7 +216,7 @@ def _run_on_spark(job: JobSpec, as_json: bool) -> int:
 
     import msgspec
 
-    from iceberg_ops.actions.report_file import check_report_place, write_report
+    from iceberg_ops.actions.run.report_file import check_report_place, write_report
     from iceberg_ops.cli.spark_launcher import spark_submit
     from iceberg_ops.cli.spark_process import Ended, stoppable
     from iceberg_ops.config.document import to_json

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iceberg_ops.actions.runner import Progress, ProgressCallback
+    from iceberg_ops.actions.workers.runner import Progress, ProgressCallback
 
 LINE_SECONDS = 10.0
 

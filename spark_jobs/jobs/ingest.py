@@ -7,8 +7,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from iceberg_ops.actions.row_engine import WrittenSource
-from iceberg_ops.actions.write_options import write_context
+from iceberg_ops.actions.rows.row_engine import WrittenSource
+from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.spec.schema import Schema

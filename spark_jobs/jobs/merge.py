@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from iceberg_ops.actions.row_engine import RowChanges, Statement
-from iceberg_ops.actions.staged_files import delete_staged
+from iceberg_ops.actions.rows.row_engine import RowChanges, Statement
+from iceberg_ops.actions.run.staged_files import delete_staged
 from iceberg_ops.config.job_spec import RowChange
 from spark_jobs.jobs.ingest import check_files, check_source
 from spark_jobs.jobs.merge_plan import merged_rows

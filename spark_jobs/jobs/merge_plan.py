@@ -14,7 +14,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from iceberg_ops.actions.merge_checks import names_side_without_row, side_without_row
+from iceberg_ops.actions.rows.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec.schema import Schema

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from iceberg_ops.actions.row_engine import RowChanges, Statement
+from iceberg_ops.actions.rows.row_engine import RowChanges, Statement
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, is_exact
 from iceberg_ops.scan.tasks import FileScanTask

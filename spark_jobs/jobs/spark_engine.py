@@ -1,4 +1,4 @@
-"""Spark as an engine of row operations (``iceberg_ops.actions.row_engine``).
+"""Spark as an engine of row operations (``iceberg_ops.actions.rows.row_engine``).
 
 Each job is evaluated in a session of its own. Errors of Spark become errors of the tree: what it finds in the rows themselves (a
 value that does not fit, a corrupt source file) is bad data, and what came up while an interrupt was on its way is that interrupt.
@@ -15,9 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.changed_rows import Matched
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
+from iceberg_ops.actions.rows.changed_rows import Matched
+from iceberg_ops.actions.rows.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
+from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.rewriting.copy_without import copy_context

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from iceberg_ops.actions.context import Outcome, Run
+from iceberg_ops.actions.run.context import Outcome, Run
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.table.table import Table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from iceberg_ops.actions.row_engine import RowChanges, Statement
+from iceberg_ops.actions.rows.row_engine import RowChanges, Statement
 from spark_jobs.jobs.assignment import assignments
 from spark_jobs.jobs.bad_records import bad_change
 from spark_jobs.jobs.conditions import condition

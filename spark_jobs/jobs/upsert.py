@@ -8,8 +8,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from iceberg_ops.actions.row_engine import WrittenUpserts
-from iceberg_ops.actions.write_options import write_context
+from iceberg_ops.actions.rows.row_engine import WrittenUpserts
+from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.errors import OptionError, SchemaError, WhereError

@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.runner import GroupFailure, Stage, work_bytes
-from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage, share_of_sort
+from iceberg_ops.actions.workers.runner import GroupFailure, Stage, work_bytes
+from iceberg_ops.actions.workers.stage_answers import answer_of_stage, attempt_stage, share_of_sort
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.data.rewriting.rewrite import rewrite_group
 from iceberg_ops.data.rewriting.staged_sort import is_staged, sorted_in_stages, stage_parts
@@ -41,7 +41,7 @@ _BATCH_BYTES = 32 * 1024 * 1024
 
 
 class SparkRewriteRunner:
-    """A ``RewriteRunner`` (iceberg_ops.actions.runner) on a Spark session."""
+    """A ``RewriteRunner`` (iceberg_ops.actions.workers.runner) on a Spark session."""
 
     name = "spark"
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.progress import Meter
+from iceberg_ops.actions.workers.progress import Meter
 from iceberg_ops.data.writing.file_names import names_of
 from iceberg_ops.deletion.own_files import OwnFiles
 from iceberg_ops.errors import IcebergOpsError, RetryableError

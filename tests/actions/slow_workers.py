@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from iceberg_ops.actions import local_runner
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure, Progress
+from iceberg_ops.actions.workers import local_runner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import GroupFailure, Progress
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork

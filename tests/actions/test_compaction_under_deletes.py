@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.row_delta import RowDelta

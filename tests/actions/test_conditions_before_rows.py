@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_engine import LocalEvaluator
+from iceberg_ops.actions.local.local_engine import LocalEvaluator
+from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec, RowChange
 from iceberg_ops.errors import UnsupportedError, WhereError
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression

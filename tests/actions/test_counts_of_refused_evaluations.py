@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.config.job_spec import MergeClause, RowChange
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.where import parse_where

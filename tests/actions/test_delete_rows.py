@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions.delete_rows import DeletedRows, DeleteRows
+from iceberg_ops.actions.local.delete_rows import DeletedRows, DeleteRows
 from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.loop.statement import MOST_EVALUATIONS

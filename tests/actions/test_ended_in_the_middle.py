@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.commit.manifests import staged_files
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.protocol.operation import Committed

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.manifests import staged_files
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions import dispatch, source_files, source_in_memory
+from iceberg_ops.actions import dispatch
+from iceberg_ops.actions.local import source_files, source_in_memory
 from iceberg_ops.config.job_spec import MergeClause, RowChange, Source
 from iceberg_ops.errors import CommitFailedError, CorruptTableError
 from iceberg_ops.spec.schema import Schema

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.deletion.gate import outcome_unknown

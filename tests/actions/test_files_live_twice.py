@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.local.delete_rows import DeleteRows
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateSpec, UpgradeFormatVersion

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties
 from iceberg_ops.errors import UnsupportedError

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions.context import Outcome, Run
-from iceberg_ops.actions.group_commits import GroupCommits
-from iceberg_ops.actions.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, PlannedAgain
-from iceberg_ops.actions.results import Committed, Findings, PartiallyCommitted, Result
+from iceberg_ops.actions.groups.group_commits import GroupCommits
+from iceberg_ops.actions.groups.group_plans import Batch, CommitStaged, FailedGroup, GroupPlan, GroupStrategy, PlannedAgain
+from iceberg_ops.actions.run.context import Outcome, Run
+from iceberg_ops.actions.run.results import Committed, Findings, PartiallyCommitted, Result
 from iceberg_ops.commit.operations.carried_over import CarriedOver
 from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.protocol.operation import Committed as Entered
@@ -307,7 +307,7 @@ def test_an_interrupt_between_work_and_commit_leaves_nothing_behind(world: World
             raise KeyboardInterrupt
         return True
 
-    log = logging.getLogger("iceberg_ops.actions.context")
+    log = logging.getLogger("iceberg_ops.actions.run.context")
     level = log.level
     log.setLevel(logging.INFO)
     log.addFilter(interrupt)

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.import_shape import shape_of_folder
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.data.formats.footer_statistics import TrustedStatistics
 from iceberg_ops.errors import DataError, SchemaError
 from iceberg_ops.scan.planning import Scan, plan

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from iceberg_ops.actions import add_files
-from iceberg_ops.actions.context import Run
+from iceberg_ops.actions.run.context import Run
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.expire_snapshots import ExpireSnapshots

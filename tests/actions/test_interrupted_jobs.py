@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import context, convert_equality_deletes, data_file_groups, delete_groups
+from iceberg_ops.actions import convert_equality_deletes
 from iceberg_ops.actions import rewrite_position_delete_files as positions
-from iceberg_ops.actions.context import Outcome
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.group_batches import GroupBatches
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.groups import data_file_groups, delete_groups
+from iceberg_ops.actions.groups.group_batches import GroupBatches
+from iceberg_ops.actions.run import context
+from iceberg_ops.actions.run.context import Outcome
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork

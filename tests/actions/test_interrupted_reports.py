@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions import dispatch
-from iceberg_ops.actions.context import Outcome
+from iceberg_ops.actions.run.context import Outcome
 from iceberg_ops.errors import CommitInterruptedError, CommitStateUnknownError, IncompleteError, IncompleteInterruptedError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.group_works import even_parts, works_of
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.progress import Meter, run_works
-from iceberg_ops.actions.runner import GroupFailure, Progress, work_bytes
-from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
+from iceberg_ops.actions.groups.group_works import even_parts, works_of
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.progress import Meter, run_works
+from iceberg_ops.actions.workers.runner import GroupFailure, Progress, work_bytes
+from iceberg_ops.actions.workers.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
@@ -98,7 +98,7 @@ def _die(work: GroupWork) -> GroupResult:
 
 def test_a_killed_worker_is_answered_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, found = works(tmp_path)
-    monkeypatch.setattr("iceberg_ops.actions.local_runner.attempt", _die)
+    monkeypatch.setattr("iceberg_ops.actions.workers.local_runner.attempt", _die)
     answers = list(LocalRunner(workers=2, inline_bytes=0).run(found))
     assert sorted(a.group_id for a in answers) == ["g0001/1", "g0002/1", "g0003/1"]
     assert all(isinstance(a, GroupFailure) and "a worker process was killed" in a.message for a in answers)
@@ -122,7 +122,7 @@ def test_a_worker_that_cannot_be_started_is_answered_for(
 def test_a_job_whose_worker_is_killed_may_be_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended as TERMINAL, "correct what the message names", and Airflow never tried it again."""
     lake, _ = works(tmp_path)
-    monkeypatch.setattr("iceberg_ops.actions.local_runner.attempt", _die)
+    monkeypatch.setattr("iceberg_ops.actions.workers.local_runner.attempt", _die)
     report = tmp_path / "report.json"
     job = JobSpec(
         job="rewrite_data_files",

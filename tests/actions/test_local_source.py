@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.actions import source_files, source_in_memory
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local import source_files, source_in_memory
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.metadata_updates import UpdateProperties

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions import source_in_memory
+from iceberg_ops.actions.local import source_in_memory
 from iceberg_ops.config.job_spec import MergeClause, Source
 from iceberg_ops.errors import DataError, IcebergOpsError, OptionError, SchemaError, UnsupportedError, WhereError
 from iceberg_ops.spec.partitioning import UNPARTITIONED, PartitionField, PartitionSpec

@@ -9,11 +9,12 @@ from itertools import pairwise
 
 import pytest
 
-from iceberg_ops.actions import dispatch, progress
+from iceberg_ops.actions import dispatch
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.group_batches import GroupBatches
-from iceberg_ops.actions.progress import LOG_SECONDS, Meter
-from iceberg_ops.actions.runner import Progress
+from iceberg_ops.actions.groups.group_batches import GroupBatches
+from iceberg_ops.actions.workers import progress
+from iceberg_ops.actions.workers.progress import LOG_SECONDS, Meter
+from iceberg_ops.actions.workers.runner import Progress
 from iceberg_ops.commit.manifests.snapshot_draft import SnapshotDraft
 from iceberg_ops.config.properties import LEDGER_PREFIX
 from iceberg_ops.data.deletes import position_deletes

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import pytest
 
-from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_engine import LocalEvaluator
-from iceberg_ops.actions.row_engine import WrittenSource
+from iceberg_ops.actions.local.local_engine import LocalEvaluator
+from iceberg_ops.actions.rows.row_engine import WrittenSource
+from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, SkippedFile
 from iceberg_ops.config.row_options import WriteOptions

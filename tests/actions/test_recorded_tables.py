@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.data.reading.reader import scan_table

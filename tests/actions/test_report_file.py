@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.report_file import check_report_place, error_report, write_report
+from iceberg_ops.actions.run.report_file import check_report_place, error_report, write_report
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.document import from_json, to_json
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source

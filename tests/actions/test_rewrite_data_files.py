@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from iceberg_ops.actions.local_runner import LocalRunner, attempt
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.workers.local_runner import LocalRunner, attempt
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.commit.operations.refs import RollBack, SetRef

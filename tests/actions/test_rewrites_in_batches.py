@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config.options import rewrite_data_files_options

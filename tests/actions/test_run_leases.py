@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from iceberg_ops.actions import dispatch
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.deletion.held_lease import HeldLease
 from iceberg_ops.deletion.leases import active_leases

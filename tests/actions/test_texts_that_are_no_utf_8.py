@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.config.job_spec import RowChange

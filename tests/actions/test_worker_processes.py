@@ -20,10 +20,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import worker_frames, worker_processes
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.worker_frames import NoMemoryForFrameError
-from iceberg_ops.actions.worker_processes import WorkerLostError, WorkerProcesses
+from iceberg_ops.actions.workers import worker_frames, worker_processes
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.worker_frames import NoMemoryForFrameError
+from iceberg_ops.actions.workers.worker_processes import WorkerLostError, WorkerProcesses
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.errors import MachineLimitError
 from iceberg_ops.io.local import LocalFileIO
@@ -129,7 +129,7 @@ def test_a_run_that_stops_between_two_answers_ends_its_workers_before_it_deletes
 APPENDS_AND_COMPACTS = """
 import sys
 from pathlib import Path
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.io.local import LocalFileIO
 from tests.actions.lake import Lake, numbered
@@ -211,7 +211,7 @@ def test_a_worker_sees_the_modules_of_its_parent_and_not_those_of_the_working_di
     (tmp_path / "own" / "mine.py").write_text("def double(x): return 2 * x")
     (tmp_path / "program.py").write_text(
         f"import os, sys\nsys.path.append({str(tmp_path / 'own')!r})\nimport mine\n"
-        "from iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        "from iceberg_ops.actions.workers.worker_processes import WorkerProcesses\n"
         f"os.chdir({str(tmp_path / 'elsewhere')!r})\n"
         "with WorkerProcesses(1) as workers: print(*(a.result() for _, a in workers.answers(mine.double, [21])))\n"
     )
@@ -227,7 +227,7 @@ def test_a_python_that_prints_when_it_starts_changes_no_answer(tmp_path: Path, l
     """By its first letter, such a line ended the worker, kept the run waiting for ever, or gave each item the answer of another."""
     (tmp_path / "sitecustomize.py").write_text(f"print({line!r}, flush=True)")
     code = (
-        "import math\nfrom iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        "import math\nfrom iceberg_ops.actions.workers.worker_processes import WorkerProcesses\n"
         "with WorkerProcesses(1) as workers: print(*(a.result() for _, a in workers.answers(math.sqrt, [1, 4, 9])))\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))}
@@ -239,7 +239,7 @@ def test_a_python_that_prints_when_it_starts_changes_no_answer(tmp_path: Path, l
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_a_program_without_standard_streams_has_workers_too(tmp_path: Path, closed: tuple[int, ...]) -> None:
     code = (
-        f"import os\nfor fd in {closed}: os.close(fd)\nfrom iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        f"import os\nfor fd in {closed}: os.close(fd)\nfrom iceberg_ops.actions.workers.worker_processes import WorkerProcesses\n"
         "with WorkerProcesses(2) as workers:\n"
         "    found = dict(workers.answers(eval, [\"print('noise') or 1\", '2', '3']))\n"
         f"open({str(tmp_path / 'found')!r}, 'w').write(repr([found[n].result() for n in range(3)]))\n"

@@ -10,7 +10,7 @@ from iceberg_airflow.operators import IcebergOpsOperator
 from iceberg_airflow.outcome import Ended
 from iceberg_airflow.retry_policy import iceberg_retry_policy
 from iceberg_ops import errors
-from iceberg_ops.actions.report_file import error_report
+from iceberg_ops.actions.run.report_file import error_report
 from iceberg_ops.config.document import to_json
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport

@@ -163,7 +163,7 @@ def test_an_error_of_a_driver_is_reported_without_secrets(monkeypatch: pytest.Mo
     connect(monkeypatch, "postgresql://db/ice")
 
     def failed(job: JobSpec) -> object:
-        from iceberg_ops.actions.report_file import without_secrets
+        from iceberg_ops.actions.run.report_file import without_secrets
 
         message = f"could not reach {job.catalog.properties['uri']}"
         return without_secrets(job, a_report(job, "failed", error=ErrorReport(code="CATALOG_UNAVAILABLE", message=message)))

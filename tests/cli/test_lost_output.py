@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from iceberg_ops.actions.runner import Progress
+from iceberg_ops.actions.workers.runner import Progress
 from iceberg_ops.cli.progress import LINE_SECONDS, lines
 from iceberg_ops.io.machine_limits import limit_error
 from tests.cli.conftest import Cli, Ran

@@ -37,7 +37,7 @@ def test_no_command_imports_pandas_though_arrow_would() -> None:
 
 def test_worker_processes_import_no_pandas() -> None:
     code = (
-        "from iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+        "from iceberg_ops.actions.workers.worker_processes import WorkerProcesses\n"
         "import pyarrow\n"
         "with WorkerProcesses(1) as workers:\n"
         "    [_ for _, answer in workers.answers(pyarrow.array, [[1]]) if answer.result()]\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iceberg_ops.actions.runner import Progress
+from iceberg_ops.actions.workers.runner import Progress
 from iceberg_ops.cli.progress import LINE_SECONDS, lines
 
 

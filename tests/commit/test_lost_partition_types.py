@@ -13,8 +13,8 @@ from uuid import UUID as PythonUUID
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.catalog.memory import MemoryCatalog
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles

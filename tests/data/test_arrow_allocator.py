@@ -13,7 +13,7 @@ from iceberg_ops.data.arrow.arrow_allocator import ALLOCATOR
 
 CHOOSES = "from iceberg_ops.data.arrow.arrow_allocator import choose_allocator; choose_allocator(); import pyarrow as pa; "
 IN_A_WORKER = (
-    "import pyarrow as pa\nfrom iceberg_ops.actions.worker_processes import WorkerProcesses\n"
+    "import pyarrow as pa\nfrom iceberg_ops.actions.workers.worker_processes import WorkerProcesses\n"
     "with WorkerProcesses(1) as workers:\n"
     "    code = \"__import__('pyarrow').default_memory_pool().backend_name\"\n"
     "    print(*(answer.result() for _, answer in workers.answers(eval, [code])))\n"

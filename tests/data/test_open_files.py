@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, cast
 
 import pytest
 
-from iceberg_ops.actions.local_runner import attempt
-from iceberg_ops.actions.runner import GroupFailure
-from iceberg_ops.actions.stage_answers import answer_of_stage, attempt_stage
+from iceberg_ops.actions.workers.local_runner import attempt
+from iceberg_ops.actions.workers.runner import GroupFailure
+from iceberg_ops.actions.workers.stage_answers import answer_of_stage, attempt_stage
 from iceberg_ops.data.writing import open_files
 from iceberg_ops.data.writing.writer import PartitionedWriter
 from iceberg_ops.errors import CatalogUnavailableError, MachineLimitError, RetryableError

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.certificate import certified
+from iceberg_ops.actions.groups.certificate import certified
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema

@@ -18,8 +18,8 @@ STORES = frozenset(
 OWN_DOCUMENTS = frozenset(
     f"plugins/iceberg_airflow/{name}.py" for name in ("guard", "job_folder", "job_sweep", "policy_operators", "processes")
 ) | {
-    "iceberg_ops/actions/worker_main.py",
-    "iceberg_ops/actions/worker_processes.py",
+    "iceberg_ops/actions/workers/worker_main.py",
+    "iceberg_ops/actions/workers/worker_processes.py",
     "iceberg_ops/io/output_places.py",
     "spark_jobs/jobs/interrupts.py",
 }

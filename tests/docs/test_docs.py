@@ -75,7 +75,7 @@ def test_every_count_of_a_report_is_explained(action: str) -> None:
         "convert_equality_deletes": ["delete_groups"],
     }
     modules = [action, *shared.get(action, [])]
-    source = "".join((ROOT / "iceberg_ops" / "actions" / f"{module}.py").read_text() for module in modules)
+    source = "".join(next((ROOT / "iceberg_ops" / "actions").rglob(f"{module}.py")).read_text() for module in modules)
     counts = set(re.findall(r'"([a-z-]+-(?:count|bytes|applied))"', source))
     assert counts
     assert {name for name in counts if f"`{name}`" not in section(OPERATIONS, action)} == set()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_ops.actions.delete_rows import DeleteRows
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
 from iceberg_ops.commit.operations.metadata_updates import UpdateSchema, UpdateSpec

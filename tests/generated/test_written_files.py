@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.group_works import works_of
+from iceberg_ops.actions.groups.group_works import works_of
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source
 from iceberg_ops.config.options import rewrite_data_files_options

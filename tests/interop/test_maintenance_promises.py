@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import RewriteRunner
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import RewriteRunner
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.scan.planning import Scan, plan

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.context import Outcome, Run
 from iceberg_ops.actions.dispatch import run_job, wall_clock_ms
+from iceberg_ops.actions.run.context import Outcome, Run
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, MergeClause, RowChange, Source

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.config.job_spec import JobSpec

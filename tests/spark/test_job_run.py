@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions import context
-from iceberg_ops.actions.context import LEASE_MS
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.run import context
+from iceberg_ops.actions.run.context import LEASE_MS
 from iceberg_ops.commit.manifests import staged_files
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.deletion import held_lease

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from iceberg_ops.actions import source_commits
-from iceberg_ops.actions.context import Outcome
-from iceberg_ops.actions.row_engine import WrittenSource
-from iceberg_ops.actions.run_identity import run_of
+from iceberg_ops.actions.rows import source_commits
+from iceberg_ops.actions.rows.row_engine import WrittenSource
+from iceberg_ops.actions.run.context import Outcome
+from iceberg_ops.actions.run.run_identity import run_of
 from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.commit.protocol.run_keys import find_run
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec, Source

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from iceberg_ops.actions import overwrite
-from iceberg_ops.actions.context import Run
-from iceberg_ops.actions.delete_rows import DeleteRows
-from iceberg_ops.actions.row_engine import WrittenSource
+from iceberg_ops.actions.local.delete_rows import DeleteRows
+from iceberg_ops.actions.rows.row_engine import WrittenSource
+from iceberg_ops.actions.run.context import Run
 from iceberg_ops.commit.operations.replace_partitions import ReplacePartitions
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange, Source
 from iceberg_ops.config.properties import WriteMode

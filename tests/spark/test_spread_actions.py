@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions import listing
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
-from iceberg_ops.actions.runner import Progress, RewriteRunner
+from iceberg_ops.actions.workers import listing
+from iceberg_ops.actions.workers.local_runner import LocalRunner
+from iceberg_ops.actions.workers.runner import Progress, RewriteRunner
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import CorruptTableError

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.group_works import works_of
-from iceberg_ops.actions.runner import GroupFailure
+from iceberg_ops.actions.groups.group_works import works_of
+from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files

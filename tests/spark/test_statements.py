@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
-from iceberg_ops.actions.local_runner import LocalRunner
+from iceberg_ops.actions.local.delete_rows import DeleteRows
+from iceberg_ops.actions.workers.local_runner import LocalRunner
 from iceberg_ops.commit.loop.statement import MOST_EVALUATIONS
 from iceberg_ops.config.job_spec import JobSpec, MergeClause, RowChange
 from iceberg_ops.config.report import ActionReport

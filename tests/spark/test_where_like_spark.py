@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from iceberg_ops.actions.delete_rows import whole_files_match
+from iceberg_ops.actions.local.delete_rows import whole_files_match
 from iceberg_ops.data.columns.row_filter import rows_where
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.evaluators import row_filter

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import structs
 
-from iceberg_ops.actions.delete_rows import DeleteRows
 from iceberg_ops.actions.dispatch import run_job
+from iceberg_ops.actions.local.delete_rows import DeleteRows
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
 from iceberg_ops.commit.operations.row_delta import RowDelta

@@ -101,7 +101,7 @@ FAULTS: dict[str, Fault] = {
         lambda s: s.evolves and s.version > 1,
     ),
     "5c an upsert to a branch that it makes": Fault(
-        {"commit.validation.checks:no_rows_out_of_reach": was.nothing, "actions.upsert_plan:key_plan": was.without_a_head},
+        {"commit.validation.checks:no_rows_out_of_reach": was.nothing, "actions.rows.upsert_plan:key_plan": was.without_a_head},
         "an_upsert_to_a_branch_that_it_makes_finds_mains_rows",
         lambda s: s.evolves and s.version > 1,
     ),

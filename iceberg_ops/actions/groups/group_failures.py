@@ -1,0 +1,35 @@
+"""What is said of a group's failure, and the exception that it stands for, with its consequence for the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from iceberg_ops.actions.groups.group_plans import FailedGroup
+from iceberg_ops.actions.run.report_file import error_report
+from iceberg_ops.errors import IcebergOpsError
+
+
+def text_of(error: BaseException) -> str:
+    """An error in a group's line of the report: its code and its message."""
+    met = error_report(error)
+    return f"{met.code}: {met.message}"
+
+
+def ending_of(errors: Sequence[Exception], consequence: str) -> Exception:
+    """The error to raise where groups failed and nothing is committed: the first one, with its own code, and how many more there
+    are. One that is not of the tree is raised as it is."""
+    first = errors[0]
+    if not isinstance(first, IcebergOpsError):
+        return first
+    more = f" and {len(errors) - 1} more failures" if len(errors) > 1 else ""
+    return type(first)(f"{consequence}: {first}{more}")
+
+
+def consequence_of(failed: FailedGroup, consequence: str) -> Exception:
+    """The error to raise for a failed group; ``consequence`` says what it means for the run. One that is not of the tree is raised
+    as it is."""
+    if not isinstance(failed.error, IcebergOpsError):
+        return failed.error
+    error = type(failed.error)(f"group {failed.group_id}: {failed.error} ({consequence})")
+    error.__cause__ = failed.error
+    return error

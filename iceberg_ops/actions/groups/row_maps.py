@@ -1,0 +1,70 @@
+"""Row maps of a run's works, each made only when a conflict asks for it, and then kept for the next round.
+
+Which rows a work did not copy and how a sort placed the others is found out by ``iceberg_ops.data.rewriting.row_places``, in the
+process that commits, whatever lane did the work. The snapshot that was read is under the run's lease, so its files are still there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+from iceberg_ops.actions.groups.certificate import RewrittenGroup
+from iceberg_ops.commit.operations.carry_over import RowMap
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.row_places import places_of_rows, rows_not_copied
+from iceberg_ops.errors import IcebergOpsError, ValidationError
+from iceberg_ops.io.file_io import FileIO
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.scan.tasks import task_from_json
+from iceberg_ops.serde.json.content_file_json import data_file_from_dict
+
+
+class RowMaps:
+    """``works`` by their id, as they were given to the runner."""
+
+    def __init__(self, io: FileIO, works: Iterable[GroupWork]) -> None:
+        self._io = io
+        self._identity = identity_under(io)
+        self._works = {work.group_id: work for work in works}
+        self._made: dict[str, RowMap] = {}
+        self._inputs: dict[str, tuple[str, ...]] = {}
+
+    def of(self, groups: Iterable[RewrittenGroup], paths: Collection[str]) -> list[RowMap]:
+        """Maps of those works of ``groups`` that read any of the files ``paths``.
+
+        Raises ValidationError that names the input files of a work whose rows can not be followed. So are those of a file that is
+        live several times: which deletes apply to which of its entries is not told by its path.
+        """
+        wanted = {self._identity(path) for path in paths}
+        results = [result for group in groups for result in group.results]
+        entries = Counter(self._identity(path) for result in results for path in self._inputs_of(result.group_id))
+        maps = []
+        for result in results:
+            inputs = self._inputs_of(result.group_id)
+            if any(self._identity(path) in wanted for path in inputs):
+                if several := next((path for path in inputs if entries[self._identity(path)] > 1), None):
+                    raise ValidationError(
+                        f"deletes that came meanwhile can not be carried over: {several} is live several times", file_paths=inputs
+                    )
+                maps.append(self._map(result))
+        return maps
+
+    def _inputs_of(self, work_id: str) -> tuple[str, ...]:
+        if work_id not in self._inputs:
+            self._inputs[work_id] = tuple(task_from_json(task).file_path for task in self._works[work_id].tasks)
+        return self._inputs[work_id]
+
+    def _map(self, result: GroupResult) -> RowMap:
+        if result.group_id not in self._made:
+            work = self._works[result.group_id]
+            try:
+                self._made[result.group_id] = RowMap(
+                    rows_not_copied(work, self._io),
+                    [data_file_from_dict(f) for f in result.added],
+                    places_of_rows(work, result, self._io),
+                )
+            except (IcebergOpsError, OSError) as e:
+                inputs = self._inputs_of(result.group_id)
+                raise ValidationError(f"deletes that came meanwhile can not be carried over: {e}", file_paths=inputs) from e
+        return self._made[result.group_id]

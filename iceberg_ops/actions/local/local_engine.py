@@ -1,0 +1,86 @@
+"""Lane local as an engine of row operations: Arrow, in this process.
+
+What it evaluates and converts is what it surely does as Spark would. Everything else it refuses by name, before anything is
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from iceberg_ops.actions.local.delete_rows import matched_positions
+from iceberg_ops.actions.local.local_merge import merge_changes
+from iceberg_ops.actions.local.local_rows import copied
+from iceberg_ops.actions.local.local_update import update_changes
+from iceberg_ops.actions.local.local_upsert import write_upserts
+from iceberg_ops.actions.local.source_files import write_source
+from iceberg_ops.actions.rows.changed_rows import Matched
+from iceberg_ops.actions.rows.row_engine import RowChanges, Statement, WrittenSource, WrittenUpserts
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.config.job_spec import JobSpec, RowChange
+from iceberg_ops.config.lanes import LOCAL
+from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.data.writing.upsert_keys import KeyPlan
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import Expression, is_exact
+from iceberg_ops.expressions.renaming import unqualified
+from iceberg_ops.expressions.where import parse_where
+from iceberg_ops.spec import summary_keys
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.spec.types import NestedField
+
+_OPTIONS_OF_SPARK = frozenset({"distribution-mode", "write-tasks", "merge-schema", "bad-records", "quarantine-path"})
+"""They say how Spark is to do it, or what it is to do with rows that do not fit."""
+
+
+class LocalEngine:
+    """Nothing of it is opened or closed."""
+
+    name = LOCAL
+    summary: Mapping[str, str] = {summary_keys.ENGINE_NAME: "iceberg-ops"}
+
+    def check(self, job: JobSpec) -> None:
+        """Raises UnsupportedError."""
+        source = job.source
+        if source is not None and (source.format not in ("parquet", "table") or source.options):
+            raise UnsupportedError(f"not supported: a source of format {source.format} without Spark: run it with --lane spark")
+        if job.job != "delete" and (surplus := sorted(job.options.keys() & _OPTIONS_OF_SPARK)):
+            raise UnsupportedError(f"not supported: {job.job} with {surplus[0]} on lane local: run it with --lane spark")
+
+    def opened(self, job: JobSpec) -> AbstractContextManager[LocalEvaluator]:
+        return nullcontext(LocalEvaluator())
+
+
+class LocalEvaluator:
+    """See ``row_engine.RowEvaluator``. Everything raises UnsupportedError for what only Spark can evaluate or convert."""
+
+    def condition(self, run: Run, text: str, *, subqueries: bool) -> Expression:
+        where = unqualified(parse_where(text, subqueries=subqueries), "target", run.table.schema)
+        bind(run.table.schema, where, case_sensitive=False)
+        if not is_exact(where):
+            raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")
+        return where
+
+    def write_source(self, run: Run, options: WriteOptions) -> WrittenSource:
+        return write_source(run, options)
+
+    def write_upserts(self, run: Run, options: WriteOptions, keys: Sequence[NestedField], plan: KeyPlan) -> WrittenUpserts:
+        return write_upserts(run, options, keys, plan)
+
+    def delete_changes(self, statement: Statement) -> RowChanges:
+        with statement.run.step("evaluate"):
+            return RowChanges(matched=matched_positions(statement.run.table, statement.tasks))
+
+    def update_changes(self, statement: Statement) -> RowChanges:
+        return update_changes(statement)
+
+    def merge_changes(self, statement: Statement, change: RowChange) -> RowChanges:
+        return merge_changes(statement, change)
+
+    def copy_without(
+        self, statement: Statement, matched: Matched, context: WriteContext, staged: Sequence[DataFile]
+    ) -> list[DataFile]:
+        return copied(statement.run.table, statement.run.operation_id, matched, context)

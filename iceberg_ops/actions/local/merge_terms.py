@@ -1,0 +1,161 @@
+"""ON and the WHEN clauses of a MERGE as lane local evaluates them: keys that are looked up, and conditions on one side's rows.
+
+ON is equalities of a column of the table and one of the source, of types whose values are equal exactly when they are the same; and
+conditions over one side. A clause's condition is such conditions. Everything else is Spark's, and refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from iceberg_ops.actions.local.set_values import SetValue, Side, Sides, from_source, set_values, values_of_row
+from iceberg_ops.actions.local.source_in_memory import SourceRows, only_spark
+from iceberg_ops.actions.rows.merge_checks import names_side_without_row, side_without_row
+from iceberg_ops.config.job_spec import MergeClause
+from iceberg_ops.data.columns.row_filter import rows_where
+from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.expressions.binding import bind
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact
+from iceberg_ops.expressions.renaming import unqualified
+from iceberg_ops.expressions.where_pieces import ColumnText, Conjunct, conjuncts
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import DecimalType, NestedField
+
+Mask = npt.NDArray[np.bool_]
+_EXACT_KEYS = frozenset({"boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "binary"})
+_WHOLE = frozenset({"int", "long"})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Conditions on both sides that must hold together; bound."""
+
+    target: Expression
+    source: Expression
+
+    def of_target(self, rows: pa.RecordBatch, schema: Schema) -> Mask:
+        """For rows of the table, which begin with the columns of ``schema``."""
+        return rows_where(self.target, rows, schema)
+
+    def of_source(self, source: SourceRows) -> Mask:
+        """For every row of the source."""
+        return rows_where(self.source, source.rows, source.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchOn:
+    """Rows match whose ``keys`` (of the table, of the source) are equal, and which meet ``also``."""
+
+    keys: Sequence[tuple[NestedField, NestedField]]
+    also: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """One clause; ``values`` are those of every column of the row that is written, None where it writes none."""
+
+    clause: MergeClause
+    condition: Condition
+    values: Sequence[SetValue] | None
+
+
+def match_on(sides: Sides, text: str) -> MatchOn:
+    """Raises WhereError, and UnsupportedError for what is not such an ON."""
+    parts = conjuncts(text)
+    keys = [_key(sides, part) for part in parts if _joins(sides, part)]
+    if not keys:
+        raise only_spark(f"merge ON {text}, without an equality of a target and a source column,")
+    return MatchOn(keys, _condition(sides, [part for part in parts if not _joins(sides, part)], "ON", "target"))
+
+
+def when_clauses(sides: Sides, clauses: Sequence[MergeClause]) -> list[When]:
+    """Raises OptionError, WhereError, SchemaError, DataError, and UnsupportedError for what only Spark can evaluate."""
+    return [_when(sides, number, clause) for number, clause in enumerate(clauses, 1)]
+
+
+def _when(sides: Sides, number: int, clause: MergeClause) -> When:
+    what = f"WHEN clause {number}"
+    constant: Side = "source" if clause.when == "not-matched" else "target"
+    parts = conjuncts(clause.condition) if clause.condition is not None else []
+    condition = _condition(sides, parts, what, constant)
+    values = None if clause.action == "delete" else _values(sides, clause)
+    used = {side for part in parts for side in _sides_of(sides, part, what)} | {v.side for v in values or () if v.side}
+    if side_without_row(clause) in used:
+        raise names_side_without_row(number, clause)
+    return When(clause, condition, values)
+
+
+def _values(sides: Sides, clause: MergeClause) -> Sequence[SetValue]:
+    assert sides.source is not None
+    schema = sides.target
+    kept = clause.action == "update"
+    if clause.assignments is not None:
+        return values_of_row(schema, set_values(sides, clause.assignments), otherwise_kept=kept)
+    given = {name.lower(): name for name in sides.source.names}
+    if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
+        raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
+    what = f"{clause.action} *"
+    return [from_source(sides.source, f, given[f.name.lower()], what) for f in schema.fields]
+
+
+def _joins(sides: Sides, part: Conjunct) -> bool:
+    """Whether it is an equality of columns of both sides."""
+    return part.pair is not None and {sides.side_of(column, "ON")[0] for column in part.pair} == {"target", "source"}
+
+
+def _key(sides: Sides, part: Conjunct) -> tuple[NestedField, NestedField]:
+    assert part.pair is not None
+    assert sides.source is not None
+    named = dict(sides.side_of(column, "ON") for column in part.pair)
+    if any(len(name) > 1 for name in named.values()):
+        raise only_spark(f"merge ON {part.text}")
+    wanted = next((f for f in sides.target.fields if f.name.lower() == named["target"][0].lower()), None)
+    given = sides.source.find(named["source"][0])
+    if wanted is None or given is None:
+        raise WhereError(f"ON {part.text}: {named['source' if wanted else 'target'][0]!r} is no column")
+    if not _are_one_kind(wanted, given):
+        raise only_spark(f"merge ON {part.text}, of types {wanted.type} and {given.type},")
+    return wanted, given
+
+
+def _are_one_kind(wanted: NestedField, given: NestedField) -> bool:
+    a, b = wanted.type, given.type
+    if isinstance(a, DecimalType) and isinstance(b, DecimalType):
+        return a.scale == b.scale
+    names = {str(getattr(a, "name", "")), str(getattr(b, "name", ""))}
+    return names <= _WHOLE or (a == b and names <= _EXACT_KEYS)
+
+
+def _sides_of(sides: Sides, part: Conjunct, what: str) -> set[Side]:
+    return {sides.side_of(column, what)[0] for column in part.columns}
+
+
+def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Side) -> Condition:
+    """``constant``: the side that is asked where no column is named."""
+    found: dict[Side, Expression] = {"target": ALWAYS_TRUE, "source": ALWAYS_TRUE}
+    for part in parts:
+        asked = _sides_of(sides, part, what)
+        if not is_exact(part.where) or len(asked) > 1:
+            raise only_spark(f"merge {what} {part.text}")
+        side = next(iter(asked), constant)
+        found[side] = and_(found[side], _bound(sides, side, part))
+    return Condition(found["target"], found["source"])
+
+
+def _bound(sides: Sides, side: Side, part: Conjunct) -> Expression:
+    if side == "target":
+        return bind(sides.target, unqualified(part.where, "target", sides.target), case_sensitive=False)
+    source = sides.source
+    assert source is not None
+    for column in part.columns:
+        source.find(_head(sides, column))  # raises for one of a type that is not held
+    return bind(source.schema, unqualified(part.where, "source", source.schema), case_sensitive=False)
+
+
+def _head(sides: Sides, column: ColumnText) -> str:
+    return sides.side_of(column, "a condition")[1][0]

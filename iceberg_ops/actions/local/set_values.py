@@ -1,0 +1,151 @@
+"""What SET, VALUES and ``*`` give the columns of a row: literals, NULL, and columns of the table or the source as they are.
+
+Anything else is an expression, and Spark's. A name is looked up as Spark does: ``target.`` and ``source.`` say which side, a name
+without either must be on one side only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from iceberg_ops.actions.local.source_in_memory import SourceRows, only_spark
+from iceberg_ops.data.arrow.arrow_values import repeated
+from iceberg_ops.errors import DataError, OptionError, WhereError
+from iceberg_ops.expressions.predicates import Literal as Constant
+from iceberg_ops.expressions.store_assignment import stored_value
+from iceberg_ops.expressions.where_literals import Null
+from iceberg_ops.expressions.where_pieces import ColumnText, parse_value
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import MISSING, NestedField
+
+Side = Literal["target", "source"]
+
+
+@dataclass(frozen=True, slots=True)
+class SetValue:
+    """What a column ``field`` gets: the column at ``place`` of a ``side``, or (``side`` None) the ``literal``, None for NULL.
+    ``wrong``: a literal that does not fit, which is an error as soon as a row is to get it."""
+
+    field: NestedField
+    side: Side | None = None
+    place: int = -1
+    literal: Any = None
+    wrong: DataError | None = None
+
+    def of(self, target: pa.RecordBatch | None, source: pa.RecordBatch | None, rows: int) -> pa.Array:
+        """Its values for ``rows`` rows that have these columns. Raises DataError."""
+        if self.wrong is not None:
+            raise self.wrong
+        if self.side is None:
+            return repeated(self.field.type, self.literal, rows)
+        side = target if self.side == "target" else source
+        assert side is not None
+        return side.column(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The columns that names may mean; ``source`` None: there are only the table's."""
+
+    target: Schema
+    source: SourceRows | None = None
+
+    def side_of(self, column: ColumnText, what: str) -> tuple[Side, tuple[str, ...]]:
+        """The side of a column and its name's parts there. Raises WhereError for an unknown or ambiguous name."""
+        head = column.parts[0].lower()
+        source = [] if self.source is None else [n.lower() for n in self.source.names]
+        target = [f.name.lower() for f in self.target.fields]
+        if len(column.parts) > 1 and (head == "target" or (head == "source" and self.source is not None)):
+            if head in target or head in source:
+                raise only_spark(f"{what} of a table or source with a column that is called {head}")
+            return ("target" if head == "target" else "source"), column.parts[1:]
+        sides: list[Side] = []
+        if head in target:
+            sides.append("target")
+        if head in source:
+            sides.append("source")
+        if len(sides) != 1:
+            why = "is a column of both, target and source" if sides else "is no column"
+            raise WhereError(f"{what}: {column.text!r} {why}")
+        return sides[0], column.parts
+
+
+def set_values(sides: Sides, given: Mapping[str, str]) -> dict[str, SetValue]:
+    """``given`` (column -> SQL) by the table's column names. Raises OptionError for a column that is not there or is set twice,
+    UnsupportedError for what only Spark can evaluate or convert, SchemaError and WhereError."""
+    found: dict[str, SetValue] = {}
+    for name, text in given.items():
+        f = set_column(sides.target, name)
+        if f.name in found:
+            raise OptionError(f"SET assigns {f.name!r} twice")
+        found[f.name] = _value(sides, f, text)
+    return found
+
+
+def set_column(schema: Schema, name: str) -> NestedField:
+    """The top-level column that SET names. Raises OptionError, UnsupportedError for a field of a struct."""
+    found = schema.find(name, case_sensitive=False)
+    if found is None:
+        raise OptionError(f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})")
+    if found not in schema.fields:
+        raise only_spark(f"SET of {name!r}, a field of a struct,")
+    return found
+
+
+def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
+    what = f"SET {f.name} = {text}"
+    if text.strip().upper() == "DEFAULT":
+        return _default(f)
+    value = parse_value(text)
+    if isinstance(value, Null):
+        return SetValue(f)
+    if isinstance(value, Constant):
+        try:
+            return SetValue(f, literal=stored_value(f.name, f.type, value))
+        except DataError as e:
+            return SetValue(f, wrong=e)
+    if value is None:
+        raise only_spark(what)
+    side, parts = sides.side_of(value, what)
+    if len(parts) > 1:
+        raise only_spark(what)
+    if side == "source":
+        assert sides.source is not None
+        return from_source(sides.source, f, parts[0], what)
+    given = next((own for own in sides.target.fields if own.name.lower() == parts[0].lower()), None)
+    if given is None:
+        raise WhereError(f"{what}: {parts[0]!r} is no column of the table")
+    if given.type != f.type:
+        raise only_spark(f"{what}, of type {given.type} in a column of type {f.type}")
+    return SetValue(f, "target", sides.target.fields.index(given))
+
+
+def from_source(source: SourceRows, f: NestedField, name: str, what: str) -> SetValue:
+    """Column ``name`` of the source as the table's ``f``. Raises WhereError, UnsupportedError."""
+    given = source.find(name)
+    if given is None:
+        raise WhereError(f"{what}: {name!r} is no column of the source ({', '.join(source.names)})")
+    source.check_fit(given, f)
+    return SetValue(f, "source", source.schema.fields.index(given))
+
+
+def values_of_row(schema: Schema, values: Mapping[str, SetValue], *, otherwise_kept: bool) -> Sequence[SetValue]:
+    """One value for each of the table's columns: where none is given the old one (``otherwise_kept``), or the write default."""
+    found = []
+    for place, f in enumerate(schema.fields):
+        own = SetValue(f, "target", place) if otherwise_kept else None
+        found.append(values.get(f.name) or own or _default(f))
+    return found
+
+
+def _default(f: NestedField) -> SetValue:
+    """What an insert stores that leaves the column out: its write default, or NULL."""
+    if f.write_default is MISSING:
+        return SetValue(f)
+    if f.type.is_nested:
+        raise only_spark(f"the write default of {f.name!r}, of type {f.type},")
+    return SetValue(f, literal=f.write_default)

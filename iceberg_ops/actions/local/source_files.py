@@ -1,0 +1,134 @@
+"""Rows of a source, read and written as data files of the table by this process: what appends and overwrites on lane local.
+
+Parquet files that fit the table as they are (``data.source_fit``), and other Iceberg tables. What must be converted, computed or
+read as text is Spark's, and the error says so. The rules about paths are those of the Spark job (``data.source_folder``); the files
+are found, and held to what they are, by ``local_source``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+
+import pyarrow as pa
+
+from iceberg_ops.actions.local.local_source import LocalSource
+from iceberg_ops.actions.rows.row_engine import WrittenSource
+from iceberg_ops.actions.rows.write_options import write_context
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import Source, paths_of
+from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.config.table_name import TableName
+from iceberg_ops.data.reading.reader import scan_batches
+from iceberg_ops.data.sorting.sorted_writer import TableWriter, table_writer
+from iceberg_ops.data.sources.source_fit import column_names, parts_that_fit, type_fits
+from iceberg_ops.data.sources.source_parts import SourcePart, read_parts, source_hints
+from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
+from iceberg_ops.scan.planning import Scan
+from iceberg_ops.scan.snapshot_choice import choose_snapshot
+from iceberg_ops.spec.name_matching import matched
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.snapshots import MAIN_BRANCH
+from iceberg_ops.spec.types import NestedField
+from iceberg_ops.table.same_table import logged
+from iceberg_ops.table.table import Table
+
+
+def write_source(run: Run, options: WriteOptions) -> WrittenSource:
+    """The source's rows as data files, sorted within files by the table's sort order; none for a source without rows.
+
+    Raises OptionError without a source, UnsupportedError for one that needs Spark, DataError for one that is missing, half written
+    or does not fit, SchemaError for a column the table does not have. Files of a failed call are deleted.
+    """
+    context = write_context(run.table, options, in_table_order=True)
+    writer = table_writer(context, run.table.io, operation_id=run.operation_id)
+    files = LocalSource(run.table, require_success_file=options.require_success_file)
+    try:
+        with run.step("write") as detail, files.unchanged(), closing(_rows(run, files, writer)) as rows:
+            for batch in rows:
+                writer.write(batch)
+            written = list(writer.close())
+            detail.append(f"{len(written)} files")
+        return WrittenSource(schema=run.table.schema, files=written)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def scan_of(source: Source) -> Scan:
+    """What a source that is a table reads of it."""
+    return Scan(snapshot_id=source.snapshot_id, ref=source.ref)
+
+
+def _rows(run: Run, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
+    source = run.job.source
+    if source is None:
+        raise OptionError(f"{run.job.job} needs a source")
+    if source.format == "table":
+        return _rows_of_table(run, source)
+    return _rows_of_files(run, source, files, writer)
+
+
+def _rows_of_files(run: Run, source: Source, files: LocalSource, writer: TableWriter) -> Generator[pa.RecordBatch]:
+    parts = _planned(run, source, files)
+    writer.hints = source_hints(files.io, parts, run.table.schema)
+    with closing(read_parts(files.io, parts, run.table.schema)) as rows:
+        yield from rows
+
+
+def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
+    other = source_table(run, source)
+    _, schema = choose_snapshot(other.metadata, snapshot_id=source.snapshot_id, ref=source.ref)
+    fields = _fields(other.name, [f.name for f in schema.fields], run.table.schema)
+    for f in schema.fields:
+        if not type_fits(f.type, wanted := fields[f.name].type):
+            raise UnsupportedError(
+                f"not supported without Spark: source table {other.name}: column {f.name} is {f.type}, not {wanted}: "
+                "run it with --lane spark"
+            )
+    scan = scan_of(source)
+    return (batch for batch in scan_batches(other, scan, check_texts=True))
+
+
+def source_table(run: Run, source: Source) -> Table:
+    """The other Iceberg table that is the source. Raises OptionError where it is the target, and what loading raises."""
+    name = source.table or ""
+    if name == run.job.table and source.catalog in (None, run.job.catalog):
+        raise OptionError(
+            f"source {name} is the target itself: its rows are there already; a query (format sql) may read it as the view target"
+        )
+    catalog = load_catalog(source.catalog or run.job.catalog)
+    other = run.outcome.reads.load(lambda: catalog.load_table(TableName.parse(name).identifier))
+    check_is_another(run.table, run.job.branch, other, source)
+    return other
+
+
+def check_is_another(table: Table, branch: str, other: Table, source: Source) -> None:
+    """Raise OptionError for a source ``other``, loaded after ``table``, that is by another name or catalog the very ``branch`` that
+    is written to. Other branches, snapshots, and an earlier state that is registered elsewhere are sources as any."""
+    if source.snapshot_id is not None or (source.ref or MAIN_BRANCH) != branch:
+        return
+    if logged(other, table.metadata_location, table.metadata.last_updated_ms):
+        raise OptionError(f"source {other.name} is the target itself, {table.name}, by another name: its rows are there already")
+
+
+def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:
+    parts: list[SourcePart] = []
+    for path in paths_of(source):
+        for location in files.files(path):
+            fields = _fields(location, column_names(location), run.table.schema)
+            try:
+                parts += parts_that_fit(location, fields)
+            except UnsupportedError as e:
+                raise UnsupportedError(f"not supported without Spark: {e}: run it with --lane spark") from None
+    return parts
+
+
+def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedField]:
+    """The table's fields by the source's column names. Raises SchemaError."""
+    found = matched(names, schema.fields, f"source {source}")
+    if unknown := [name for name in names if name not in found]:
+        columns = ", ".join(f.name for f in schema.fields)
+        raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({columns}): {source}")
+    return found

@@ -1,0 +1,152 @@
+"""The rows of a source as a table of their own, in memory: what upsert and merge on lane local look up, order and judge.
+
+The columns have the source's own types, as Spark would read them, whatever the table's are; one whose type is not held as it is has
+no place here and is named when something asks for it. A source that is larger than ``MOST_BYTES`` is Spark's.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from iceberg_ops.actions.local.local_source import LocalSource
+from iceberg_ops.actions.local.source_files import scan_of, source_table
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.config.job_spec import paths_of
+from iceberg_ops.data.arrow.arrow_schema import arrow_schema, arrow_type, type_of_arrow
+from iceberg_ops.data.reading.reader import scan_batches
+from iceberg_ops.data.sorting.external_sort import in_one
+from iceberg_ops.data.sources.source_fit import fits, stored_parts, type_fits
+from iceberg_ops.data.sources.source_parts import SourcePart, read_parts
+from iceberg_ops.data.writing.conform import conform
+from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
+from iceberg_ops.scan.planning import plan
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.types import IcebergType, NestedField
+
+MOST_BYTES = 256 << 20
+"""Arrow bytes of a source that is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """``rows`` in the canonical form of ``schema``; ``unusable`` columns are there too, with the types that are not held.
+    ``of_files``: the types are what the files store. 16 bytes of a file may then be a uuid, which those of a table are not."""
+
+    name: str
+    schema: Schema
+    rows: pa.RecordBatch
+    unusable: Mapping[str, str]
+    of_files: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """Every column."""
+        return [*(f.name for f in self.schema.fields), *self.unusable]
+
+    def find(self, name: str) -> NestedField | None:
+        """The column of that name, without regard to case. Raises UnsupportedError for an unusable one."""
+        for other, kind in self.unusable.items():
+            if other.lower() == name.lower():
+                raise only_spark(f"source column {other} of type {kind}")
+        return next((f for f in self.schema.fields if f.name.lower() == name.lower()), None)
+
+    def column(self, f: NestedField) -> pa.Array:
+        return self.rows.column(self.schema.fields.index(f))
+
+    def check_fit(self, f: NestedField, wanted: NestedField) -> None:
+        """Raise UnsupportedError unless the values of column ``f`` are values of the table's column ``wanted`` as they are."""
+        as_stored = fits(arrow_type(f.type), wanted.type) and (self.of_files or type_fits(f.type, wanted.type))
+        if f.type != wanted.type and not as_stored:
+            raise only_spark(f"source column {f.name} of type {f.type} as {wanted.name} of type {wanted.type}")
+
+
+def only_spark(what: str) -> UnsupportedError:
+    """The error for something that lane local does not do."""
+    return UnsupportedError(f"not supported without Spark: {what}: run it with --lane spark")
+
+
+def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
+    """The job's source. Raises OptionError without one, UnsupportedError for one that needs Spark, DataError for one that is
+    missing or half written."""
+    source = run.job.source
+    if source is None:
+        raise OptionError(f"{run.job.job} needs a source")
+    if source.format != "table":
+        files = LocalSource(run.table, require_success_file=require_success_file)
+        with files.unchanged():
+            return _read_files(run, paths_of(source), files)
+    other = source_table(run, source)
+    scan = scan_of(source)
+    schema = Schema.of(*(replace(f, required=False) for f in plan(other, scan).schema.fields))
+    _check_names(other.name, [f.name for f in schema.fields])
+    found = scan_batches(other, scan, check_texts=True)
+    return SourceRows(other.name, schema, _held(other.name, schema, found), {}, of_files=False)
+
+
+def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRows:
+    parts: list[SourcePart] = []
+    first: tuple[str, dict[str, pa.DataType]] | None = None
+    for path in paths:
+        for location in files.files(path):
+            try:
+                columns, of_file = stored_parts(location)
+            except UnsupportedError as e:
+                raise UnsupportedError(f"not supported without Spark: {e}: run it with --lane spark") from None
+            _check_names(location, columns.names)
+            types = {c.name: c.type.value_type if isinstance(c.type, pa.DictionaryType) else c.type for c in columns}
+            if first is not None and types != first[1]:
+                raise only_spark(f"source files of different columns ({first[0]}, {location})")
+            first = first or (location, types)
+            parts += of_file
+    if first is None:
+        raise OptionError(f"{run.job.job} needs a source with a path")
+    name, types = ", ".join(paths), first[1]
+    schema, unusable = _schema_of(types)
+    rows = read_parts(files.io, parts, schema)
+    return SourceRows(name, schema, _held(name, schema, rows), unusable)
+
+
+def _schema_of(columns: Mapping[str, pa.DataType]) -> tuple[Schema, dict[str, str]]:
+    ids, fields, unusable = itertools.count(1), [], {}
+    for name, stored in columns.items():
+        kind = _type_of(stored, ids)
+        if kind is None:
+            unusable[name] = str(stored)
+        else:
+            fields.append(NestedField(next(ids), name, kind))
+    return Schema.of(*fields), unusable
+
+
+def _type_of(stored: pa.DataType, ids: Iterator[int]) -> IcebergType | None:
+    """The type whose values are held just as they are stored; None: there is none."""
+    try:
+        kind = type_of_arrow(stored, ids)
+    except SchemaError:
+        return None
+    return kind if fits(stored, kind) else None
+
+
+def _check_names(source: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise SchemaError(f"source column {name!r} is there twice: {source}")
+        seen.add(name.lower())
+
+
+def _held(name: str, schema: Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        known = [c for c in batch.schema.names if any(f.name == c for f in schema.fields)]
+        held.append(conform(batch.select(known), schema))
+        size += held[-1].nbytes
+        if size > MOST_BYTES:
+            raise only_spark(f"a source of more than {MOST_BYTES >> 20} MiB ({name})")
+    if not sum(b.num_rows for b in held):
+        return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in arrow_schema(schema)], schema=arrow_schema(schema))
+    return in_one([b for b in held if b.num_rows])

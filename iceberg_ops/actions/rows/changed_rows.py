@@ -1,0 +1,115 @@
+"""What a statement does to rows, as one operation to commit: rows that go and rows that come, in either write mode.
+
+Merge-on-read deletes the old rows by position (v2) or deletion vector (v3) as one ``RowDelta``; copy-on-write replaces the touched
+files with ``OverwriteFiles``. Which rows these are, and copying the others, is the engine's; committing, and deleting what is
+staged when there is no commit, is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap64
+
+from iceberg_ops.actions.rows.row_commits import RowFields
+from iceberg_ops.commit.operations.overwrite_files import OverwriteFiles
+from iceberg_ops.commit.operations.row_delta import RowDelta
+from iceberg_ops.config.properties import WriteMode
+from iceberg_ops.config.row_options import Isolation
+from iceberg_ops.data.writing.row_deletes import check_row_deletes, write_row_deletes
+from iceberg_ops.data.writing.write_context import WriteContext
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression
+from iceberg_ops.io.locations import identity_under
+from iceberg_ops.scan.live_entries import with_other_entries
+from iceberg_ops.scan.planning import ScanPlan
+from iceberg_ops.scan.tasks import FileScanTask
+from iceberg_ops.spec.content_files import DataFile
+from iceberg_ops.table.table import Table
+
+Positions = npt.NDArray[np.int64] | BitMap64
+"""Distinct positions of rows in a data file."""
+Matched = Sequence[tuple[FileScanTask, Positions]]
+"""Tasks with the positions of their rows that go."""
+Copy = Callable[[Matched, WriteContext, Sequence[DataFile]], list[DataFile]]
+"""Gives new files with the other rows of the tasks' files, beside those that are staged; nothing is left of a call that raises."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangedRows:
+    """One evaluation of a statement on ``found``. ``context`` is how its files are written; ``granularity`` (v2, merge-on-read):
+    file or partition, None: the table's; ``conflict_filter`` selects the rows that decided what is changed."""
+
+    table: Table
+    found: ScanPlan
+    context: WriteContext
+    mode: WriteMode
+    isolation: Isolation
+    conflict_filter: Expression
+    operation_id: str
+    fields: RowFields
+    copy: Copy
+    granularity: str | None = None
+
+    def check_formats(self, *, writes_rows: bool) -> None:
+        """Raise UnsupportedError, before a row is read, where what is to be written can not be."""
+        if writes_rows or self.mode == "copy-on-write":
+            self.context.check_format()
+        if self.mode == "merge-on-read":
+            check_row_deletes(self.context)
+
+    def touched(self, matched: Matched) -> Matched:
+        """``matched``, and the other entries of its files, which go with them."""
+        return with_other_entries(matched, self.found.tasks, identity_under(self.table.io), np.empty(0, np.int64))
+
+    def operation(self, matched: Matched, staged: list[DataFile], *, reads_table: bool = False) -> RowDelta | OverwriteFiles:
+        """``staged`` are the files of the rows that come; every file written here is added to it, also by a call that fails.
+
+        ``reads_table`` as in ``RowDelta``. Raises VerificationError where rows of a copy do not add up.
+        """
+        start = None if self.found.snapshot is None else self.found.snapshot.snapshot_id
+        matched = self.touched(matched)
+        if self.mode == "copy-on-write":
+            whole = [(replace(task, residual=ALWAYS_TRUE), positions) for task, positions in matched]
+            # The other rows keep their lineage in v3.
+            context = replace(self.context, row_lineage=self.table.metadata.format_version >= 3)
+            staged += self.copy(whole, context, tuple(staged))
+            return OverwriteFiles(
+                added=tuple(staged),
+                removed=tuple(task.data_file for task, _ in matched),
+                conflict_filter=self.conflict_filter,
+                isolation=self.isolation,
+                reads_table=reads_table,
+                starting_snapshot_id=start,
+                **self.fields,
+            )
+        added = tuple(staged)
+        places = [(task, as_array(positions)) for task, positions in matched]
+        deletes = write_row_deletes(
+            self.table.io, self.context, places, operation_id=self.operation_id, granularity=self.granularity
+        )
+        staged += deletes.added
+        return RowDelta(
+            added_data=added,
+            added_deletes=deletes.added,
+            removed_deletes=deletes.replaced,
+            referenced_data_files=tuple(task.file_path for task, _ in matched),
+            conflict_filter=self.conflict_filter,
+            isolation=self.isolation,
+            reads_table=reads_table,
+            merges_vectors=True,
+            starting_snapshot_id=start,
+            **self.fields,
+        )
+
+
+def row_count(matched: Matched) -> int:
+    """How many rows go."""
+    return sum(len(positions) for _, positions in matched)
+
+
+def as_array(positions: Positions) -> npt.NDArray[np.int64]:
+    """In ascending order, where they are a bitmap."""
+    return np.asarray(positions.to_array(), np.int64) if isinstance(positions, BitMap64) else positions

@@ -1,0 +1,101 @@
+"""A delete, update or merge on any engine: which files may match, what the engine finds in them, and the one commit.
+
+Merge-on-read and copy-on-write are ``changed_rows``'; which rows change is the engine's (``row_engine``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from iceberg_ops.actions.rows.changed_rows import ChangedRows, row_count
+from iceberg_ops.actions.rows.merge_checks import repeated_matches
+from iceberg_ops.actions.rows.row_commits import commit_rows, nothing_to_do, row_fields
+from iceberg_ops.actions.rows.row_engine import RowChanges, RowEvaluator, Statement
+from iceberg_ops.actions.run.context import Run
+from iceberg_ops.actions.run.results import Committed, NothingToDo
+from iceberg_ops.actions.run.staged_files import delete_staged
+from iceberg_ops.config.properties import Property, WriteMode
+from iceberg_ops.config.row_options import Isolation, WriteOptions
+from iceberg_ops.errors import DataError
+from iceberg_ops.expressions.predicates import ALWAYS_TRUE
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec import summary_keys
+from iceberg_ops.spec.content_files import FileContent
+
+
+@dataclass(frozen=True, slots=True)
+class StatementKind:
+    """The table properties that are the defaults of mode and isolation, and whether the statement writes rows of its own."""
+
+    mode: Property[str]
+    isolation: Property[str]
+    writes_rows: bool = True
+    once_each: bool = False
+    """A target row with several matches is an error."""
+
+
+def planned(run: Run, rows: RowEvaluator, kind: StatementKind) -> Statement:
+    """The statement on the table as the run has it. Raises WhereError, OptionError, UnsupportedError."""
+    options = WriteOptions.parse(run.job.job, run.job.options, run.table.properties)
+    where = ALWAYS_TRUE if run.job.where is None else rows.condition(run, run.job.where, subqueries=True)
+    properties, change = run.table.properties, run.job.change
+    with run.step("plan"):
+        found = plan(run.table, Scan.of_branch(run.job.branch, where))
+    return Statement(
+        run=run,
+        options=options,
+        filter=where,
+        found=found,
+        mode=cast("WriteMode", (change.mode if change else None) or kind.mode.of(properties)),
+        isolation=options.isolation or cast("Isolation", kind.isolation.of(properties)),
+    )
+
+
+def change_rows(
+    statement: Statement, rows: RowEvaluator, kind: StatementKind, evaluate: Callable[[Statement], RowChanges]
+) -> NothingToDo | Committed:
+    """Evaluate and commit; nothing is committed where no row changes.
+
+    Raises UnsupportedError, before a row is read, for a format that is not written, DataError for a target row with two matches,
+    and what the engine and the committer raise."""
+    run = statement.run
+    changed = _changed(statement, rows)
+    changed.check_formats(writes_rows=kind.writes_rows)
+    changes = evaluate(statement)
+    staged = list(changes.files)
+    try:
+        if kind.once_each and changes.repeated:
+            raise DataError(repeated_matches(changes.repeated))
+        counts = {summary_keys.DELETED_RECORDS: row_count(changes.matched)}
+        if kind.writes_rows:
+            counts[summary_keys.ADDED_RECORDS] = sum(f.record_count for f in staged)
+        if not changes.matched and not staged:
+            return nothing_to_do(run, counts)
+        with run.step("write deletes" if statement.mode == "merge-on-read" else "rewrite files"):
+            operation = changed.operation(changes.matched, staged, reads_table=changes.reads_table)
+    except BaseException as e:
+        delete_staged(run, [f.file_path for f in staged], after=e)
+        raise
+    if statement.mode == "merge-on-read":
+        counts[summary_keys.ADDED_DELETE_FILES] = sum(f.content is not FileContent.DATA for f in staged)
+    else:
+        counts |= {"rewritten-data-files-count": len(changed.touched(changes.matched)), summary_keys.ADDED_DATA_FILES: len(staged)}
+    return commit_rows(run, operation, staged, counts)
+
+
+def _changed(statement: Statement, rows: RowEvaluator) -> ChangedRows:
+    return ChangedRows(
+        table=statement.run.table,
+        found=statement.found,
+        context=statement.context,
+        mode=statement.mode,
+        isolation=statement.isolation,
+        conflict_filter=statement.filter,
+        operation_id=statement.run.operation_id,
+        granularity=statement.options.delete_granularity,
+        fields=row_fields(statement.run),
+        copy=partial(rows.copy_without, statement),
+    )

@@ -1,0 +1,68 @@
+"""The error that a failed job ends with, in the light of what it had done before.
+
+Errors of the tree say what was changed: most of them nothing. That is true of the call that raised them, and not always of the job.
+It may have committed some batches, or the outcome of a commit may be unknown, and what came afterwards (a look at the table, the
+next group) failed in its own way. Whoever reads the error decides by its code whether to run the job again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from iceberg_ops.actions.run.context import Outcome
+from iceberg_ops.deletion.gate import outcome_unknown
+from iceberg_ops.errors import (
+    CommitInterruptedError,
+    CommitStateUnknownError,
+    IcebergOpsError,
+    IncompleteError,
+    IncompleteInterruptedError,
+)
+
+
+def ending_error(outcome: Outcome, error: BaseException) -> BaseException:
+    """``error``, or the one that says what is known of the whole job.
+
+    CommitStateUnknownError where an unknown outcome is behind it; IncompleteError where something was committed or removed. Of a
+    Ctrl-C they are interrupts as well."""
+    if isinstance(error, CommitStateUnknownError):
+        return error
+    if (unknown := outcome_unknown(error)) is not None:
+        is_unknown = CommitInterruptedError if isinstance(error, KeyboardInterrupt) else CommitStateUnknownError
+        return is_unknown(f"{unknown}; then the job ended with {_told(error)}")
+    if outcome.changed:
+        is_incomplete = IncompleteInterruptedError if isinstance(error, KeyboardInterrupt) else IncompleteError
+        ended = is_incomplete(f"{_done(outcome)}; then the job ended with {_told(error)}")
+        ended.only_clean_up = outcome.one_commit and bool(outcome.snapshot_ids)
+        return ended
+    return error
+
+
+@contextmanager
+def until_reported(outcome: Outcome) -> Iterator[None]:
+    """Within, a job is done and its report written. What comes after the job's own end (a Ctrl-C while a slow store takes the
+    report) says what is known of the job, too, whether it succeeded or failed. Errors of the tree pass: they say it already."""
+    try:
+        yield
+    except IcebergOpsError:
+        raise
+    except (Exception, KeyboardInterrupt) as e:
+        if (error := ending_error(outcome, e)) is e:
+            raise
+        raise error from e
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "an interrupt (Ctrl-C)"
+    return f"{error.code}: {error}" if isinstance(error, IcebergOpsError) else f"{type(error).__name__}: {error}"
+
+
+def _done(outcome: Outcome) -> str:
+    if not outcome.snapshot_ids:
+        return "a part of the work is done"
+    ids = ", ".join(map(str, outcome.snapshot_ids))
+    if outcome.one_commit:
+        return f"the work is committed (snapshot {ids}), only clean-up is left"
+    return f"a part of the work is committed (snapshot {ids})"

@@ -1,0 +1,84 @@
+"""Every file below a location, listed in parallel where the store has folders and the lane has workers.
+
+The first levels are walked here, until there are enough folders to share out; each share is then listed to the bottom by a task,
+which is told storage properties and folders and knows nothing else. Without folders, or with ``prefix-listing``, the store lists
+everything below the location in one go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from iceberg_ops.actions.workers.runner import SpreadingRunner
+from iceberg_ops.io.file_io import FileInfo, FileIO, ListsFolders
+from iceberg_ops.io.load import load_file_io
+from iceberg_ops.io.read_only import READ_ONLY
+
+_FOLDERS_PER_SHARE = 4
+_SHARES_PER_HAND = 4
+_MOST_WALKED = 1_000
+"""Folders walked here at most: what is deeper then is the tasks', however few they are."""
+
+
+def listed(
+    io: FileIO,
+    location: str,
+    runner: object,
+    *,
+    by_prefix: bool = False,
+    told: Callable[[int, int], None] = lambda done, of: None,
+) -> Iterator[FileInfo]:
+    """Files below ``location``; ``runner`` lists if it can (``SpreadingRunner``). ``told``: shares done, of how many.
+
+    Raises what the store raises.
+    """
+    # A dry run's guard is against writing; whoever lists gets the store itself.
+    store = load_file_io({**io.properties, READ_ONLY: "false"})
+    location = location.rstrip("/") or "/"
+    if by_prefix or not isinstance(runner, SpreadingRunner) or not isinstance(store, ListsFolders):
+        yield from io.list_prefix(location)
+        return
+    found, folders = _top(store, location, runner.hands * _SHARES_PER_HAND * _FOLDERS_PER_SHARE)
+    yield from found
+    shares = _shares(store, folders, runner.hands * _SHARES_PER_HAND)
+    with closing(runner.spread(list_share, shares)) as answers:
+        for done, answer in enumerate(answers, 1):
+            for folder, files in json.loads(answer):
+                for name, size, modified_ms in files:
+                    yield FileInfo(f"{folder}/{name}", size, modified_ms)
+            told(done, len(shares))
+
+
+def _top(store: ListsFolders, location: str, enough: int) -> tuple[list[FileInfo], list[str]]:
+    """Files of the first levels, and the folders where walking stopped, where there are enough of them."""
+    found: list[FileInfo] = []
+    level, walked = [location], 0
+    while level and len(level) < enough and walked < _MOST_WALKED:
+        below: list[str] = []
+        for folder in level:
+            folders, files = store.list_folder(folder)
+            below += folders
+            found += files
+        walked += len(level)
+        level = below
+    return found, level
+
+
+def _shares(store: FileIO, folders: list[str], count: int) -> list[str]:
+    """Neighbours go to different shares: the folders of one day, say, are alike in size."""
+    dealt = [folders[i::count] for i in range(count)]
+    return [json.dumps({"io": dict(store.properties), "folders": share}) for share in dealt if share]
+
+
+def list_share(text: str) -> str:
+    """A task: every file below its folders, as [[folder, [[name, size, modified], ...]], ...]."""
+    told = json.loads(text)
+    io = load_file_io(told["io"])
+    found: dict[str, list[tuple[str, int, int | None]]] = {}
+    for root in told["folders"]:
+        for info in io.list_prefix(root):
+            folder, _, name = info.location.rpartition("/")
+            found.setdefault(folder, []).append((name, info.size, info.modified_ms))
+    return json.dumps(list(found.items()))

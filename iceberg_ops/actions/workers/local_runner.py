@@ -1,0 +1,140 @@
+"""The lane without a JVM: file groups rewritten in worker processes of this machine.
+
+Works that together are small run in this process, because starting an interpreter with Arrow costs about half a second, which is
+what a core rewrites of 20 MB. Larger runs use processes, at most one per CPU (``worker_processes``); a large sort is done by all
+of them in two stages (``staged_sort``). Tables in memory live in this process only, so their works never leave it.
+
+The rules upheld: one work's failure is an answer, not an exception, and so is the loss of the process that had it. No worker
+outlives its work: who closes the answers early has ended the workers, and can delete what they wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future
+from functools import partial
+
+from iceberg_ops.actions.workers.runner import GroupFailure, Stage, work_bytes
+from iceberg_ops.actions.workers.stage_answers import answer_of_stage, attempt_stage, share_of_sort
+from iceberg_ops.actions.workers.worker_processes import WorkerLostError, WorkerProcesses, usable_cpus
+from iceberg_ops.config.lanes import LOCAL
+from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.data.rewriting.rewrite import rewrite_group
+from iceberg_ops.data.rewriting.staged_sort import is_staged, sorted_in_stages, stage_parts
+from iceberg_ops.errors import IcebergOpsError, InternalError, RetryableError
+from iceberg_ops.io.machine_limits import typed_os_errors
+
+INLINE_BYTES = 24 * 2**20
+
+
+class LocalRunner:
+    """``workers`` None: one per usable CPU. ``inline_bytes``: up to this many input bytes in all, no process is started."""
+
+    name = LOCAL
+
+    def __init__(self, *, workers: int | None = None, inline_bytes: int = INLINE_BYTES) -> None:
+        self.workers = workers or usable_cpus()
+        self.inline_bytes = inline_bytes
+        self._told: Callable[[str, float], None] = lambda group_id, share: None
+
+    def watch(self, told: Callable[[str, float], None]) -> None:
+        """See ``WatchedRunner``."""
+        self._told = told
+
+    def limited(self, works_at_a_time: int) -> LocalRunner:
+        """The same runner with no more than that many works at a time."""
+        return LocalRunner(workers=min(self.workers, works_at_a_time), inline_bytes=self.inline_bytes)
+
+    def run(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
+        """See ``RewriteRunner.run``."""
+        in_memory = any(work.io_properties.get("io-impl") == "memory" for work in works)
+        divisible = len(works) > 1 or any(self._is_staged(work) for work in works)
+        if in_memory or not divisible or self.workers < 2 or sum(map(work_bytes, works)) <= self.inline_bytes:
+            yield from map(attempt, works)
+        else:
+            yield from self._in_processes(works)
+
+    @property
+    def hands(self) -> int:
+        return self.workers
+
+    def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
+        """See ``SpreadingRunner``: in worker processes, a single text in this one."""
+        if len(texts) < 2 or self.workers < 2:
+            yield from map(stage, texts)
+            return
+        with WorkerProcesses(min(self.workers, len(texts))) as workers:
+            try:
+                for _, answer in workers.answers(partial(attempt_stage, stage), texts):
+                    yield answer_of_stage(answer.result())
+            except WorkerLostError as e:
+                raise RetryableError(_lost(e)) from e
+
+    def _is_staged(self, work: GroupWork) -> bool:
+        return is_staged(work) and work_bytes(work) > self.inline_bytes
+
+    def _sorted(self, work: GroupWork, workers: WorkerProcesses) -> GroupResult | GroupFailure:
+        def run_all(stage: Callable[[str], str], texts: list[str]) -> list[str]:
+            found: dict[int, str] = {}
+            errors: list[Exception] = []
+            try:
+                for done, (index, answer) in enumerate(workers.answers(partial(attempt_stage, stage), texts), 1):
+                    try:
+                        found[index] = answer_of_stage(answer.result())
+                    except Exception as e:  # noqa: BLE001 - raised when no task writes any more
+                        errors.append(e)
+                    self._told(work.group_id, share_of_sort(stage, done, len(texts)))
+            except BaseException:
+                workers.end()  # before what is staged is cleared
+                raise
+            if errors:
+                raise errors[0]
+            return [found[index] for index in range(len(texts))]
+
+        try:
+            return sorted_in_stages(work, stage_parts(work_bytes(work), self.workers), run_all)
+        except IcebergOpsError as e:
+            return GroupFailure(work.group_id, e.code, str(e))
+        except Exception as e:  # noqa: BLE001 - a worker that is lost
+            return _not_answered(work, e)
+
+    def _in_processes(self, works: Sequence[GroupWork]) -> Generator[GroupResult | GroupFailure]:
+        """Large sorts one after the other, by all workers; then the largest first, so that the last to finish is short."""
+        staged = [work for work in works if self._is_staged(work)]
+        others = sorted((work for work in works if not self._is_staged(work)), key=work_bytes, reverse=True)
+        with WorkerProcesses(self.workers if staged else min(self.workers, len(works))) as workers:
+            for work in staged:
+                yield self._sorted(work, workers)
+            for index, answer in workers.answers(attempt, others):
+                yield _answer(answer, others[index])
+
+
+def attempt(work: GroupWork) -> GroupResult | GroupFailure:
+    """Do one work; whatever goes wrong becomes a GroupFailure."""
+    try:
+        with typed_os_errors():
+            return rewrite_group(work)
+    except IcebergOpsError as e:
+        return GroupFailure(work.group_id, e.code, str(e))
+    except Exception as e:  # noqa: BLE001 - a worker must answer for every work; the report carries the message
+        return GroupFailure(work.group_id, InternalError.code, " ".join(f"{type(e).__name__}: {e}".split()))
+
+
+def _answer(future: Future[GroupResult | GroupFailure], work: GroupWork) -> GroupResult | GroupFailure:
+    try:
+        return future.result()
+    except Exception as e:  # noqa: BLE001 - a worker that is lost is the answer of its work
+        return _not_answered(work, e)
+
+
+def _not_answered(work: GroupWork, e: Exception) -> GroupFailure:
+    """A work whose process gave no answer: one that was killed, mostly for memory, or not started may end well another time."""
+    if isinstance(e, WorkerLostError):
+        return GroupFailure(work.group_id, RetryableError.code, _lost(e))
+    if isinstance(e, IcebergOpsError):
+        return GroupFailure(work.group_id, e.code, str(e))
+    return GroupFailure(work.group_id, InternalError.code, " ".join(f"{type(e).__name__}: {e}".split()))
+
+
+def _lost(e: WorkerLostError) -> str:
+    return " ".join(str(e).split())
