@@ -16,6 +16,7 @@ from pathlib import Path
 
 from iceberg_ops.config.document import Document, from_yaml
 from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError
 
 CATALOGS_VARIABLE = "ICEBERG_OPS_CATALOGS"
@@ -50,4 +51,4 @@ def find_catalog(name: str, environment: Mapping[str, str] = os.environ) -> Cata
         if config.name == name:
             return config
     names = ", ".join(sorted(c.name for c in known)) or f"none (set {CATALOGS_VARIABLE}, or write {DEFAULT_FILE})"
-    raise OptionError(f"catalog {name!r} is not configured: known are {names}")
+    raise OptionError(f"catalog {name!r} is not configured{did_you_mean(name, [c.name for c in known])}: known are {names}")

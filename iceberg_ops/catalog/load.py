@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.config.job_spec import CatalogConfig
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.io.load import load_file_io
@@ -17,7 +18,8 @@ def load_catalog(config: CatalogConfig, io: FileIO | None = None) -> Catalog:
         build = _KINDS[config.type]
     except KeyError:
         raise OptionError(
-            f"catalog {config.name}: type {config.type!r} is not known: must be one of {', '.join(sorted(_KINDS))}"
+            f"catalog {config.name}: type {config.type!r} is not known{did_you_mean(config.type, _KINDS)}: must be one of "
+            f"{', '.join(sorted(_KINDS))}"
         ) from None
     return build(config, io or load_file_io(config.properties))
 

@@ -12,6 +12,7 @@ from itertools import count
 from typing import TypeVar
 
 from iceberg_ops.cli.sql_tokens import Tokens
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import OptionError
 from iceberg_ops.spec import types
 from iceberg_ops.spec.nesting import MOST_LEVELS
@@ -220,8 +221,10 @@ def _transform_of(tokens: Tokens, name: str) -> TransformTerm:
     if name == "identity":
         return TransformTerm(IDENTITY, tokens.dotted_name())
     if name not in _TIME_TRANSFORMS:
-        known = ", ".join(["bucket", "truncate", "identity", "years", "months", "days", "hours"])
-        raise OptionError(f"{tokens.source!r}: unknown transform {name!r}: must be one of {known}")
+        known = ["bucket", "truncate", "identity", "years", "months", "days", "hours"]
+        raise OptionError(
+            f"{tokens.source!r}: unknown transform {name!r}{did_you_mean(name, known)}: must be one of {', '.join(known)}"
+        )
     return TransformTerm(Transform(_TIME_TRANSFORMS[name]), tokens.dotted_name())
 
 

@@ -120,9 +120,11 @@ def _identified(schema: Schema, identifier: str | None) -> Schema:
 
 
 def _field_id(schema: Schema, name: str) -> int:
+    from iceberg_ops.spec.schema import no_column
+
     found = schema.find(name, case_sensitive=False)
     if found is None:
-        raise OptionError(f"no column named {name!r}: the columns are {', '.join(f.name for f in schema.fields)}")
+        raise OptionError(no_column(schema, name))
     return found.field_id
 
 

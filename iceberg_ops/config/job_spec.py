@@ -20,6 +20,7 @@ from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.document import Document
 from iceberg_ops.config.given_text import check_given, check_place
 from iceberg_ops.config.lanes import Lane
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.properties import WriteMode
 from iceberg_ops.config.secrets import longest_first, secrets_in, secrets_of, without_secrets
 from iceberg_ops.config.table_name import TableName
@@ -191,7 +192,7 @@ class JobSpec(Document, frozen=True, kw_only=True):
         check_given(self)
         check_place("report", self.report or "")
         if self.job not in ACTIONS:
-            raise OptionError(f"unknown job {self.job!r}: must be one of {', '.join(ACTIONS)}")
+            raise OptionError(f"unknown job {self.job!r}{did_you_mean(self.job, ACTIONS)}: must be one of {', '.join(ACTIONS)}")
         _check_table("table", self.table, self.catalog)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.whole_numbers import LONG_MAX, whole_number
 from iceberg_ops.errors import OptionError
 
@@ -59,7 +60,8 @@ def check_option_names(action: str, known: Iterable[Option], options: Iterable[s
     """Refuse options that ``action`` does not have. Raises OptionError naming the unknown and the known."""
     names = sorted(option.name for option in known)
     if unknown := sorted(set(options) - set(names)):
-        raise OptionError(f"{action}: unknown option {', '.join(unknown)}: the options are {', '.join(names)}")
+        given = ", ".join(f"{name}{did_you_mean(name, names)}" for name in unknown)
+        raise OptionError(f"{action}: unknown option {given}: the options are {', '.join(names)}")
 
 
 def text(value: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, check_options
 from iceberg_ops.config.document import from_yaml
 from iceberg_ops.config.globs import glob_problem, may_match
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.policy import CatalogPolicy, MaintenanceStep, Policy, Settings, all_layers, as_text
 from iceberg_ops.config.schedules import schedule_problem
 from iceberg_ops.errors import OptionError
@@ -91,11 +92,14 @@ def _lint_settings(path: str, settings: Settings) -> Iterable[str]:
         yield f"{path}.schedule: {problem}"
     for action, options in settings.options.items():
         if action not in MAINTENANCE_ACTIONS:
-            yield f"{path}.options: unknown action {action!r}: the maintenance actions are {_ACTIONS}"
+            near = did_you_mean(action, MAINTENANCE_ACTIONS)
+            yield f"{path}.options: unknown action {action!r}{near}: the maintenance actions are {_ACTIONS}"
         else:
             known = sorted(ACTIONS[action].option_names)
             unknown = sorted(set(options) - set(known))
-            yield from (f"{path}.options.{action}: unknown option {name}: the options are {', '.join(known)}" for name in unknown)
+            for name in unknown:
+                near = did_you_mean(name, known)
+                yield f"{path}.options.{action}: unknown option {name}{near}: the options are {', '.join(known)}"
             blank = sorted(name for name, value in options.items() if not as_text(value).strip())
             yield from (f"{path}.options.{action}.{name}: {_BLANK}" for name in blank)
     labels: set[str] = set()

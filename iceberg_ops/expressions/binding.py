@@ -40,7 +40,7 @@ from iceberg_ops.expressions.predicates import (
     or_,
     rewrite_not,
 )
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.types import DATE, UNKNOWN, DecimalType, IcebergType, PrimitiveType, StructType
 
 _INCOMPARABLE = frozenset({"variant", "geometry", "geography"})
@@ -100,8 +100,7 @@ def reference(schema: Schema, name: str, *, case_sensitive: bool = False) -> Bou
     except SchemaError as e:
         raise WhereError(str(e)) from None
     if found is None:
-        known = ", ".join(f.name for f in schema.fields)
-        raise WhereError(f"no column named {name!r}: the columns are {known}")
+        raise WhereError(no_column(schema, name))
     ids = [found.field_id]
     while (parent := schema.parents[ids[0]]) is not None:
         ids.insert(0, parent)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.types import IcebergType, ListType, MapType, NestedField, StructType, child_fields
 
@@ -130,8 +131,7 @@ class Schema:
         for name in names:
             found = self.find(name, case_sensitive=case_sensitive)
             if found is None or self.parents[found.field_id] is not None:
-                known = ", ".join(f.name for f in self.fields)
-                raise SchemaError(f"no column named {name!r}: the columns are {known}")
+                raise SchemaError(no_column(self, name))
             picked.append(found)
         return Schema(StructType(tuple(picked)), self.schema_id)
 
@@ -144,3 +144,9 @@ def _walk(type_: IcebergType) -> Iterator[NestedField]:
     for f in child_fields(type_):
         yield f
         yield from _walk(f.type)
+
+
+def no_column(schema: Schema, name: str) -> str:
+    """The message for a column that is not in ``schema``: its columns, and what may have been meant."""
+    columns = ", ".join(f.name for f in schema.fields)
+    return f"no column named {name!r}{did_you_mean(name, schema.names_by_id.values())}: the columns are {columns}"

@@ -18,7 +18,7 @@ from iceberg_ops.spec.partition_names import check_names, name_clashes
 from iceberg_ops.spec.partition_sources import check_sources
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import can_promote, changed_partition_field, promoted_value
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.schema_changes import Move, PendingChanges, rebuilt
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import MISSING, IcebergType, ListType, MapType, NestedField, StructType, child_fields
@@ -279,7 +279,7 @@ class SchemaEvolution:
     def _find(self, name: str) -> _Named:
         found = self._lookup(name)
         if found is None:
-            raise SchemaError(f"no column named {name!r}: the columns are {', '.join(f.name for f in self.schema.fields)}")
+            raise SchemaError(no_column(self.schema, name))
         return found
 
     def _find_live(self, name: str) -> _Named:

@@ -6,7 +6,7 @@ A new order replaces the table's default; orders that files refer to stay in the
 from __future__ import annotations
 
 from iceberg_ops.errors import SchemaError
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.sorting import NullOrder, SortDirection, SortField, SortOrder
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.transforms import IDENTITY, Transform
@@ -38,7 +38,7 @@ class SortOrderBuilder:
     def _add(self, column: str, transform: Transform, direction: SortDirection, null_order: NullOrder) -> SortOrderBuilder:
         found = self.schema.find(column, case_sensitive=self._case_sensitive)
         if found is None:
-            raise SchemaError(f"no column named {column!r}: the columns are {', '.join(f.name for f in self.schema.fields)}")
+            raise SchemaError(no_column(self.schema, column))
         self._fields.append(SortField((found.field_id,), transform, direction, null_order))
         return self
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from iceberg_ops.errors import SchemaError
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.transforms import IDENTITY, VOID, Transform
 from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec, TableUpdate
@@ -135,7 +135,7 @@ class SpecEvolution:
     def _source_id(self, column: str) -> int:
         found = self.schema.find(column, case_sensitive=self._case_sensitive)
         if found is None:
-            raise SchemaError(f"no column named {column!r}: the columns are {', '.join(f.name for f in self.schema.fields)}")
+            raise SchemaError(no_column(self.schema, column))
         return found.field_id
 
     def _same(self, fields: Iterable[PartitionField], source_id: int, transform: Transform) -> PartitionField | None:

@@ -27,7 +27,7 @@ from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
 from iceberg_ops.spec.promotion import value_in_type
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import UNKNOWN, DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
 
@@ -77,8 +77,7 @@ class ReadContext:
             return METADATA_COLUMNS[name]
         if name == "_partition":
             return partition_column(self.partitions.type)
-        known = ", ".join(f.name for f in self.table_schema.fields)
-        raise SchemaError(f"no column named {name!r}: the columns are {known}")
+        raise SchemaError(no_column(self.table_schema, name))
 
     @cached_property
     def data_fields(self) -> tuple[NestedField, ...]:

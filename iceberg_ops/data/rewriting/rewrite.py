@@ -39,7 +39,7 @@ from iceberg_ops.scan.tasks import FileScanTask, task_from_json
 from iceberg_ops.serde.json.content_file_json import data_file_to_dict, partition_from_json
 from iceberg_ops.serde.json.sort_json import sort_order_from_dict
 from iceberg_ops.spec.content_files import DataFile
-from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.types import NestedField, StructType
 
 _AHEAD_BYTES = 8 << 20
@@ -178,7 +178,7 @@ def key_ids(work: GroupWork, schema: Schema) -> list[int]:
 def _field_id(schema: Schema, name: str) -> int:
     found = schema.find(name, case_sensitive=False)
     if found is None:
-        raise SchemaError(f"no column named {name!r} to order by")
+        raise SchemaError(f"sort order: {no_column(schema, name)}")
     return found.field_id
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.data.sources.text.csv_records import CsvForm
 from iceberg_ops.data.sources.text.date_patterns import date_parser, timestamp_parser
 from iceberg_ops.data.sources.text.text_values import TextForms
@@ -134,7 +135,8 @@ def _known(options: Mapping[str, str], own: frozenset[str], form: str) -> dict[s
             )
         if name.lower() not in allowed:
             raise OptionError(
-                f"source option {name!r} is not supported for format {form}: known are {', '.join(sorted(own | _BOTH))}"
+                f"source option {name!r}{did_you_mean(name, own | _BOTH)} is not supported for format {form}: known are "
+                f"{', '.join(sorted(own | _BOTH))}"
             )
     return {name.lower(): value for name, value in options.items()}
 

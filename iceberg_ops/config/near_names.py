@@ -1,0 +1,27 @@
+"""Names that are nearly right: what an error about an unknown name adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_MOST = 3
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """At most three of ``known`` that ``name`` may be a misspelling of, the nearest first. Case, and whether words are joined by
+    ``-`` or ``_``, make no difference."""
+    folded: dict[str, str] = {}
+    for candidate in known:
+        folded.setdefault(_folded(candidate), candidate)
+    return [folded[found] for found in get_close_matches(_folded(name), folded, n=_MOST)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'a' or 'b'?)``, with the space before it; empty where no name is near."""
+    near = near_names(name, known)
+    return f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "-")
