@@ -10,6 +10,7 @@ from iceberg_ops.actions.row_engine import RowEvaluator, Statement
 from iceberg_ops.actions.row_statement import StatementKind, change_rows, planned
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import is_exact
 
@@ -39,6 +40,8 @@ def _evaluate(run: Run, rows: RowEvaluator) -> None:
 def _drop_files(statement: Statement) -> None:
     """No row is read."""
     run, snapshot = statement.run, statement.found.snapshot
-    run.outcome.metrics |= {"deleted-data-files": len(statement.tasks), "metadata-only": 1}
+    run.outcome.metrics["metadata-only"] = 1
     start = None if snapshot is None else snapshot.snapshot_id
-    commit_rows(run, DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run)), ())
+    done = commit_rows(run, DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run)), ())
+    if done.snapshot is not None and run.outcome.changed:  # others may have added files that match, or removed some
+        run.outcome.metrics["deleted-data-files"] = count_of(done.snapshot.summary.get("deleted-data-files")) or 0

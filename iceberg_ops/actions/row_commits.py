@@ -8,7 +8,7 @@ from typing import TypedDict
 from iceberg_ops.actions.context import Run
 from iceberg_ops.actions.staged_files import commit_staged
 from iceberg_ops.commit.protocol import run_keys
-from iceberg_ops.commit.protocol.operation import Operation
+from iceberg_ops.commit.protocol.operation import Committed, Operation
 from iceberg_ops.config.row_options import WAP_ID
 from iceberg_ops.spec.content_files import DataFile
 
@@ -29,12 +29,12 @@ def row_fields(run: Run) -> RowFields:
     return RowFields(branch=run.job.branch, run_key=run.run_key, summary=summary, staged=wap_id is not None)
 
 
-def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> None:
+def commit_rows(run: Run, operation: Operation, staged: Sequence[DataFile]) -> Committed:
     """``commit_staged`` as a step of the run; ``staged`` are the files written for ``operation``. Rows and files that were counted
     for it are reported only where this run has committed them."""
     with run.step("commit"):
         try:
-            commit_staged(run, operation, [f.file_path for f in staged])
+            return commit_staged(run, operation, [f.file_path for f in staged])
         finally:
             if not run.outcome.changed:
                 run.outcome.metrics = {k: v for k, v in run.outcome.metrics.items() if k == "evaluations-count"}
