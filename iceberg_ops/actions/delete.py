@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from iceberg_ops.actions.local.delete_rows import whole_files_match
 from iceberg_ops.actions.rows.evaluations import run_statement
 from iceberg_ops.actions.rows.row_commits import commit_rows, nothing_to_do, row_fields
 from iceberg_ops.actions.rows.row_engine import RowEvaluator, Statement
 from iceberg_ops.actions.rows.row_statement import StatementKind, change_rows, planned
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Committed, Result
+from iceberg_ops.actions.run.results import AlreadyCommitted, Committed, Result
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config import properties as p
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import OptionError
 from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.spec import summary_keys
@@ -40,6 +43,12 @@ def _evaluate(run: Run, rows: RowEvaluator) -> Result:
 def _drop_files(statement: Statement) -> Committed:
     """No row is read."""
     run, snapshot = statement.run, statement.found.snapshot
-    counts = {summary_keys.DELETED_DATA_FILES: len(statement.tasks), "metadata-only": 1}
     start = None if snapshot is None else snapshot.snapshot_id
-    return commit_rows(run, DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run)), (), counts)
+    operation = DeleteFiles(filter=statement.filter, starting_snapshot_id=start, **row_fields(run))
+    result = commit_rows(run, operation, (), {"metadata-only": 1})
+    if isinstance(result, AlreadyCommitted) or not result.snapshot_ids:
+        return result
+    # Others may have added files that match, or removed some: the commit's own count.
+    summary = result.table.metadata.snapshot(result.snapshot_ids[0]).summary
+    run.outcome.metrics[summary_keys.DELETED_DATA_FILES] = count_of(summary.get(summary_keys.DELETED_DATA_FILES)) or 0
+    return replace(result, found=run.outcome.found())

@@ -18,6 +18,7 @@ from iceberg_ops.actions.run.results import Findings, NothingToDo, Planned
 from iceberg_ops.commit.protocol.history import base_of
 from iceberg_ops.config.job_spec import RowChange, paths_of
 from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.data.sources.source_folder import PATTERN
 from iceberg_ops.data.sources.text.text_options import text_options
 from iceberg_ops.data.writing.delete_files import delete_format
 from iceberg_ops.errors import OptionError
@@ -29,7 +30,6 @@ from iceberg_ops.scan.planning import Scan, ScanPlan, plan
 from iceberg_ops.spec.schema import Schema
 
 _TAKE_ROWS = frozenset({"append", "overwrite", "upsert", "merge"})
-_GLOB = frozenset("*?[]{}")
 
 
 def plan_rows(run: Run) -> NothingToDo | Planned:
@@ -126,7 +126,7 @@ def _source(run: Run, options: WriteOptions) -> dict[str, int]:
     counts = {"planned-source-files-count": 0, "planned-source-bytes-count": 0}
     local = LocalSource(run.table, require_success_file=options.require_success_file)
     for path in paths_of(source):
-        if _is_elsewhere(path) or _GLOB & set(path):
+        if _is_elsewhere(path) or not PATTERN.isdisjoint(path):
             return {}
         count, size = local.size(path)
         counts["planned-source-files-count"] += count

@@ -16,6 +16,7 @@ from pyspark.sql import types as spark
 
 from iceberg_ops.config.job_spec import Source
 from iceberg_ops.data.sources.source_fit import parts_that_fit
+from iceberg_ops.data.sources.source_folder import PATTERN
 from iceberg_ops.data.sources.source_parts import SourcePart
 from iceberg_ops.errors import DataError, UnsupportedError
 from iceberg_ops.spec.schema import Schema
@@ -31,7 +32,6 @@ _SPARK_SETTINGS = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
 }
 """What Arrow's reading amounts to. Every job's session has these, as Spark's defaults; one that has others is Spark's to read."""
-_GLOB = frozenset("*?[]{}\\")
 _FOOTER_THREADS = 8
 
 
@@ -52,7 +52,7 @@ def direct_parts(session: SparkSession, source: Source | None, rows: DataFrame, 
 
 
 def _is_plain(session: SparkSession, source: Source) -> bool:
-    if source.format != "parquet" or source.options or any(_GLOB & set(path) for path in source.paths):
+    if source.format != "parquet" or source.options or any(not PATTERN.isdisjoint(path) for path in source.paths):
         return False
     return all(str(session.conf.get(key)).lower() == value.lower() for key, value in _SPARK_SETTINGS.items())
 

@@ -63,7 +63,7 @@ class SqlTables:
         """``target``: the changed table's rows, where they are planned already."""
         self._run = run
         self._target = target
-        self._views: dict[str, str] = {}
+        self._views: dict[tuple[str, ...], str] = {}
         self.reads_target = False
         self.relations = 0
 
@@ -96,7 +96,7 @@ class SqlTables:
         """The view to read instead; None: Spark finds it by the name it has."""
         parts, name = found.parts, ".".join(found.parts)
         if len(parts) == 1 and name.lower() == TARGET:
-            self._made(TARGET, self._target_rows)
+            self._made((TARGET,), self._target_rows)
             return None
         if len(parts) == 2 and parts[0].lower() in _FILE_FORMATS:
             check_paths(self._run.session, [parts[1]], self._run.table, require_success_file=False)
@@ -106,17 +106,19 @@ class SqlTables:
             return None
         if found.at_a_version:
             raise UnsupportedError(f"not supported: {name} at a version or time in SQL text: a source of format table reads one")
-        return self._made(name, self._target_rows if name == self._run.job.table else lambda: self._rows_of(catalog, parts))
+        is_target = parts == (self._run.job.catalog.name, *self._run.job.identifier)
+        return self._made(parts, self._target_rows if is_target else lambda: self._rows_of(catalog, parts))
 
-    def _made(self, name: str, rows: Callable[[], DataFrame]) -> str:
-        if name not in self._views:
-            view = name if name == TARGET else f"_{uuid.uuid4().hex}"
+    def _made(self, parts: tuple[str, ...], rows: Callable[[], DataFrame]) -> str:
+        """``parts`` are told apart, because one of them may have a dot in it."""
+        if parts not in self._views:
+            view = TARGET if parts == (TARGET,) else f"_{uuid.uuid4().hex}"
             pinned = rows()
             refuse_hidden_view(self._run.session, view)
             pinned.createOrReplaceTempView(view)
             self._run.pinned_rows.append(pinned)
-            self._views[name] = view
-        return self._views[name]
+            self._views[parts] = view
+        return self._views[parts]
 
     def _rows_of(self, catalog: Catalog, parts: tuple[str, ...]) -> DataFrame:
         table, target = self._run.outcome.reads.load(lambda: catalog.load_table(parts[1:])), self._run.table

@@ -46,6 +46,17 @@ def test_a_statement_that_finds_nothing_any_more_counts_nothing(place: RowsPlace
     assert report.metrics == {"evaluations-count": 2, "deleted-records": 0, "added-records": 0}
 
 
+def test_a_delete_of_whole_files_counts_those_that_it_removed(place: RowsPlace) -> None:
+    def append() -> None:
+        place.run("append", source=place.source([{"k": 3, "s": "c"}], ARROW))
+
+    more = place.run("delete", append, where="k > 0")
+    assert (more.status, more.metrics["deleted-data-files"], place.rows()) == ("committed", 2, [])
+    append()
+    none = place.run("delete", lambda: place.run("delete", where="true"), where="k > 0")
+    assert (none.status, none.metrics["deleted-data-files"]) == ("committed", 0)
+
+
 @pytest.mark.parametrize("job", ["append", "overwrite", "upsert"])
 def test_rows_that_another_process_committed_first_are_not_counted(place: RowsPlace, job: str) -> None:
     source, options = place.source([{"k": 7, "s": "c"}], ARROW), {"upsert-keys": "k"} if job == "upsert" else {}

@@ -340,3 +340,18 @@ def test_a_file_that_two_paths_or_a_link_lead_to_is_refused_by_name(
     paths = [str(place.folder / "of-a" if name == "of-a" else source / name) for name in names]
     with pytest.raises(DataError, match=r"\.parquet would be read twice"):
         place.run(job, source=Source(format="parquet", paths=paths), **JOBS[job], dry_run=dry_run)
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("pattern", ["*/part.parquet", "a/par?.parquet", "[ab]", "{a,b}/part.parquet"])
+def test_a_pattern_is_for_spark(place: RowsPlace, job: str, pattern: str) -> None:
+    source = Source(format="parquet", paths=[f"{place.folder}/source/{pattern}"])
+    with pytest.raises(UnsupportedError, match="--lane spark"):
+        place.run(job, source=source, **JOBS[job])
+
+
+@EVERY_JOB
+def test_a_file_with_a_name_like_a_pattern_is_read(place: RowsPlace, job: str) -> None:
+    write(place.folder / "part[1].parquet", 30)
+    place.run(job, source=Source(format="parquet", paths=[f"{place.folder}/part[1].parquet"]), **JOBS[job])
+    assert {"id": 30} in place.rows()

@@ -103,6 +103,18 @@ def test_a_table_s_uuid_is_no_fixed_in_any_operation(place: RowsPlace, have: Ice
     assert place.rows() == []
 
 
+@pytest.mark.parametrize("rows", [[], [{"c": 1}]], ids=["no row", "a row"])
+@pytest.mark.parametrize("job", ["append", "overwrite", "upsert"])
+def test_a_source_without_a_required_column_is_of_another_schema(place: RowsPlace, job: str, rows: list[dict[str, int]]) -> None:
+    place.create(Schema.of(NestedField(1, "id", LONG, required=True), NestedField(2, "c", LONG)))
+    place.create(Schema.of(NestedField(1, "c", LONG)), name="s")
+    stored = place.source(rows, pa.schema({"c": pa.int64()}))
+    place.run("append", name="s", source=stored)
+    for source in (stored, FROM_TABLE):
+        with pytest.raises(SchemaError, match="required column 'id' is not in the source"):
+            place.run(job, source=source, options={"upsert-keys": "c"} if job == "upsert" else {})
+
+
 def test_a_table_of_narrower_columns_and_structs_in_another_order_fits(place: RowsPlace) -> None:
     have = struct_of(("a", INT), ("d", MONEY))
     want = struct_of(("d", MORE_MONEY), ("a", LONG))

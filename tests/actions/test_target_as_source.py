@@ -68,6 +68,38 @@ def test_an_earlier_snapshot_of_the_target_by_another_catalog_is_a_source(tmp_pa
     assert place.rows() == [{"id": 1}]
 
 
+@EVERY_JOB
+def test_an_earlier_snapshot_of_the_target_by_its_own_name_is_a_source(tmp_path: Path, job: str) -> None:
+    place = place_at(tmp_path)
+    first = place.table().metadata.current_snapshot_id
+    place.run("delete", where="id = 1")
+    place.run(job, source=Source(format="table", table="test.db.t", snapshot_id=first), **JOBS[job])
+    assert place.rows() == [{"id": 1}]
+
+
+@EVERY_JOB
+def test_another_branch_of_the_target_is_a_source(tmp_path: Path, job: str) -> None:
+    place = place_at(tmp_path)
+    place.run("append", branch="audit", source=place.source([{"id": 2}], IDS))
+    place.run("delete", where="id = 1")
+    place.run(job, source=Source(format="table", table="test.db.t", ref="audit"), **JOBS[job])
+    assert place.rows() == [{"id": 1}, {"id": 2}]
+
+
+@EVERY_JOB
+@pytest.mark.parametrize("branch", ["main", "audit", "new"])
+@pytest.mark.parametrize("name", ["test", "other"])
+def test_the_rows_that_a_branch_has_or_begins_with_are_no_source(tmp_path: Path, job: str, branch: str, name: str) -> None:
+    place = place_at(tmp_path)
+    place.run("append", branch="audit", source=place.source([{"id": 2}], IDS))
+    ref = "audit" if branch == "audit" else "main"
+    source = Source(format="table", table=f"{name}.db.t", catalog=catalog_at(tmp_path / "warehouse", name), ref=ref)
+    if (job, branch) == ("merge", "new"):
+        pytest.skip("a merge makes no branch")
+    with pytest.raises(OptionError, match="is the target itself"):
+        place.run(job, branch=branch, source=source, **JOBS[job])
+
+
 def test_the_target_is_known_though_it_was_changed_before_the_source_is_loaded(tmp_path: Path) -> None:
     place = place_at(tmp_path)
     other = catalog_at(tmp_path / "warehouse", "other")

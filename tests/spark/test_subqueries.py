@@ -93,6 +93,18 @@ def test_a_source_query_may_name_tables_of_the_catalog(filled: Place) -> None:
     assert ids(filled) == [1, 2, 3, 4, 5, 6, 11, 14]
 
 
+def test_a_dot_in_a_name_is_none_between_names(session: SparkSession, tmp_path: Path) -> None:
+    config = CatalogConfig(name="test", type="filesystem", properties={"warehouse": str(tmp_path / "warehouse")})
+    place = Place(session, tmp_path, config, load_catalog(config))
+    for namespace in (("db", "x"), ("db.x",)):
+        place.catalog.create_namespace(namespace)
+        place.catalog.create_table((*namespace, "t"), SCHEMA)
+    place.append("x.t", arrow(ROWS))
+    queries = ("SELECT * FROM test.`db.x`.t", "SELECT b.* FROM test.db.x.t a JOIN test.`db.x`.t b")
+    for query in queries:
+        assert place.run("append", "x.t", source=Source(format="sql", query=query)).status == "nothing-to-do"
+
+
 @pytest.mark.parametrize(
     ("where", "error", "says"),
     [

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from iceberg_ops.config.unicode_text import is_unicode
 from iceberg_ops.data.sources.source_folder import (
+    PATTERN,
     TEMPORARY,
     OwnPlaces,
     RelativeName,
@@ -97,6 +98,10 @@ class LocalSource:
                 self._check_named_once(place.parent, [(place.name,)])
                 return place.parent, [(place.name,)]
             if not place.is_dir():
+                if not PATTERN.isdisjoint(path):
+                    raise UnsupportedError(
+                        f"not supported without Spark: source {path}, a pattern: name the paths, or run it with --lane spark"
+                    )
                 raise DataError(f"source {path}: there is no such path")
             data = data_files_among(path, _below(path, place), require_success_file=self._require_success_file)
             check_holds_data(path, len(data))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from iceberg_ops.actions.local.source_files import check_required_columns
 from iceberg_ops.actions.local.source_in_memory import SourceRows, only_spark, read_source
 from iceberg_ops.actions.rows.row_engine import WrittenUpserts
 from iceberg_ops.actions.rows.write_options import write_context
@@ -28,7 +29,7 @@ from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.name_matching import matched
-from iceberg_ops.spec.types import DOUBLE, FLOAT, MISSING, NestedField, PrimitiveType
+from iceberg_ops.spec.types import DOUBLE, FLOAT, NestedField, PrimitiveType
 
 Mask = npt.NDArray[np.bool_]
 Columns = Sequence[tuple[NestedField, NestedField]]
@@ -77,9 +78,7 @@ def _columns(run: Run, source: SourceRows, options: WriteOptions) -> Columns:
         assert given is not None
         source.check_fit(given, wanted)
         found.append((wanted, given))
-    for f in fields:
-        if f.required and f.write_default is MISSING and all(wanted != f for wanted, _ in found):
-            raise SchemaError(f"required column {f.name!r} is not in the source: {source.name}")
+    check_required_columns(source.name, [wanted for wanted, _ in found], run.table.schema)
     return found
 
 

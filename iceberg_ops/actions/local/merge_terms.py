@@ -23,6 +23,7 @@ from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact
 from iceberg_ops.expressions.renaming import unqualified
 from iceberg_ops.expressions.where_pieces import ColumnText, Conjunct, conjuncts
+from iceberg_ops.spec.name_matching import matched, named
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import DecimalType, NestedField
 
@@ -96,11 +97,11 @@ def _values(sides: Sides, clause: MergeClause) -> Sequence[SetValue]:
     kept = clause.action == "update"
     if clause.assignments is not None:
         return values_of_row(schema, set_values(sides, clause.assignments), otherwise_kept=kept)
-    given = {name.lower(): name for name in sides.source.names}
-    if missing := [f.name for f in schema.fields if f.name.lower() not in given]:
+    given = {f.field_id: name for name, f in matched(sides.source.names, schema.fields, f"source {sides.source.name}").items()}
+    if missing := [f.name for f in schema.fields if f.field_id not in given]:
         raise OptionError(f"merge: {clause.action} * needs every table column in the source; it lacks {', '.join(missing)}")
     what = f"{clause.action} *"
-    return [from_source(sides.source, f, given[f.name.lower()], what) for f in schema.fields]
+    return [from_source(sides.source, f, given[f.field_id], what) for f in schema.fields]
 
 
 def _joins(sides: Sides, part: Conjunct) -> bool:
@@ -111,13 +112,13 @@ def _joins(sides: Sides, part: Conjunct) -> bool:
 def _key(sides: Sides, part: Conjunct) -> tuple[NestedField, NestedField]:
     assert part.pair is not None
     assert sides.source is not None
-    named = dict(sides.side_of(column, "ON") for column in part.pair)
-    if any(len(name) > 1 for name in named.values()):
+    names = dict(sides.side_of(column, "ON") for column in part.pair)
+    if any(len(name) > 1 for name in names.values()):
         raise only_spark(f"merge ON {part.text}")
-    wanted = next((f for f in sides.target.fields if f.name.lower() == named["target"][0].lower()), None)
-    given = sides.source.find(named["source"][0])
+    wanted = named(names["target"][0], sides.target.fields)
+    given = sides.source.find(names["source"][0])
     if wanted is None or given is None:
-        raise WhereError(f"ON {part.text}: {named['source' if wanted else 'target'][0]!r} is no column")
+        raise WhereError(f"ON {part.text}: {names['source' if wanted else 'target'][0]!r} is no column")
     if not _are_one_kind(wanted, given):
         raise only_spark(f"merge ON {part.text}, of types {wanted.type} and {given.type},")
     return wanted, given

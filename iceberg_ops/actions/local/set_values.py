@@ -19,6 +19,7 @@ from iceberg_ops.expressions.predicates import Literal as Constant
 from iceberg_ops.expressions.store_assignment import stored_value
 from iceberg_ops.expressions.where_literals import Null
 from iceberg_ops.expressions.where_pieces import ColumnText, parse_value
+from iceberg_ops.spec.name_matching import named
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import MISSING, NestedField
 
@@ -116,7 +117,7 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
     if side == "source":
         assert sides.source is not None
         return from_source(sides.source, f, parts[0], what)
-    given = next((own for own in sides.target.fields if own.name.lower() == parts[0].lower()), None)
+    given = named(parts[0], sides.target.fields)
     if given is None:
         raise WhereError(f"{what}: {parts[0]!r} is no column of the table")
     if given.type != f.type:

@@ -7,7 +7,7 @@ are found, and held to what they are, by ``local_source``.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import closing
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.name_matching import matched
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.types import MISSING, NestedField
 from iceberg_ops.table.same_table import logged
 from iceberg_ops.table.table import Table
 
@@ -92,9 +92,9 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
 
 
 def source_table(run: Run, source: Source) -> Table:
-    """The other Iceberg table that is the source. Raises OptionError where it is the target, and what loading raises."""
+    """The Iceberg table that is the source. Raises OptionError where its rows are the target's own, and what loading raises."""
     name = source.table or ""
-    if name == run.job.table and source.catalog in (None, run.job.catalog):
+    if name == run.job.table and source.catalog in (None, run.job.catalog) and _reads_base(run.table, run.job.branch, source):
         raise OptionError(
             f"source {name} is the target itself: its rows are there already; a query (format sql) may read it as the view target"
         )
@@ -107,10 +107,14 @@ def source_table(run: Run, source: Source) -> Table:
 def check_is_another(table: Table, branch: str, other: Table, source: Source) -> None:
     """Raise OptionError for a source ``other``, loaded after ``table``, that is by another name or catalog the very ``branch`` that
     is written to. Other branches, snapshots, and an earlier state that is registered elsewhere are sources as any."""
-    if source.snapshot_id is not None or (source.ref or MAIN_BRANCH) != branch:
-        return
-    if logged(other, table.metadata_location, table.metadata.last_updated_ms):
+    if _reads_base(table, branch, source) and logged(other, table.metadata_location, table.metadata.last_updated_ms):
         raise OptionError(f"source {other.name} is the target itself, {table.name}, by another name: its rows are there already")
+
+
+def _reads_base(table: Table, branch: str, source: Source) -> bool:
+    """Whether a source that is ``table`` has the rows a commit to ``branch`` builds on: a new branch begins with main's."""
+    base = branch if table.metadata.ref(branch) is not None else MAIN_BRANCH
+    return source.snapshot_id is None and (source.ref or MAIN_BRANCH) == base
 
 
 def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:
@@ -131,4 +135,12 @@ def _fields(source: str, names: list[str], schema: Schema) -> dict[str, NestedFi
     if unknown := [name for name in names if name not in found]:
         columns = ", ".join(f.name for f in schema.fields)
         raise SchemaError(f"source column {unknown[0]!r} is not a column of the table ({columns}): {source}")
+    check_required_columns(source, found.values(), schema)
     return found
+
+
+def check_required_columns(source: str, given: Collection[NestedField], schema: Schema) -> None:
+    """Raise SchemaError for a required column of the table without a write default that is not ``given``, whatever the rows are."""
+    for f in schema.fields:
+        if f.required and f.write_default is MISSING and f not in given:
+            raise SchemaError(f"required column {f.name!r} is not in the source: {source}")

@@ -19,6 +19,8 @@ from iceberg_ops.table.own_folders import folders_of, former_folders
 from iceberg_ops.table.table import Table
 
 SUCCESS, TEMPORARY = "_SUCCESS", "_temporary"
+PATTERN = frozenset("*?[]{}\\")
+"""Characters by which Spark takes a path for a pattern."""
 
 RelativeName = tuple[str, ...]
 """A file's name below a folder, in parts."""
