@@ -65,8 +65,9 @@ def moved_by_promotion(
     """Partition fields of which rows of one source value may lie in two partitions. ``schemas``: every schema that the table still
     has; ``now``: the current one.
 
-    A promoted date: where a schema says so, and from v3 on also where the schemas that the column began with were removed. A
-    promoted int: always, because the live files show whether one was (``commit.promoted_keys``)."""
+    A promoted date, from v3 on: where a schema says so, or the schemas that the column began with were removed. An earlier version
+    promotes no date: a column of timestamps that was one of dates is of a table that another engine has replaced since. A promoted
+    int: always, because the live files show whether one was (``commit.promoted_keys``)."""
     found = []
     for spec in specs:
         for f in spec.fields:
@@ -74,8 +75,10 @@ def moved_by_promotion(
             old = None if new is None else _NARROWER.get(new.type)
             if new is None or old is None or not (f.transform.can_transform(old) and _changes(f.transform, old, new.type)):
                 continue
+            if old != INT and format_version < 3:
+                continue
             is_known = any(s.fields_by_id[f.source_id].type == old for s in schemas if f.source_id in s.fields_by_id)
-            is_possible = old == INT or (format_version >= 3 and not first_schemas(schemas, f.source_id).is_whole)
+            is_possible = old == INT or not first_schemas(schemas, f.source_id).is_whole
             if is_known or is_possible:
                 found.append(MovedField(spec.spec_id, f, old, is_known))
     return found

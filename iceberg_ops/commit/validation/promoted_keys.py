@@ -36,8 +36,10 @@ def unreached_keys(
 def why_unreached(table: Table, moved: MovedField) -> str:
     """What to say of it: who did what to which column."""
     column = table.schema.names_by_id.get(moved.field.source_id, str(moved.field.source_id))
-    if moved.is_known or moved.old == INT:
+    if moved.old == INT:
         return f"another writer promoted column {column!r} from {moved.old}"
+    if moved.is_known:
+        return f"another writer promoted column {column!r} from {moved.old}, or replaced the table"
     return f"another writer may have promoted column {column!r} from {moved.old} (the schema that it began with was removed)"
 
 

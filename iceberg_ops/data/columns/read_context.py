@@ -1,7 +1,8 @@
 """What a reader must know about a table, as a value that travels to other processes.
 
 Beside the columns to give out it holds every schema the table ever had: a delete column that was dropped, or widened, is resolved
-in that history, in the widest type it has had (spec: "Equality Delete Files").
+in that history, in the widest type it has had (spec: "Equality Delete Files"). Another engine may have replaced the table (CREATE
+OR REPLACE TABLE): a column has the id of the former one of its name then, and types of that one are none that it has had.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from iceberg_ops.spec.metadata_columns import (
 from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
-from iceberg_ops.spec.promotion import value_in_type
+from iceberg_ops.spec.promotion import can_promote, value_in_type
 from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.table_metadata import TableMetadata
 from iceberg_ops.spec.types import UNKNOWN, DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
@@ -45,6 +46,7 @@ class ReadContext:
     schemas: tuple[Schema, ...] = ()
     specs: Mapping[int, PartitionSpec] = field(default_factory=dict)
     name_mapping: NameMapping | None = None
+    format_version: int = 3
 
     @classmethod
     def for_table(
@@ -58,6 +60,7 @@ class ReadContext:
             schemas=metadata.schemas,
             specs=metadata.specs_by_id,
             name_mapping=name_mapping_of(metadata),
+            format_version=metadata.format_version,
         )
         return context if columns is None else context.select(columns)
 
@@ -92,7 +95,7 @@ class ReadContext:
     @cached_property
     def partitions(self) -> PartitionUnion:
         """The union of all specs' partition fields: what ``_partition`` shows."""
-        newest = {i: replace(f, type=self._widest(f)) for i, f in self.known_fields.items()}
+        newest = {i: replace(f, type=self._widest(self._holders[i], f)) for i, f in self.known_fields.items()}
         return partition_union(self.specs.values(), newest)
 
     @cached_property
@@ -102,10 +105,12 @@ class ReadContext:
     @cached_property
     def known_fields(self) -> Mapping[int, NestedField]:
         """Every field the table ever had, by id: as the read schema has it, else as the newest schema did."""
-        found: dict[int, NestedField] = {}
-        for schema in self._newest_last:
-            found.update(schema.fields_by_id)
-        return found
+        return {i: schema.fields_by_id[i] for i, schema in self._holders.items()}
+
+    @cached_property
+    def _holders(self) -> Mapping[int, Schema]:
+        """The schema that ``known_fields`` has each field of, by the field's id."""
+        return {i: schema for schema in self._newest_last for i in schema.fields_by_id}
 
     @property
     def _newest_last(self) -> list[Schema]:
@@ -114,16 +119,15 @@ class ReadContext:
     def path_to(self, field_id: int) -> NestedField:
         """The top-level column that leads to a field, every struct on the way cut to that one field; the field itself in the widest
         type it has had. Raises CorruptTableError for an id no schema has, or one inside a list or map."""
-        for schema in reversed(self._newest_last):
-            if field_id in schema.fields_by_id:
-                return self._path_in(schema, field_id)
-        raise CorruptTableError(f"field id {field_id} is in no schema of the table")
+        if (schema := self._holders.get(field_id)) is None:
+            raise CorruptTableError(f"field id {field_id} is in no schema of the table")
+        return self._path_in(schema, field_id)
 
     def newest_type(self, field_id: int) -> IcebergType:
         """The type that the field has now, whatever schema is read with: manifests give partition values in it. A type only ever
         gets wider."""
-        found = self.known_fields.get(field_id)
-        return UNKNOWN if found is None else self._widest(found)
+        schema = self._holders.get(field_id)
+        return UNKNOWN if schema is None else self._widest(schema, schema.fields_by_id[field_id])
 
     def was_unknown(self, field_id: int) -> bool:
         """Whether a schema of the table has the field with type unknown, of which files store nothing."""
@@ -132,7 +136,7 @@ class ReadContext:
 
     def _path_in(self, schema: Schema, field_id: int) -> NestedField:
         leaf = schema.fields_by_id[field_id]
-        widest = self._widest(leaf)
+        widest = self._widest(schema, leaf)
         made = replace(leaf, type=widest, initial_default=value_in_type(leaf.initial_default, leaf.type, widest))
         parent = schema.parents[field_id]
         while parent is not None:
@@ -143,9 +147,17 @@ class ReadContext:
             parent = schema.parents[parent]
         return made
 
-    def _widest(self, leaf: NestedField) -> IcebergType:
-        types = [s.fields_by_id[leaf.field_id].type for s in self.schemas if leaf.field_id in s.fields_by_id]
+    def _widest(self, schema: Schema, leaf: NestedField) -> IcebergType:
+        """The widest type that the field of ``schema`` has had. Schema ids count up and types only get wider: any other type is of
+        another column with its id, from before the table was replaced, or since."""
+        others = [s for s in self.schemas if leaf.field_id in s.fields_by_id]
+        types = [s.fields_by_id[leaf.field_id].type for s in others if self._is_of_line(s, schema, leaf)]
         return max([leaf.type, *types], key=_width)
+
+    def _is_of_line(self, other: Schema, schema: Schema, leaf: NestedField) -> bool:
+        held = other.fields_by_id[leaf.field_id].type
+        became = other.schema_id <= schema.schema_id and can_promote(held, leaf.type, self.format_version)
+        return became or (other.schema_id >= schema.schema_id and can_promote(leaf.type, held, self.format_version))
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -155,6 +167,7 @@ class ReadContext:
             "schemas": [schema_to_dict(s) for s in self.schemas],
             "specs": [spec_to_dict(s) for s in self.specs.values()],
             "name-mapping": None if self.name_mapping is None else name_mapping_to_json(self.name_mapping),
+            "format-version": self.format_version,
         }
 
     @classmethod
@@ -168,6 +181,7 @@ class ReadContext:
             schemas=tuple(schema_from_dict(s) for s in found["schemas"]),
             specs={s.spec_id: s for s in specs},
             name_mapping=None if mapping is None else name_mapping_from_json(mapping),
+            format_version=found["format-version"],
         )
 
 

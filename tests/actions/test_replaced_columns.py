@@ -1,0 +1,170 @@
+"""A table that another engine has replaced (CREATE OR REPLACE TABLE) has columns with the ids of former ones, of other types: rows,
+equality deletes and partition values are read by the columns of the table that they were written to."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from iceberg_ops.commit.loop.committer import commit
+from iceberg_ops.commit.operations.append_files import AppendFiles
+from iceberg_ops.commit.operations.refs import SetRef
+from iceberg_ops.data.columns.read_context import ReadContext
+from iceberg_ops.data.reading.reader import scan_table
+from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.scan.planning import Scan, plan
+from iceberg_ops.spec.content_files import DataFile, FileFormat
+from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
+from iceberg_ops.spec.schema import Schema
+from iceberg_ops.spec.transforms import IDENTITY
+from iceberg_ops.spec.types import (
+    BOOLEAN,
+    DATE,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    DecimalType,
+    IcebergType,
+    NestedField,
+)
+from tests.actions.rows_place import RowsPlace
+from tests.commit.scenarios import Replaced
+
+BY_K = PartitionSpec(0, (PartitionField((2,), 1000, IDENTITY, "p"),))
+CENTS, FINER = DecimalType(18, 2), DecimalType(9, 4)
+DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
+HOURS = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2, 3)]
+OF_KEY = {"upsert-keys": "id,k"}
+VALUES: dict[IcebergType, tuple[pa.DataType, list[Any]]] = {
+    INT: (pa.int32(), [1, 2]),
+    LONG: (pa.int64(), [1, 2**40]),
+    STRING: (pa.string(), ["a", "b"]),
+    BOOLEAN: (pa.bool_(), [True, False]),
+    DATE: (pa.date32(), DAYS),
+    TIMESTAMP: (pa.timestamp("us"), HOURS),
+    TIMESTAMP_NS: (pa.timestamp("ns"), HOURS),
+    CENTS: (pa.decimal128(18, 2), [Decimal("1.23"), Decimal("4.56")]),
+    FINER: (pa.decimal128(9, 4), [Decimal("1.2345"), Decimal("4.5678")]),
+}
+REPLACED: list[tuple[IcebergType, IcebergType]] = [
+    (LONG, STRING),
+    (STRING, LONG),
+    (LONG, INT),
+    (INT, LONG),
+    (LONG, DATE),
+    (LONG, BOOLEAN),
+    (TIMESTAMP, DATE),
+    (TIMESTAMP, STRING),
+    (CENTS, FINER),
+    (FINER, CENTS),
+]
+
+
+def schema(k: IcebergType) -> Schema:
+    return Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "k", k))
+
+
+def rows_of(place: RowsPlace, k: IcebergType, *ids: int) -> Any:
+    """A source with a row for each id."""
+    type_, values = VALUES[k]
+    rows = [{"id": i, "k": values[i % 2]} for i in ids]
+    return place.source(rows, pa.schema({"id": pa.int64(), "k": type_}))
+
+
+def place_of(tmp_path: Path, version: int, spec: PartitionSpec, former: IcebergType, now: IcebergType) -> RowsPlace:
+    """Rows 1 and 2, upserted once and tagged; the table replaced; rows 3 and 4."""
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(former), spec, format__version=str(version))
+    place.run("append", source=rows_of(place, former, 1, 2))
+    place.run("upsert", source=rows_of(place, former, 1), options=OF_KEY)
+    commit(place.catalog, place.table(), SetRef(ref="before", type="tag"))
+    commit(place.catalog, place.table(), Replaced(schema=schema(now), is_empty=True))
+    place.run("append", source=rows_of(place, now, 3, 4))
+    return place
+
+
+def scanned(place: RowsPlace, k: IcebergType, *ids: int, **scan: Any) -> None:
+    """Exactly the rows of these ids are there."""
+    values = VALUES[k][1]
+    found = scan_table(place.table(), Scan(**scan)).to_pylist()
+    assert sorted((r["id"], r["k"]) for r in found) == [(i, values[i % 2]) for i in ids]
+
+
+@pytest.mark.parametrize("spec", [PartitionSpec(), BY_K], ids=["unpartitioned", "by the column"])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("former", "now"), REPLACED, ids=str)
+def test_equality_deletes_compare_the_columns_of_their_own_table(
+    tmp_path: Path, former: IcebergType, now: IcebergType, version: int, spec: PartitionSpec
+) -> None:
+    place = place_of(tmp_path, version, spec, former, now)
+    place.run("upsert", source=rows_of(place, now, 3, 5), options=OF_KEY)
+    scanned(place, now, 3, 4, 5)
+    scanned(place, former, 1, 2, ref="before")
+    place.run("convert_equality_deletes")
+    place.run("rewrite_data_files", options={"rewrite-all": "true"})
+    scanned(place, now, 3, 4, 5)
+
+
+@pytest.mark.parametrize("now", [INT, DATE, FINER, STRING, TIMESTAMP], ids=str)
+@pytest.mark.parametrize("former", [LONG, TIMESTAMP, TIMESTAMP_NS, CENTS], ids=str)
+def test_values_of_partitions_are_of_the_present_type(tmp_path: Path, former: IcebergType, now: IcebergType) -> None:
+    """They are shown, and are the values of a column that files lack, as imported ones do."""
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(former), BY_K, format__version="3", schema__name_mapping__default='[{"field-id": 1, "names": ["id"]}]')
+    commit(place.catalog, place.table(), Replaced(schema=schema(now), is_empty=True))
+    place.run("append", source=rows_of(place, now, 3, 4))
+    table, values = place.table(), VALUES[now][1]
+    shown = scan_table(table, Scan(), columns=["id", "_partition"]).to_pylist()
+    assert sorted((r["id"], r["_partition"]["p"]) for r in shown) == [(i, values[i % 2]) for i in (3, 4)]
+    found = [task.data_file for task in planned(table)]
+    lacking = tuple(without_k(tmp_path, file, 7 + n) for n, file in enumerate(found))
+    commit(place.catalog, table, AppendFiles(added=lacking))
+    kept = {r["id"]: r["k"] for r in scan_table(place.table(), Scan()).to_pylist()}
+    assert sorted(map(str, (kept[7], kept[8]))) == sorted(map(str, values))
+
+
+def planned(table: Any) -> Any:
+    return plan(table, Scan()).tasks
+
+
+def without_k(folder: Path, like: DataFile, row: int) -> DataFile:
+    """A file of one row that lacks the partition column."""
+    path = folder / f"{uuid.uuid4()}.parquet"
+    pq.write_table(pa.table({"id": pa.array([row], pa.int64())}), path)
+    size = path.stat().st_size
+    return DataFile(
+        file_path=str(path),
+        file_format=FileFormat.PARQUET,
+        spec_id=like.spec_id,
+        partition=like.partition,
+        record_count=1,
+        file_size_in_bytes=size,
+    )
+
+
+def test_an_upsert_goes_on_where_timestamps_took_the_place_of_dates(tmp_path: Path) -> None:
+    """A v2 table promotes no date. In v3 nothing tells a replacement from a promotion."""
+    place = place_of(tmp_path / "two", 2, BY_K, DATE, TIMESTAMP)
+    place.run("upsert", source=rows_of(place, TIMESTAMP, 3, 5), options=OF_KEY)
+    scanned(place, TIMESTAMP, 3, 4, 5)
+    place = place_of(tmp_path / "three", 3, BY_K, DATE, TIMESTAMP)
+    with pytest.raises(UnsupportedError, match="promoted column 'k' from date, or replaced the table"):
+        place.run("upsert", source=rows_of(place, TIMESTAMP, 3, 5), options=OF_KEY)
+
+
+def test_a_context_that_travelled_reads_by_the_same_types() -> None:
+    now = Schema.of(*schema(TIMESTAMP).fields, schema_id=1)
+    for version in (2, 3):
+        then = schema(DATE)
+        context = ReadContext(table_schema=then, projected=then, schemas=(then, now), format_version=version)
+        again = ReadContext.from_json(context.to_json())
+        assert context.newest_type(2) == again.newest_type(2) == (DATE if version == 2 else TIMESTAMP)
