@@ -60,6 +60,8 @@ class GroupCommits(Generic[F]):
         self._record = GroupRecord(run, planned, lost=lost)
         self._errors: list[Exception] = []
         """What groups and commits failed with, in the order of their failures."""
+        self._refused = ""
+        """Why the last batch that failed was not committed."""
 
     def work_and_commit(self, plan: GroupPlan[F], progress: ProgressOptions, zeros: Sequence[str] = ()) -> Result:
         """Do the groups' work under a lease on the plan's snapshot, and commit. ``zeros`` are metrics that are reported even where
@@ -146,20 +148,22 @@ class GroupCommits(Generic[F]):
         """Commit a batch; one that fails costs only itself. Raises only what ends a run."""
         key = self._key_of(groups)
         try:
-            return batches.commit(groups, key)
+            if batches.commit(groups, key):
+                return True
+            self._refused = self._record.groups[groups[-1].group_id].reason or ""  # A conflict took every group.
         except Exception as e:
             if _ends_the_run(e):
                 raise
             self._errors.append(e)
-            return False
+            self._refused = text_of(e)
+        return False
 
     def _check_limit(self, failed: int, most: int, *, kept: bool) -> None:
         if failed <= most:
             return
         if not kept and self._errors:
             raise ending_of(self._errors, "no group could be committed")
-        last = text_of(self._errors[-1]) if self._errors else "every group of them conflicted"
-        raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {last}")
+        raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {self._refused}")
 
     def _again(self, plan: GroupPlan[F], end: _Committed[F], progress: ProgressOptions) -> bool:
         """Work once more on what conflicts left over; whether anything of the run is committed now. Where something is, an error
