@@ -19,7 +19,7 @@ from itertools import count, islice
 
 from iceberg_ops.actions.orphan_listing import check_listing
 from iceberg_ops.actions.run.context import Run
-from iceberg_ops.actions.run.results import Committed, NothingToDo, Planned, Result
+from iceberg_ops.actions.run.results import Committed, NothingToDo, PartiallyCommitted, Planned, Result
 from iceberg_ops.actions.sorted_lines import SortedLines
 from iceberg_ops.actions.workers.listing import listed
 from iceberg_ops.catalog.catalog import KeepsTablesInFolders
@@ -86,7 +86,8 @@ def remove_orphan_files(run: Run) -> Result:
                 detail.append(f"{_delete(run, orphans, current, options)} files deleted")
             else:
                 detail.append(f"{_move(run, orphans, current, options.quarantine_path)} files moved")
-    return Committed(found=run.outcome.found(), table=run.table)
+    of = PartiallyCommitted if run.outcome.metrics["failed-deletes-count"] else Committed
+    return of(found=run.outcome.found(), table=run.table)
 
 
 def _find(run: Run, options: RemoveOrphanFilesOptions, location: str, orphans: SortedLines) -> Table:

@@ -337,3 +337,10 @@ def test_rows_that_do_not_add_up_when_a_batch_is_committed_end_the_run(world: Wo
     with pytest.raises(VerificationError, match="59 of 60 rows"):
         world.commit(ONE_BY_ONE, no_error, always(VerificationError("59 of 60 rows")))
     assert (world.statuses, len(world.keys)) == ("cddd", 2)
+
+
+def test_too_many_failed_commits_are_told_with_what_failed_a_commit_and_not_with_what_failed_a_group(world: World) -> None:
+    broken, b, *_ = world.groups
+    failed = FailedGroup(broken.group_id, CorruptTableError("file x is broken"))
+    with pytest.raises(CommitFailedError, match=r"1 commits failed, more than .* 0: conflict: replaced by others"):
+        world.commit(replace(ONE_BY_ONE, max_failed_commits=0), no_error, conflict_with("g1"), answers=[world.groups[2], failed, b])

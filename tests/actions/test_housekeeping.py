@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from iceberg_ops.catalog.filesystem import FileSystemCatalog
 from iceberg_ops.config.document import from_json
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.errors import NoSuchTableError, OptionError, UnsupportedError, ValidationError
+from iceberg_ops.io.file_io import DeleteFailure
+from iceberg_ops.io.memory import MemoryFileIO
 from iceberg_ops.scan.planning import Scan
 from tests.actions.lake import NOW, Lake, make_lake, numbered
 from tests.builders import make_table
@@ -240,3 +243,18 @@ def test_a_missing_table_is_named() -> None:
     lake.identifier = ("ns", "nowhere")
     with pytest.raises(NoSuchTableError, match="nowhere"):
         lake.run("rewrite_data_files")
+
+
+def test_orphans_that_can_not_be_deleted_are_not_reported_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = make_lake()
+    lake.append(numbered(0, 10))
+    stray, denied = plant(lake), plant(lake, "data/denied.parquet")
+    real = MemoryFileIO.delete_many
+
+    def delete_many(io: MemoryFileIO, locations: Sequence[str]) -> list[DeleteFailure]:
+        return [*real(io, [x for x in locations if x != denied]), *(DeleteFailure(x, "denied") for x in locations if x == denied)]
+
+    monkeypatch.setattr(MemoryFileIO, "delete_many", delete_many)
+    report = lake.run("remove_orphan_files", now=lambda: later(6))
+    assert (report.status, report.files) == ("partially-committed", [stray])
+    assert [(failure.file_path, failure.reason) for failure in report.failures] == [(denied, "denied")]

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.actions.groups import group_batches
 from iceberg_ops.actions.workers.runner import GroupFailure
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.delete_files import DeleteFiles
 from iceberg_ops.config.options import rewrite_data_files_options
 from iceberg_ops.data.rewriting.group_work import GroupResult, GroupWork
+from iceberg_ops.errors import CommitInterruptedError
 from iceberg_ops.planning.file_groups import FileGroup
 from iceberg_ops.planning.rewrite_data_files import plan_rewrite_data_files
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
@@ -112,3 +114,40 @@ def test_dangling_deletes_that_another_process_of_the_run_key_removed_are_not_re
     others = Once(lambda: lake.run("rewrite_data_files", **options))
     report = lake.run("rewrite_data_files", runner=Meddling(others), **options)
     assert (report.status, report.metrics["removed-delete-files-count"]) == ("already-committed", 0)
+
+
+@pytest.mark.parametrize("partial", ["false", "true"])
+def test_dangling_deletes_that_another_run_removed_are_nothing_to_do(partial: str) -> None:
+    lake = make_lake(partitioned=True)
+    lake.append(numbered(0, 10, "a"))
+    lake.delete_ids(5, partition=("nowhere",))
+    options: dict[str, Any] = {"remove_dangling_deletes": True, "partial-progress.enabled": partial}
+    options["partial-progress.max-failed-commits"] = "0"
+    others = Once(lambda: lake.run("rewrite_data_files", **options))
+    report = lake.run("rewrite_data_files", runner=Meddling(others), **options)
+    assert (report.status, report.metrics["removed-delete-files-count"], report.snapshot_ids) == ("nothing-to-do", 0, [])
+
+
+def test_files_that_another_process_of_the_run_key_rewrote_are_not_counted_as_failed() -> None:
+    lake = make_lake()
+    small_files(lake)
+    others = Once(lambda: lake.run("rewrite_data_files", run_key="night"))
+    report = lake.run("rewrite_data_files", runner=Meddling(others), run_key="night")
+    assert (report.status, report.metrics["failed-data-files-count"]) == ("already-committed", 0)
+
+
+def test_files_of_a_commit_stay_where_an_interrupt_follows_it_and_the_catalog_answers_with_an_older_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = make_lake()
+    small_files(lake)
+    planned, catalog = lake.table, Stale(lake.catalog)
+
+    def interrupted(**_: Any) -> None:
+        catalog.stale = planned
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(group_batches, "CarriedOver", interrupted)
+    with pytest.raises(CommitInterruptedError):
+        lake.run("rewrite_data_files", catalog=catalog)
+    assert [lake.table.io.exists(task.file_path) for task in lake.tasks()] == [True]

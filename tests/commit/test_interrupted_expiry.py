@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from iceberg_ops.commit.operations import expiry
 from iceberg_ops.commit.operations.expiry import expire
+from iceberg_ops.commit.protocol.operation import Committed
 from iceberg_ops.errors import (
     CatalogUnavailableError,
     CommitInterruptedError,
@@ -77,6 +79,20 @@ def test_an_expiry_of_nothing_that_is_interrupted_has_changed_nothing(monkeypatc
     with pytest.raises(KeyboardInterrupt) as ended:
         expire(s.catalog, s.table, ALL, on_commit=interrupted)
     assert type(ended.value) is KeyboardInterrupt
+
+
+def test_an_expiry_that_is_interrupted_right_after_its_commit_has_recorded_it(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[Committed] = []
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(expiry, "_incomplete_once_expired", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        expire(setting.catalog, setting.table, ALL, on_commit=said.append)
+    assert [done.table.metadata_location for done in said] == [setting.catalog.load_table(IDENTIFIER).metadata_location]
 
 
 @pytest.mark.parametrize("how", ["renamed", "dropped", "swapped"])

@@ -101,8 +101,8 @@ class GroupBatches(Generic[F]):
             # left out groups that conflicted, so their files do not count as replaced: deletes still apply to them.
             self._record.entered(done.committed)
             if _is_whole(done.committed, groups):
-                self._give_up(groups, "the same run key was committed by another process")
                 self._record.elsewhere.update(group.group_id for group in groups)
+                self._give_up(groups, "the same run key was committed by another process")
             else:
                 self._give_up(groups, "another process of the run key committed this batch, but not all groups of it")
             return
@@ -116,9 +116,14 @@ class GroupBatches(Generic[F]):
 
     def _commit_staged(self, groups: Sequence[F], operation: Operation, more: Sequence[DataFile]) -> Committed:
         staged = [file.file_path for files in (*(group.added for group in groups), more) for file in files]
-        done = commit(self._run.catalog, self._run.table, operation, before_swap=partial(self._run.check_files, staged))
-        if not done.already_committed:
-            self._landed = CarriedOver(committed=done, deletes=tuple(more))
+
+        def on_commit(done: Committed) -> None:
+            if not done.already_committed:
+                self._landed = CarriedOver(committed=done, deletes=tuple(more))
+
+        check = partial(self._run.check_files, staged)
+        done = commit(self._run.catalog, self._run.table, operation, before_swap=check, on_commit=on_commit)
+        if self._landed is not None:
             self._record.entered(done)
         return done
 

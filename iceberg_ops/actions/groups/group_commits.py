@@ -60,6 +60,8 @@ class GroupCommits(Generic[F]):
         self._record = GroupRecord(run, planned, lost=lost)
         self._errors: list[Exception] = []
         """What groups and commits failed with, in the order of their failures."""
+        self._refused = ""
+        """Why the last batch that failed was not committed."""
 
     def work_and_commit(self, plan: GroupPlan[F], progress: ProgressOptions, zeros: Sequence[str] = ()) -> Result:
         """Do the groups' work under a lease on the plan's snapshot, and commit. ``zeros`` are metrics that are reported even where
@@ -69,7 +71,8 @@ class GroupCommits(Generic[F]):
         VerificationError, CommitStateUnknownError, interrupts."""
         with self._run.lease(plan.snapshot_id):
             self._record.count(dict.fromkeys(zeros, 0))
-            end = self._partially(plan, progress) if progress.partial_progress else self._at_once(plan)
+            in_batches = progress.partial_progress and plan.groups  # Dangling deletes alone are one commit.
+            end = self._partially(plan, progress) if in_batches else self._at_once(plan)
             if end.kept and not self._record.made and not progress.partial_progress:  # This run key stands for the whole run.
                 return self._record.result(AlreadyCommitted)
             return self._concluded(self._again(plan, end, progress) if end.conflicted else end.kept)
@@ -85,9 +88,9 @@ class GroupCommits(Generic[F]):
         return NothingToDo(found=self._record.findings())
 
     def _at_once(self, plan: GroupPlan[F]) -> _Committed[F]:
-        done = self._all(plan, "run", "nothing was committed")
-        batches = GroupBatches(plan.strategy, self._record)
+        batches, done = GroupBatches(plan.strategy, self._record), list[F]()
         try:
+            done = self._all(plan, "run", "nothing was committed")
             with self._run.step("commit") as detail:
                 kept = batches.commit(done, self._run.run_key)
                 detail.append(f"{self._record.attempts} attempts")
@@ -114,7 +117,7 @@ class GroupCommits(Generic[F]):
 
     def _partially(self, plan: GroupPlan[F], progress: ProgressOptions) -> _Committed[F]:
         """Commit in batches as groups complete."""
-        per_commit = -(-len(plan.groups) // progress.max_commits) or 1
+        per_commit = -(-len(plan.groups) // progress.max_commits)
         batches, commits = GroupBatches(plan.strategy, self._record), list[bool]()
         waiting: list[F] = []
         failed = False
@@ -129,7 +132,7 @@ class GroupCommits(Generic[F]):
                     if len(waiting) >= per_commit:
                         commits.append(self._is_committed(batches, waiting))
                         waiting = []
-                if waiting or not plan.groups:
+                if waiting:
                     commits.append(self._is_committed(batches, waiting))
                     waiting = []
                 detail.append(f"{len(self._record.snapshot_ids)} commits, {commits.count(False)} failed")
@@ -145,20 +148,22 @@ class GroupCommits(Generic[F]):
         """Commit a batch; one that fails costs only itself. Raises only what ends a run."""
         key = self._key_of(groups)
         try:
-            return batches.commit(groups, key)
+            if batches.commit(groups, key):
+                return True
+            self._refused = self._record.groups[groups[-1].group_id].reason or ""  # A conflict took every group.
         except Exception as e:
             if _ends_the_run(e):
                 raise
             self._errors.append(e)
-            return False
+            self._refused = text_of(e)
+        return False
 
     def _check_limit(self, failed: int, most: int, *, kept: bool) -> None:
         if failed <= most:
             return
         if not kept and self._errors:
             raise ending_of(self._errors, "no group could be committed")
-        last = text_of(self._errors[-1]) if self._errors else "every group of them conflicted"
-        raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {last}")
+        raise CommitFailedError(f"{failed} commits failed, more than partial-progress.max-failed-commits {most}: {self._refused}")
 
     def _again(self, plan: GroupPlan[F], end: _Committed[F], progress: ProgressOptions) -> bool:
         """Work once more on what conflicts left over; whether anything of the run is committed now. Where something is, an error
@@ -234,6 +239,8 @@ class GroupCommits(Generic[F]):
         if not kept:
             if self._errors:
                 raise ending_of(self._errors, "no group could be committed")
+            if not groups:  # others removed the dangling deletes meanwhile
+                return NothingToDo(found=self._record.findings())
             reason = next((g.reason for g in groups.values() if g.status in ("dropped", "failed")), "nothing is left")
             raise ValidationError(f"no group could be committed: {reason}")
         if not all(group.status in SETTLED or group.group_id in elsewhere for group in groups.values()):
@@ -241,9 +248,7 @@ class GroupCommits(Generic[F]):
         return self._record.result(Committed if self._record.made else AlreadyCommitted)
 
     def _key_of(self, batch: Sequence[F]) -> str:
-        """The run's key and what the batch replaces; of a batch of dangling deletes, which is the only one, the run's key."""
-        if not batch:
-            return self._run.run_key
+        """The run's key and what the batch replaces."""
         digest = hashlib.sha256()
         for path, offset in sorted((f.file_path, f.content_offset or 0) for group in batch for f in group.removed):
             digest.update(f"{path}\0{offset}\0".encode())

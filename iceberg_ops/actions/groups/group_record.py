@@ -128,7 +128,7 @@ class GroupRecord:
     def _end(self, group_id: str, status: GroupStatus, reason: str) -> None:
         planned = self._outcome.groups[group_id]
         self._outcome.groups[group_id] = replace(planned, status=status, reason=reason, output_files=0)
-        if self._lost:
+        if self._lost and group_id not in self.elsewhere:
             self._outcome.count(self._lost, planned.input_files)
 
     def findings(self) -> Findings:

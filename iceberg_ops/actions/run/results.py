@@ -57,7 +57,7 @@ class Committed:
 
 @dataclass(frozen=True, kw_only=True)
 class PartiallyCommitted(Committed):
-    """A part of the work is done; what became of the rest is said of its groups."""
+    """A part of the work is done; what became of the rest is said of its groups, or of files that could not be removed."""
 
     status: ClassVar[Status] = "partially-committed"
 

@@ -101,14 +101,13 @@ def expire(
     before = _reloaded(catalog, table)
     note = write_intent(before, operation)
     try:
-        committed = commit(catalog, before, operation, just_loaded=True)
+        committed = commit(catalog, before, operation, just_loaded=True, on_commit=on_commit)
     except CommitStateUnknownError:
         raise
     except IcebergOpsError:
         delete_note(table.io, note)
         raise
     with _incomplete_once_expired(before, committed):
-        on_commit(committed)
         return _cleaned(catalog, before, committed, clean, delete, note, resumed)
 
 
