@@ -28,6 +28,7 @@ from iceberg_ops.actions.run.tables_read import has_lost_snapshots
 from iceberg_ops.actions.workers.runner import ProgressCallback, RewriteRunner
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.catalog.near_tables import load_named
 from iceberg_ops.catalog.neighbours import forbid_copy
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.remember_run import RememberRun
@@ -148,7 +149,7 @@ def _run(
     job = record.job
     catalog = load_catalog(job.catalog) if catalog is None else catalog
     reload = partial(catalog.load_table, job.identifier)
-    table = _begun(record, reload)
+    table = _begun(record, partial(load_named, catalog, job.identifier))
     if not job.dry_run and (earlier := find_run_now(reload, table, run_of(job))) is not None:
         log.info("run key %s was committed before, as snapshot %s: nothing to do", job.run_key, earlier.snapshot_id)
         record.outcome.end(committed_earlier(record.outcome.found(), table, earlier.snapshot_id))

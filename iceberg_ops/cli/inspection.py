@@ -8,6 +8,7 @@ import click
 
 from iceberg_ops.cli.output import print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.spec import summary_keys
 
 _SUMMARY = {
@@ -47,20 +48,25 @@ TOPICS = ("snapshots", "refs", "history", "manifests", "files", "partitions", "s
 
 @click.command()
 @target_options
-@click.argument("topic", type=click.Choice(TOPICS))
+@click.argument("topic")
 @snapshot_options
 @json_option
 def inspect(
     target: str, topic: str, locations: tuple[str, ...], snapshot_id: int | None, ref: str | None, as_of: str | None, as_json: bool
 ) -> None:
-    """Show snapshots, refs, manifests, files, partitions and the like.
+    """Show what a table's metadata says.
 
-    Manifests, files and partitions are those of the current snapshot unless another is chosen.
+    TOPIC is one of snapshots, refs, history, manifests, files, partitions, schema, properties and metadata. Manifests, files and
+    partitions are those of the current snapshot unless another is chosen.
     """
     from iceberg_ops.scan.snapshot_choice import choose_snapshot
     from iceberg_ops.table.former_columns import as_it_was
     from iceberg_ops.table.inspection import inspect as rows_of
 
+    if topic not in TOPICS and target in TOPICS:
+        target, topic = topic, target
+    if topic not in TOPICS:
+        raise click.UsageError(f"no topic {topic!r}{did_you_mean(topic, TOPICS)}: the topics are {', '.join(TOPICS)}")
     table = open_table(target, locations)
     snapshot, schema = choose_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of_ms=parse_instant(as_of))
     rows = rows_of(as_it_was(table, schema), topic, snapshot)

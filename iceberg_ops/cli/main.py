@@ -26,6 +26,7 @@ from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.known_secrets import begin, known_secrets
 from iceberg_ops.cli.standard_output import ReaderGone, is_only_shown, lasting_output, lost_output
 from iceberg_ops.config.given_text import check_text
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.config.secrets import hide, hide_in_logs
 from iceberg_ops.data.arrow.arrow_allocator import choose_allocator
 from iceberg_ops.data.arrow.pandas_kept_out import keep_pandas_out
@@ -48,10 +49,16 @@ COMMANDS: dict[str, Registered] = {
         "iceberg_ops.cli.inspection", "inspect", "Show snapshots, refs, manifests, files, partitions and the like."
     ),
     "check": Registered("iceberg_ops.cli.check", "check", "Verify that everything a table refers to exists and adds up."),
+    "ls": Registered("iceberg_ops.cli.catalogs", "ls", "List catalogs, or the namespaces and tables of one."),
+    "namespace": Registered(
+        "iceberg_ops.cli.catalogs", "namespace", "Show a namespace's properties, create it, or drop it.", changes=True
+    ),
     "create": Registered("iceberg_ops.cli.create", "create", "Create a table.", changes=True),
     "evolve": Registered(
         "iceberg_ops.cli.evolve", "evolve", "Change schema, partitioning, sort order or properties.", changes=True
     ),
+    "rename": Registered("iceberg_ops.cli.catalogs", "rename", "Give a table another name.", changes=True),
+    "drop": Registered("iceberg_ops.cli.catalogs", "drop", "Drop a table; its files stay unless --purge is given.", changes=True),
     "branch": Registered("iceberg_ops.cli.refs", "branch", "Create, move or drop a branch.", changes=True),
     "tag": Registered("iceberg_ops.cli.refs", "tag", "Create, move or drop a tag.", changes=True),
     "rollback": Registered("iceberg_ops.cli.refs", "rollback", "Set a branch back to an earlier snapshot.", changes=True),
@@ -91,6 +98,11 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except (OSError, KeyboardInterrupt) as e:
             raise _Ended(e) from e
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"no command {args[0]!r}{did_you_mean(args[0], COMMANDS)}; iceberg-ops --help lists them")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

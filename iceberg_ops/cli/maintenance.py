@@ -23,6 +23,7 @@ from iceberg_ops.cli.standard_output import only_shows, output_of_done_work
 from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, map_location_option, open_table, parse_options
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.lanes import LANES, LOCAL, SPARK
+from iceberg_ops.config.near_names import did_you_mean
 from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError, error_of_code
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
@@ -85,6 +86,7 @@ def plan(
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.cli.path_catalog import PathCatalog, job_table
 
+    action, target = action_and_table(action, target)
     texts = parse_options(options)
     branch = MAIN_BRANCH if branch is None else branch
     check_takes_mapping(target, locations)
@@ -130,8 +132,7 @@ def run(
         raise OptionError("run needs ACTION and TABLE, or --job-spec FILE")
     else:
         job = job_for(
-            action,
-            target,
+            *action_and_table(action, target),
             None,
             parse_options(options),
             where=where,
@@ -142,6 +143,19 @@ def run(
             source=source,
         )
     return run_and_show(job, as_json)
+
+
+def action_and_table(first: str, second: str) -> tuple[str, str]:
+    """ACTION and TABLE, in whichever order they were given. An action's words may be joined by ``-``, too.
+    Raises OptionError."""
+    action, table = (second, first) if not _is_action(first) and _is_action(second) else (first, second)
+    if not _is_action(action):
+        raise OptionError(f"no action {action!r}{did_you_mean(action, ACTIONS)}: the actions are {', '.join(ACTIONS)}")
+    return action.replace("-", "_"), table
+
+
+def _is_action(name: str) -> bool:
+    return name.replace("-", "_") in ACTIONS
 
 
 def job_for(action: str, table: str, catalog: dict[str, str] | None, options: dict[str, str], **more: Any) -> JobSpec:

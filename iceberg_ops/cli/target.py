@@ -114,8 +114,10 @@ def open_table(target: str, locations: Sequence[str] = ()) -> Table:
 
 def open_in_catalog(target: str) -> tuple[Catalog, Table]:
     """The catalog and the table, for commands that change it. Raises OptionError for a path, NoSuchTableError."""
+    from iceberg_ops.catalog.near_tables import load_named
+
     catalog, identifier = find_catalog_of(target)
-    return catalog, catalog.load_table(identifier)
+    return catalog, load_named(catalog, identifier)
 
 
 def find_catalog_of(target: str) -> tuple[Catalog, tuple[str, ...]]:

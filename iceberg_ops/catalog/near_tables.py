@@ -1,0 +1,40 @@
+"""The error for a table that a catalog does not have, with the tables that may have been meant."""
+
+from __future__ import annotations
+
+import logging
+
+from iceberg_ops.catalog.catalog import Catalog, Identifier
+from iceberg_ops.config.near_names import did_you_mean
+from iceberg_ops.errors import IcebergOpsError, NoSuchNamespaceError, NoSuchTableError
+from iceberg_ops.table.table import Table
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 10
+
+
+def load_named(catalog: Catalog, identifier: Identifier) -> Table:
+    """The table that somebody named. Raises what ``load_table`` raises; of a table that is not there the message says which tables
+    of its namespace are, or which namespaces."""
+    try:
+        return catalog.load_table(identifier)
+    except NoSuchTableError as e:
+        hint = _hint(catalog, identifier)
+        raise NoSuchTableError(f"{e}{hint}") from None
+
+
+def _hint(catalog: Catalog, identifier: Identifier) -> str:
+    namespace = identifier[:-1]
+    try:
+        try:
+            found, where, missing = catalog.list_tables(namespace), f"namespace {'.'.join(namespace)} has", "no table"
+        except NoSuchNamespaceError:
+            found, where, missing = catalog.list_namespaces(), f"catalog {catalog.name} has the namespaces", "none"
+            identifier = identifier[:1]
+    except (IcebergOpsError, OSError) as e:
+        log.info("what is in catalog %s instead could not be listed: %s", catalog.name, e)
+        return ""
+    names = [".".join(name) for name in found]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"{did_you_mean('.'.join(identifier), names)}: {where} {', '.join(names[:_SHOWN]) or missing}{more}"

@@ -1,0 +1,150 @@
+"""``iceberg-ops ls``, ``drop``, ``rename`` and ``namespace``: what is in a catalog, and under which name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.standard_output import output_of_done_work
+from iceberg_ops.cli.target import find_catalog_of, json_option, open_in_catalog, parse_options
+from iceberg_ops.errors import NoSuchNamespaceError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from iceberg_ops.catalog.catalog import Catalog
+
+
+@click.command()
+@click.argument("place", metavar="[CATALOG[.NAMESPACE]]", required=False)
+@click.option("-r", "--recursive", is_flag=True, help="Namespaces below it, too.")
+@json_option
+def ls(place: str | None, recursive: bool, as_json: bool) -> None:
+    """List catalogs, or the namespaces and tables of one."""
+    if place is None:
+        if recursive:
+            raise OptionError("--recursive needs a catalog: iceberg-ops ls -r CATALOG")
+        rows, title = _catalogs(), "catalogs"
+    else:
+        catalog, namespace = _namespace_of(place)
+        rows, title = list(_within(catalog, namespace, recursive)), place
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, title=title, empty=f"{title}: nothing is there")
+
+
+def _catalogs() -> list[dict[str, str]]:
+    from iceberg_ops.catalog.configuration import CATALOGS_VARIABLE, DEFAULT_FILE, read_catalogs
+
+    found = [{"name": c.name, "type": c.type, "warehouse": c.properties.get("warehouse", "")} for c in read_catalogs()]
+    if not found:
+        raise OptionError(f"no catalog is configured: set {CATALOGS_VARIABLE} to a catalogs file, or write {DEFAULT_FILE}")
+    return found
+
+
+def _within(catalog: Catalog, namespace: tuple[str, ...], recursive: bool) -> Iterator[dict[str, str]]:
+    """Namespaces and tables right below ``namespace``; with ``recursive`` those below its namespaces, each after its namespace."""
+    for found in catalog.list_namespaces(namespace):
+        yield {"type": "namespace", "name": _name(catalog, found)}
+        if recursive:
+            yield from _within(catalog, found, recursive)
+    for identifier in catalog.list_tables(namespace) if namespace else ():
+        yield {"type": "table", "name": _name(catalog, identifier)}
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.option("--purge", is_flag=True, help="Delete its files, too. Nothing brings them back.")
+@click.option("--yes", is_flag=True, help="Purge without asking.")
+@json_option
+def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
+    """Drop a table. Its files stay unless --purge is given, and `register` brings it back."""
+    catalog, table = open_in_catalog(target)
+    if purge and not yes:
+        click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
+    catalog.drop_table(table.identifier[1:], purge=purge)
+    with output_of_done_work():
+        if as_json:
+            print_json({"table": target, "dropped": True, "purged": purge, "metadata-location": table.metadata_location})
+        elif purge:
+            click.echo(f"{target}: dropped, and its files were deleted")
+        else:
+            click.echo(f"{target}: dropped; its files stay. To undo: iceberg-ops register {target} {table.metadata_location}")
+
+
+@click.command()
+@click.argument("target", metavar="TABLE")
+@click.argument("new", metavar="NEW")
+@json_option
+def rename(target: str, new: str, as_json: bool) -> None:
+    """Give a table another name in its catalog. Its files stay where they are.
+
+    NEW is catalog.namespace.name.
+    """
+    catalog, table = open_in_catalog(target)
+    other, identifier = find_catalog_of(new)
+    if other.name != catalog.name:
+        raise OptionError(
+            f"{new}: a table stays in its catalog, {catalog.name}; register its metadata file in {other.name} instead"
+        )
+    catalog.rename_table(table.identifier[1:], identifier)
+    with output_of_done_work():
+        if as_json:
+            print_json({"table": new, "renamed-from": target})
+        else:
+            click.echo(f"{target} -> {new}. To undo: iceberg-ops rename {new} {target}")
+
+
+@click.command()
+@click.argument("place", metavar="CATALOG.NAMESPACE")
+@click.option("--create", is_flag=True, help="Create it.")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A property of the new namespace (repeatable).")
+@click.option("--drop", "drops", is_flag=True, help="Drop it; it must be empty.")
+@json_option
+def namespace(place: str, create: bool, properties: tuple[str, ...], drops: bool, as_json: bool) -> None:
+    """Show a namespace's properties, create it, or drop it."""
+    if create and drops:
+        raise OptionError("--create and --drop were given: choose one")
+    if properties and not create:
+        raise OptionError("--property: only a new namespace takes properties: give --create, too")
+    catalog, name = _namespace_of(place)
+    if not name:
+        raise OptionError(f"{place}: must be CATALOG.NAMESPACE")
+    if create:
+        catalog.create_namespace(name, parse_options(properties, "--property"))
+    elif drops:
+        catalog.drop_namespace(name)
+    with output_of_done_work():
+        if drops:
+            if as_json:
+                print_json({"namespace": place, "dropped": True})
+            else:
+                click.echo(f"{place}: dropped")
+            return
+        found = dict(catalog.namespace_properties(name))
+        if as_json:
+            print_json({"namespace": place, "properties": found})
+        elif create:
+            click.echo(f"{place}: created")
+        else:
+            rows = [{"name": key, "value": value} for key, value in sorted(found.items())]
+            print_rows(rows, title=place, empty=f"{place}: it has no properties")
+
+
+def _namespace_of(place: str) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog, and the namespace in it; of a catalog alone the empty one. Raises OptionError, NoSuchNamespaceError for a name
+    with an empty part."""
+    from iceberg_ops.catalog.configuration import find_catalog
+    from iceberg_ops.catalog.load import load_catalog
+
+    name, *parts = place.split(".")
+    if not all(parts):
+        raise NoSuchNamespaceError(f"no namespace {place!r}: a part of its name is empty")
+    return load_catalog(find_catalog(name)), tuple(parts)
+
+
+def _name(catalog: Catalog, identifier: tuple[str, ...]) -> str:
+    return ".".join((catalog.name, *identifier))

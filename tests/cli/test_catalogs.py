@@ -1,0 +1,106 @@
+"""ls, namespace, rename and drop, and what errors say about names that are nearly right."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.job_spec import CatalogConfig
+from tests.cli.conftest import Cli
+
+
+@pytest.fixture
+def prod(cli: Cli, tmp_path: Path) -> Callable[[], list[str]]:
+    """Adds the sql catalog ``prod`` with the table ``prod.a.t``; gives the names of the tables in ``a``."""
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    with (tmp_path / "catalogs.yml").open("a") as config:
+        config.write(f"  - {{name: prod, type: sql, properties: {{uri: '{uri}', warehouse: '{tmp_path}/prod'}}}}\n")
+    assert cli("create", "prod.a.t", "id int", "--create-namespace").code == 0
+    config = CatalogConfig(name="prod", type="sql", properties={"uri": uri, "warehouse": f"{tmp_path}/prod"})
+    return lambda: [name[-1] for name in load_catalog(config).list_tables(("a",))]
+
+
+def names(cli: Cli, *arguments: str) -> list[tuple[str, str]]:
+    return [(row["type"], row["name"]) for row in cli("ls", *arguments, "--json").json]
+
+
+def test_ls_lists_catalogs_namespaces_and_tables(cli: Cli, prod: object) -> None:
+    cli("create", "lake.ns.t", "id int")
+    cli("namespace", "lake.ns.deep", "--create")
+    cli("create", "lake.ns.deep.u", "id int")
+    assert names(cli) == [("filesystem", "lake"), ("sql", "prod")]
+    assert names(cli, "lake") == [("namespace", "lake.ns")]
+    assert names(cli, "lake.ns") == [("namespace", "lake.ns.deep"), ("table", "lake.ns.t")]
+    assert names(cli, "lake", "-r") == [
+        ("namespace", "lake.ns"),
+        ("namespace", "lake.ns.deep"),
+        ("table", "lake.ns.deep.u"),
+        ("table", "lake.ns.t"),
+    ]
+    cli("namespace", "lake.empty", "--create")
+    assert cli("ls", "lake.empty").out == "lake.empty: nothing is there\n"
+
+
+def test_a_namespace_is_made_shown_and_dropped(cli: Cli, prod: object) -> None:
+    assert cli("namespace", "prod.b", "--create", "--property", "owner=me").out == "prod.b: created\n"
+    assert cli("namespace", "prod.b", "--json").json == {"namespace": "prod.b", "properties": {"owner": "me"}}
+    assert cli("namespace", "prod.b", "--drop").out == "prod.b: dropped\n"
+    assert "NO_SUCH_NAMESPACE" in cli("namespace", "prod.b").err
+    assert "BAD_INPUT" in cli("namespace", "prod.a", "--drop").err
+
+
+def test_a_dropped_table_comes_back_by_the_line_that_drop_prints(cli: Cli, prod: Callable[[], list[str]]) -> None:
+    said = cli("drop", "prod.a.t").out
+    assert prod() == []
+    undo = said.split("iceberg-ops ", 1)[1].split()
+    assert cli(*undo).code == 0
+    assert prod() == ["t"]
+
+
+def test_a_purge_asks_and_without_an_answer_nothing_goes(cli: Cli, prod: Callable[[], list[str]], tmp_path: Path) -> None:
+    assert cli("drop", "prod.a.t", "--purge").code != 0
+    assert prod() == ["t"]
+    assert cli("drop", "prod.a.t", "--purge", "--yes").code == 0
+    assert prod() == []
+    assert not list((tmp_path / "prod").rglob("*.json"))
+
+
+def test_a_rename_stays_in_its_catalog_and_says_how_to_undo_it(cli: Cli, prod: Callable[[], list[str]]) -> None:
+    said = cli("rename", "prod.a.t", "prod.a.u").out
+    assert prod() == ["u"]
+    assert cli(*said.split("iceberg-ops ", 1)[1].split()).code == 0
+    assert prod() == ["t"]
+    assert "register its metadata file in lake" in cli("rename", "prod.a.t", "lake.ns.t").err
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("inpsect lake.ns.orders", "'inspect'"),
+        ("run expire-snapshotz lake.ns.orders", "'expire_snapshots'"),
+        ("inspect lake.ns.orders snapshot", "'snapshots'"),
+        ("scan lkae.ns.orders", "'lake'"),
+        ("scan lake.ns.order", "'ns.orders'"),
+        ("plan expire_snapshots lake.ns.order", "'ns.orders'"),
+        ("scan lake.nss.orders", "'ns'"),
+        ("scan lake.ns.orders --where amuont=1", "'amount'"),
+        ("evolve lake.ns.orders 'DROP COLUMN amuont'", "'amount'"),
+        ("plan expire_snapshots lake.ns.orders --option retain_lst=1", "'retain-last'"),
+    ],
+)
+def test_an_error_names_what_may_have_been_meant(cli: Cli, line: str, meant: str) -> None:
+    cli("create", "lake.ns.orders", "id int, amount int")
+    failed = cli(*shlex.split(line))
+    assert failed.code == 1
+    assert f"did you mean {meant}" in failed.err, failed.err
+
+
+def test_arguments_may_come_in_either_order_and_actions_with_dashes(cli: Cli) -> None:
+    cli("create", "lake.ns.orders", "id int")
+    assert cli("inspect", "schema", "lake.ns.orders", "--json").json == cli("inspect", "lake.ns.orders", "schema", "--json").json
+    assert cli("plan", "lake.ns.orders", "expire-snapshots", "--json").json["action"] == "expire_snapshots"
+    assert cli("run", "lake.ns.orders", "expire-snapshots", "--json").json["status"] == "nothing-to-do"
