@@ -15,7 +15,6 @@ from iceberg_ops.errors import NoSuchSnapshotError, OptionError
 if TYPE_CHECKING:
     from iceberg_ops.catalog.catalog import Catalog
     from iceberg_ops.commit.protocol.operation import Operation
-    from iceberg_ops.spec.table_metadata import TableMetadata
     from iceberg_ops.table.table import Table
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -201,18 +200,23 @@ def _place(table: Table, name: str, snapshot_id: int | None, ref: str | None) ->
 
 def _commit(target: str, operation: Operation, as_json: bool, opened: tuple[Catalog, Table] | None = None) -> None:
     """``opened``: the table as the operation was made by it."""
+    from iceberg_ops.cli.ref_changes import ref_changes
     from iceberg_ops.commit.loop.committer import commit
 
     catalog, table = opened or open_in_catalog(target)
     metadata = commit(catalog, table, operation).table.metadata
+    changes = ref_changes(table.metadata.refs, metadata.refs)
+    # Where others committed meanwhile, what changed is theirs, too, and no one command undoes it.
+    alone = bool(metadata.metadata_log) and metadata.metadata_log[-1].metadata_file == table.metadata_location
+    undo = [line for change in changes if (line := change.undo(target)) is not None] if alone else []
     with output_of_done_work():
         if as_json:
-            print_json(_document(target, metadata))
+            refs = {name: {"type": ref.type, "snapshot-id": ref.snapshot_id} for name, ref in sorted(metadata.refs.items())}
+            print_json({"table": target, "current-snapshot-id": metadata.current_snapshot_id, "refs": refs, "undo": undo})
             return
-        for name, found in sorted(metadata.refs.items()):
-            click.echo(f"{target}: {found.type} {name} at {found.snapshot_id}")
-
-
-def _document(target: str, metadata: TableMetadata) -> dict[str, object]:
-    refs = {name: {"type": ref.type, "snapshot-id": ref.snapshot_id} for name, ref in sorted(metadata.refs.items())}
-    return {"table": target, "current-snapshot-id": metadata.current_snapshot_id, "refs": refs}
+        for change in changes:
+            click.echo(f"{target}: {change.text}")
+        for line in undo:
+            click.echo(f"To undo: {line}")
+        if not changes:
+            click.echo(f"{target}: nothing changed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from iceberg_ops.cli import refs
 from iceberg_ops.commit.loop import committer
 from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.commit.operations.append_files import AppendFiles
@@ -19,6 +21,7 @@ from tests.catalog.wrappers import Meddles
 from tests.cli.conftest import Cli, lake
 
 T = "lake.ns.t"
+KEPT = ("--min-snapshots", "2", "--max-snapshot-age", "7d", "--retain", "30d")
 
 
 def make(cli: Cli, *more: str) -> None:
@@ -307,3 +310,72 @@ def test_an_act_on_a_name_refuses_options_that_it_does_not_read(cli: Cli, act: s
     else:
         assert f"error: BAD_OPTION: {option.split(maxsplit=1)[0]}: {rest[1]} does not read it; nothing was changed" in done.err
     assert done.code == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("rollback", T, "--snapshot-id", "{0}"),
+        ("rollback", T, "--snapshot-id", "{1}", "--any-snapshot"),
+        ("branch", T, "new one"),
+        ("branch", T, "audit", "--rename", "it's"),
+        ("branch", T, "audit", "--drop"),
+        ("branch", T, "audit", "--fast-forward", "main"),
+        (
+            "branch",
+            T,
+            "audit",
+            "--replace",
+            "--snapshot-id",
+            "{1}",
+            "--min-snapshots",
+            "2",
+            "--max-snapshot-age",
+            "7d",
+            "--retain",
+            "30d",
+        ),
+        ("tag", T, "eod", "--drop"),
+        ("tag", T, "eod", "--replace", "--snapshot-id", "{2}", "--retain", "90d"),
+        ("tag", T, "morning"),
+        ("publish", T, "--snapshot-id", "{3}"),
+    ],
+    ids=lambda change: " ".join((change[0], *change[2:])),
+)
+def test_the_command_that_is_printed_undoes_a_change_of_refs(cli: Cli, change: tuple[str, ...]) -> None:
+    make(cli)
+    ids = snapshots(3)
+    for line in (
+        ("branch", T, "audit", "--snapshot-id", str(ids[0]), *KEPT),
+        ("tag", T, "eod", "--snapshot-id", str(ids[0]), "--retain", "90d"),
+    ):
+        assert cli(*line).code == 0
+    catalog = lake()
+    staged = commit(catalog, catalog.load_table(("ns", "t")), AppendFiles(added=(data_file("/t/staged.parquet"),), staged=True))
+    assert staged.snapshot is not None
+    ids.append(staged.snapshot.snapshot_id)
+    before = staged.table.metadata.refs
+    done = cli(*(word.format(*ids) for word in change))
+    assert done.code == 0, done.err
+    undo = done.out.split("To undo: iceberg-ops ", 1)[1]
+    assert catalog.load_table(("ns", "t")).metadata.refs != before
+    undone = cli(*shlex.split(undo))
+    assert undone.code == 0, undone.err
+    assert catalog.load_table(("ns", "t")).metadata.refs == before
+
+
+def test_no_undo_is_printed_where_others_committed_meanwhile(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(cli)
+    ids = snapshots(3)
+    opened = refs.open_in_catalog
+
+    def and_another_commits(target: str) -> tuple[Any, Any]:
+        found = opened(target)
+        snapshots(1)
+        return found
+
+    monkeypatch.setattr(refs, "open_in_catalog", and_another_commits)
+    done = cli("rollback", T, "--snapshot-id", str(ids[0]))
+    assert done.code == 0, done.err
+    assert "branch main: " in done.out
+    assert "To undo" not in done.out

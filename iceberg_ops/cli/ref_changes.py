@@ -1,0 +1,81 @@
+"""What a command did to branches and tags, and the command that undoes it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iceberg_ops.spec.snapshots import SnapshotRef
+
+
+@dataclass(frozen=True, slots=True)
+class RefChange:
+    """One branch or tag that is not as it was. ``before`` None: it was not there; ``after`` None: it is gone. ``old_name``: it was
+    renamed."""
+
+    name: str
+    before: SnapshotRef | None
+    after: SnapshotRef | None
+    old_name: str | None = None
+
+    @property
+    def type(self) -> str:
+        """``branch`` or ``tag``."""
+        found = self.after or self.before
+        assert found is not None
+        return found.type
+
+    @property
+    def text(self) -> str:
+        """What became of it, for people."""
+        if self.old_name is not None:
+            return f"{self.type} {self.old_name}: renamed to {self.name}"
+        if self.before is None:
+            return f"{self.type} {self.name}: created at {_id(self.after)}"
+        if self.after is None:
+            return f"{self.type} {self.name}: dropped, it was at {_id(self.before)}"
+        if self.before.snapshot_id == self.after.snapshot_id:
+            return f"{self.type} {self.name}: retention changed, at {_id(self.after)}"
+        return f"{self.type} {self.name}: {_id(self.before)} -> {_id(self.after)}"
+
+    def undo(self, table: str) -> str | None:
+        """The command line that undoes it; None where there is none: another retention was set, or a branch begins that was not
+        there and is ``main``."""
+        target, name = shlex.quote(table), shlex.quote(self.name)
+        if self.old_name is not None:
+            return f"iceberg-ops branch {target} {name} --rename {shlex.quote(self.old_name)}"
+        if self.before is None:
+            return None if self.name == "main" else f"iceberg-ops {self.type} {target} {name} --drop"
+        if self.after is None:
+            return f"iceberg-ops {self.type} {target} {name} --snapshot-id {_id(self.before)}{_retention(self.before)}"
+        if self.before.snapshot_id == self.after.snapshot_id:
+            return None
+        if self.type == "tag":
+            return f"iceberg-ops tag {target} {name} --snapshot-id {_id(self.before)} --replace"
+        return f"iceberg-ops rollback {target} --branch {name} --snapshot-id {_id(self.before)} --any-snapshot"
+
+
+def ref_changes(before: Mapping[str, SnapshotRef], after: Mapping[str, SnapshotRef]) -> list[RefChange]:
+    """The refs that differ, by name. One that is gone while its like came is renamed."""
+    gone = [name for name in before if name not in after]
+    new = [name for name in after if name not in before]
+    if len(gone) == len(new) == 1 and before[gone[0]] == after[new[0]]:
+        return [RefChange(new[0], before[gone[0]], after[new[0]], gone[0])]
+    names = sorted({*before, *after})
+    return [RefChange(n, before.get(n), after.get(n)) for n in names if before.get(n) != after.get(n)]
+
+
+def _id(ref: SnapshotRef | None) -> int | None:
+    return None if ref is None else ref.snapshot_id
+
+
+def _retention(ref: SnapshotRef) -> str:
+    given = {
+        "--retain": None if ref.max_ref_age_ms is None else f"{ref.max_ref_age_ms}ms",
+        "--min-snapshots": ref.min_snapshots_to_keep,
+        "--max-snapshot-age": None if ref.max_snapshot_age_ms is None else f"{ref.max_snapshot_age_ms}ms",
+    }
+    return "".join(f" {option} {value}" for option, value in given.items() if value is not None)
