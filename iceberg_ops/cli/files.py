@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from iceberg_ops.cli.output import print_json, print_rows
+from iceberg_ops.cli.output import counted, print_json, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options, where_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def files(
         }
         for d in documents
     ]
-    print_rows(rows, title=f"{target}: {len(rows)} data files", empty=f"{target}: no data files")
+    print_rows(rows, title=f"{target}: {counted(len(rows), 'data file')}", empty=f"{target}: no data files")
 
 
 def task_document(plan: ScanPlan, task: FileScanTask) -> dict[str, Any]:

@@ -6,21 +6,22 @@ from typing import Any
 
 import click
 
+from iceberg_ops.cli.ages import age_text
 from iceberg_ops.cli.output import print_json, print_pairs, print_rows
 from iceberg_ops.cli.target import json_option, open_table, parse_instant, snapshot_options, target_options
 from iceberg_ops.config.near_names import did_you_mean
+from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.spec import summary_keys
 
 _SUMMARY = {
-    summary_keys.ADDED_DATA_FILES: "added",
-    summary_keys.DELETED_DATA_FILES: "removed",
-    summary_keys.ADDED_DELETE_FILES: "deletes added",
-    summary_keys.TOTAL_DATA_FILES: "data files",
-    summary_keys.TOTAL_DELETE_FILES: "delete files",
-    summary_keys.TOTAL_RECORDS: "records",
-    "iceberg-ops.action": "action",
+    "records": summary_keys.TOTAL_RECORDS,
+    "data files": summary_keys.TOTAL_DATA_FILES,
+    "delete files": summary_keys.TOTAL_DELETE_FILES,
+    "added": summary_keys.ADDED_DATA_FILES,
+    "removed": summary_keys.DELETED_DATA_FILES,
+    "deletes added": summary_keys.ADDED_DELETE_FILES,
 }
-"""What a snapshot's summary tells people."""
+"""What of a snapshot's summary is shown, by the title of its column."""
 _COLUMNS = {
     "manifests": {
         "path": "path",
@@ -80,17 +81,53 @@ def inspect(
 
 
 def _for_people(topic: str, rows: list[dict[str, Any]], location: str) -> list[dict[str, Any]]:
-    """What fits a line (``--json`` has all): snapshots without their whole summary, files by their path below the table."""
+    """What fits a line (``--json`` has all): what matters most first, times to the second, files by their path below the table."""
+    if topic == "snapshots":
+        return [_snapshot(row) for row in rows]
+    if topic == "refs":
+        return [_ref(row) for row in rows]
+    if topic == "history":
+        return [
+            {
+                "made current (UTC)": _short_time(row["made_current_at"]),
+                "snapshot": row["snapshot_id"],
+                "parent": row["parent_id"],
+                "in current history": row["is_current_ancestor"],
+            }
+            for row in rows
+        ]
     if topic in _COLUMNS:
         return [{title: _below(location, row.get(name)) for name, title in _COLUMNS[topic].items()} for row in rows]
-    if topic != "snapshots":
-        return rows
-    shown = []
-    for row in rows:
-        summary = row.get("summary") or {}
-        kept = {k: v for k, v in row.items() if k not in ("summary", "manifest_list", "sequence_number", "schema_id")}
-        shown.append(kept | {title: summary.get(name) for name, title in _SUMMARY.items()})
-    return shown
+    return rows
+
+
+def _snapshot(row: dict[str, Any]) -> dict[str, Any]:
+    from iceberg_ops.commit.protocol.run_keys import ACTION
+
+    summary = row.get("summary") or {}
+    counts = {title: count_of(text) if (text := summary.get(key)) and text.isdigit() else text for title, key in _SUMMARY.items()}
+    shown = {"snapshot": row["snapshot_id"], "committed (UTC)": _short_time(row["committed_at"]), "operation": row["operation"]}
+    return shown | {"action": summary.get(ACTION)} | counts | {"parent": row["parent_id"]}
+
+
+def _ref(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": row["name"],
+        "type": row["type"],
+        "snapshot": row["snapshot_id"],
+        "retained for": _age(row["max_ref_age_ms"]),
+        "least snapshots": row["min_snapshots_to_keep"],
+        "snapshots for": _age(row["max_snapshot_age_ms"]),
+    }
+
+
+def _age(ms: int | None) -> str | None:
+    return None if ms is None else age_text(ms)
+
+
+def _short_time(text: str) -> str:
+    """An ISO time of UTC to the second."""
+    return text[:19].replace("T", " ")
 
 
 def _below(location: str, value: Any) -> Any:

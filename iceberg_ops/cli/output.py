@@ -10,12 +10,18 @@ import codecs
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 200
+_LONGEST_NAME = 36
+"""A text that is longer is folded where the terminal is narrow; a uuid fits."""
+_LEAST_TEXT = 20
+_UNITS_OF_TIME = ("(UTC)",)
+"""How titles of columns end whose texts are times, which are not folded."""
 
 
 def print_json(document: Any) -> None:
@@ -36,8 +42,29 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One column of a table for people. ``least``: how narrow it may become; text may be folded, numbers and names may not."""
+
+    name: str
+    cells: list[str]
+    is_number: bool
+    width: int
+    least: int
+
+    @classmethod
+    def of(cls, name: str, values: list[Any]) -> _Column:
+        cells = [_cell(value) for value in values]
+        width = max(len(name), *map(len, cells))
+        is_number = all(isinstance(value, int | float | None) and not isinstance(value, bool) for value in values)
+        folds = not is_number and any(len(cell) > _LONGEST_NAME or " " in cell for cell in cells)
+        least = min(width, _LEAST_TEXT) if folds and not name.endswith(_UNITS_OF_TIME) else width
+        return cls(name, cells, is_number, width, least)
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> None:
-    """A table for people; ``empty`` is said where there are no rows."""
+    """A table for people; ``empty`` where there are no rows. Columns without a value are left out. On a narrow terminal text is
+    folded, and then the last columns are left out, and named below; numbers and ids are never broken."""
     from rich.table import Table
     from rich.text import Text
 
@@ -45,14 +72,30 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str, empty: str) -> 
     if not rows:
         out.print(empty, markup=False)
         return
-    table = Table(title=Text(title))
     names = list(dict.fromkeys(name for row in rows for name in row))
-    for name in names:
-        numeric = all(isinstance(row.get(name), int | float | None) and not isinstance(row.get(name), bool) for row in rows)
-        table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cell(row.get(name))) for name in names))
+    columns = [_Column.of(name, [row.get(name) for row in rows]) for name in names]
+    columns = [column for column in columns if any(column.cells)] or columns[:1]
+    shown = _fitting(columns, out.width)
+    table = Table(title=Text(title))
+    room = out.width - 1 - sum(column.least + 3 for column in shown)
+    for column in shown:
+        more = max(0, min(column.width - column.least, room))
+        room -= more
+        width = min(column.least + more, max(1, out.width - 4))
+        table.add_column(Text(column.name), justify="right" if column.is_number else "left", overflow="fold", width=width)
+    for cells in zip(*(column.cells for column in shown), strict=True):
+        table.add_row(*map(Text, cells))
     out.print(table)
+    if hidden := [column.name for column in columns[len(shown) :]]:
+        out.print(f"The terminal is too narrow for: {', '.join(hidden)}", markup=False)
+
+
+def _fitting(columns: Sequence[_Column], width: int) -> Sequence[_Column]:
+    """The first columns that fit, at least one. A column takes three places beside its text."""
+    shown = list(columns)
+    while len(shown) > 1 and sum(column.least + 3 for column in shown) + 1 > width:
+        shown.pop()
+    return shown
 
 
 def print_pairs(pairs: Iterable[tuple[str, Any]], *, title: str) -> None:
@@ -70,3 +113,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if abs(value) < 10**12 else str(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def counted(number: int, what: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number:,} {what if number == 1 else what + 's'}"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iceberg_ops.cli.ages import age_text
+
 if TYPE_CHECKING:
     from iceberg_ops.spec.snapshots import SnapshotRef
 
@@ -74,8 +76,8 @@ def _id(ref: SnapshotRef | None) -> int | None:
 
 def _retention(ref: SnapshotRef) -> str:
     given = {
-        "--retain": None if ref.max_ref_age_ms is None else f"{ref.max_ref_age_ms}ms",
+        "--retain": None if ref.max_ref_age_ms is None else age_text(ref.max_ref_age_ms),
         "--min-snapshots": ref.min_snapshots_to_keep,
-        "--max-snapshot-age": None if ref.max_snapshot_age_ms is None else f"{ref.max_snapshot_age_ms}ms",
+        "--max-snapshot-age": None if ref.max_snapshot_age_ms is None else age_text(ref.max_snapshot_age_ms),
     }
     return "".join(f" {option} {value}" for option, value in given.items() if value is not None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
+from iceberg_ops.cli.ages import parse_age
 from iceberg_ops.cli.output import print_json
 from iceberg_ops.cli.standard_output import output_of_done_work
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_instant
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from iceberg_ops.commit.protocol.operation import Operation
     from iceberg_ops.table.table import Table
 
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MOST_SNAPSHOTS, _MOST_MS = 2**31 - 1, 2**63 - 1
+_MOST_SNAPSHOTS = 2**31 - 1
 """What the format has room for: nobody could read the metadata with more."""
 
 
@@ -155,17 +154,6 @@ def publish(target: str, wap_id: str | None, snapshot_id: int | None, branch_nam
     if (snapshot_id is None) == (wap_id is None):
         raise OptionError("give either --wap-id or --snapshot-id")
     _commit(target, CherryPick(wap_id=wap_id, snapshot_id=snapshot_id, branch=branch_name, run_key=run_key), as_json)
-
-
-def parse_age(text: str | None) -> int | None:
-    """``30d``, ``12h``, ``15m``, ``10s`` or ``500ms`` as milliseconds. Raises OptionError."""
-    if text is None:
-        return None
-    m = re.fullmatch(r"([0-9]{1,19})(ms|s|m|h|d)", text.strip().lower())
-    if m is None or not 0 < int(m[1]) * _UNITS[m[2]] <= _MOST_MS:
-        most = f"at most {_MOST_MS // _UNITS['d']}d"
-        raise OptionError(f"age {text!r}: must be a whole number above 0 with a unit, ms, s, m, h or d, and {most}")
-    return int(m[1]) * _UNITS[m[2]]
 
 
 def _only_one(given: dict[str, object]) -> str | None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from iceberg_ops.cli.output import console
+from iceberg_ops.cli.output import console, counted
 from iceberg_ops.config.report import ActionReport, GroupReport, TableState
 
 _SHOWN = 20
@@ -26,7 +26,7 @@ def print_report(report: ActionReport) -> None:
     for path in report.files[:_SHOWN]:
         out.print(Text(path), soft_wrap=True)
     if len(report.files) > _SHOWN:
-        out.print(Text(f"... and {len(report.files) - _SHOWN} more files (--json lists them)"))
+        out.print(Text(f"... and {counted(len(report.files) - _SHOWN, 'more file')} (--json lists all)"))
     for failure in report.failures[:_SHOWN]:
         out.print(Text(f"failed: {failure.file_path}: {failure.reason}", style="red"), soft_wrap=True)
 
@@ -41,19 +41,21 @@ def _heading(report: ActionReport) -> str:
 
 
 def _print_counts(console: Console, report: ActionReport) -> None:
-    table = Table(show_header=report.before is not None)
-    table.add_column("")
-    table.add_column("before", justify="right")
-    table.add_column("after", justify="right")
+    """Sizes before and after, or once where nothing changed; of a dry run no counts of what it did not do."""
     if report.before is not None and report.after is not None:
+        states = [report.before] if report.before == report.after or report.dry_run else [report.before, report.after]
+        table = Table("", *(["table"] if len(states) == 1 else ["before", "after"]))
+        for column in table.columns[1:]:
+            column.justify = "right"
         for name in ("snapshots", "data_files", "delete_files", "manifests", "records", "bytes"):
-            table.add_row(name.replace("_", " "), f"{_of(report.before, name):,}", f"{_of(report.after, name):,}")
+            table.add_row(name.replace("_", " "), *(f"{_of(state, name):,}" for state in states))
         console.print(table)
-    if report.metrics:
+    counts = {name: value for name, value in report.metrics.items() if value or not report.dry_run}
+    if counts:
         metrics = Table(show_header=False)
         metrics.add_column()
         metrics.add_column(justify="right")
-        for name, value in report.metrics.items():
+        for name, value in counts.items():
             metrics.add_row(Text(name), f"{value:,}")
         console.print(metrics)
 
@@ -65,7 +67,7 @@ def _of(state: TableState, name: str) -> Any:
 def _print_groups(console: Console, groups: list[GroupReport]) -> None:
     if not groups:
         return
-    table = Table(title=f"{len(groups)} groups")
+    table = Table(title=counted(len(groups), "group"))
     for name in ("group", "partition", "status", "files in", "bytes in", "files out", "bytes out", "rows", "reason"):
         table.add_column(name, justify="right" if name.split()[0] in ("files", "bytes", "rows") else "left", overflow="fold")
     for group in groups[:_SHOWN]:
@@ -74,10 +76,10 @@ def _print_groups(console: Console, groups: list[GroupReport]) -> None:
         table.add_row(group.group_id, Text(group.partition), group.status, *numbers, rows, Text(group.reason))
     console.print(table)
     if len(groups) > _SHOWN:
-        console.print(Text(f"... and {len(groups) - _SHOWN} more groups (--json lists them)"))
+        console.print(Text(f"... and {counted(len(groups) - _SHOWN, 'more group')} (--json lists all)"))
 
 
 def _print_reasons(console: Console, report: ActionReport) -> None:
     """Files left alone, counted by reason."""
     for reason, count in Counter(skipped.reason for skipped in report.skipped).most_common(_SHOWN):
-        console.print(Text(f"left alone: {count:,} files: {reason}"), soft_wrap=True)
+        console.print(Text(f"left alone: {counted(count, 'file')}: {reason}"), soft_wrap=True)
