@@ -21,6 +21,8 @@ D = TypeVar("D")
 _DIGITS_OF_MS = 11
 """Milliseconds since 1970 have at least this many digits; with fewer it is a date: 20240101."""
 _AGE = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
+_UNITS_OF_SIZE = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+_SIZE = re.compile(r"([0-9]{1,19})\s*(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE)
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
@@ -100,6 +102,19 @@ def at_least(low: int) -> Callable[[str], int]:
         found = whole_number(value)
         if found is None or found < low:
             raise ValueError(f"must be a whole number, {low} or more" + (", below 2^63" if len(value) > 18 else ""))
+        return found
+
+    return parse
+
+
+def size(low: int) -> Callable[[str], int]:
+    """Bytes, as a whole number or with a unit: ``512MB`` and ``512MiB`` are both 512 x 2^20 (as in Spark's settings)."""
+
+    def parse(value: str) -> int:
+        m = _SIZE.fullmatch(value)
+        found = -1 if m is None else int(m[1]) * _UNITS_OF_SIZE[(m[2] or "").upper()]
+        if not low <= found <= LONG_MAX:
+            raise ValueError(f"must be a whole number of bytes, such as 536870912 or 512MB, {low} or more, below 2^63")
         return found
 
     return parse

@@ -26,6 +26,7 @@ from iceberg_ops.config.option_parsing import (
     numbers,
     pairs,
     ratio,
+    size,
     text,
 )
 from iceberg_ops.config.properties import (
@@ -233,7 +234,7 @@ def convert_equality_deletes_options(options: Mapping[str, str], properties: Map
     """Raises OptionError."""
     read = OptionReader.of("convert_equality_deletes", CONVERT_EQUALITY_DELETES, options)
     return ConvertEqualityDeletesOptions(
-        target_file_size_bytes=read("target-file-size-bytes", at_least(1), DELETE_TARGET_FILE_SIZE_BYTES.of(properties)),
+        target_file_size_bytes=read("target-file-size-bytes", size(1), DELETE_TARGET_FILE_SIZE_BYTES.of(properties)),
         progress=_progress(read),
     )
 
@@ -291,9 +292,9 @@ def _refuse_others(read: OptionReader, name: str, parse: Callable[[str], V], def
 
 
 def _sizes(read: OptionReader, table_target: int) -> SizeOptions:
-    target = read("target-file-size-bytes", at_least(1), table_target)
-    low = read("min-file-size-bytes", at_least(0), int(target * 0.75))
-    high = read("max-file-size-bytes", at_least(1), int(target * 1.8))
+    target = read("target-file-size-bytes", size(1), table_target)
+    low = read("min-file-size-bytes", size(0), int(target * 0.75))
+    high = read("max-file-size-bytes", size(1), int(target * 1.8))
     if low >= target:
         raise OptionError(f"{read.action}: min-file-size-bytes {low} must be < target-file-size-bytes {target}")
     if high <= target:
@@ -304,7 +305,7 @@ def _sizes(read: OptionReader, table_target: int) -> SizeOptions:
         max_file_size_bytes=high,
         min_input_files=read("min-input-files", at_least(1), 5),
         rewrite_all=read("rewrite-all", boolean, False),
-        max_file_group_size_bytes=read("max-file-group-size-bytes", at_least(1), 100 * 2**30),
+        max_file_group_size_bytes=read("max-file-group-size-bytes", size(1), 100 * 2**30),
         max_file_group_input_files=read("max-file-group-input-files", at_least(1), NO_LIMIT),
     )
 

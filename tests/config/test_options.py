@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, check_options
+from iceberg_ops.config.option_parsing import size
 from iceberg_ops.config.options import (
     DAY_MS,
     expire_snapshots_options,
@@ -39,7 +40,7 @@ def test_a_sort_order_implies_strategy_sort() -> None:
     ("action", "options", "words"),
     [
         ("rewrite_data_files", {"min-input-file": "3"}, ("unknown option min-input-file", "min-input-files", "rewrite-all")),
-        ("rewrite_data_files", {"target-file-size-bytes": "64mb"}, ("target-file-size-bytes = '64mb'", "whole number")),
+        ("rewrite_data_files", {"target-file-size-bytes": "64mb/s"}, ("target-file-size-bytes = '64mb/s'", "whole number")),
         ("rewrite_data_files", BAD_MINIMUM, ("min-file-size-bytes 70 must be < target-file-size-bytes 64",)),
         ("rewrite_data_files", BAD_MAXIMUM, ("max-file-size-bytes 64 must be > target-file-size-bytes 64",)),
         ("rewrite_data_files", {"delete-ratio-threshold": "1.5"}, ("delete-ratio-threshold", "'1.5'", "at most 1")),
@@ -114,3 +115,28 @@ def test_what_could_take_no_effect_is_refused_by_name(action: str, name: str, de
 
 def test_no_option_is_accepted_without_effect() -> None:
     assert not [o.name for action in ACTIONS.values() for o in action.options if "accepted" in o.meaning or "effect" in o.meaning]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("512", 512),
+        ("512B", 512),
+        ("1k", 2**10),
+        ("512MB", 2**29),
+        ("512 MiB", 2**29),
+        ("100g", 100 * 2**30),
+        ("2TB", 2**41),
+    ],
+)
+def test_a_size_is_bytes_or_has_a_unit(text: str, value: int) -> None:
+    assert size(1)(text) == value
+    assert rewrite_data_files_options({"target-file-size-bytes": text}, {}).sizes.target_file_size_bytes == value
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "0MB", "-1MB", "1.5GB", "MB", "1 M B", "1PB", "9007199254740992K", "1Mb/s", "\N{SUPERSCRIPT TWO}MB"]
+)
+def test_what_is_no_size_is_refused_by_its_option(text: str) -> None:
+    with pytest.raises(OptionError, match="target-file-size-bytes"):
+        rewrite_data_files_options({"target-file-size-bytes": text}, {})
