@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -22,6 +22,7 @@ from iceberg_ops.errors import IncompleteError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.rows_place import RowsPlace
+from tests.catalog.wrappers import Meddles
 
 
 class _OnlyBadRows(LocalEvaluator):
@@ -56,11 +57,15 @@ def place(tmp_path: Path) -> RowsPlace:
 
 
 def append(
-    place: RowsPlace, meanwhile: Callable[[], object] = lambda: None, said: str = "quarantine", report: str | None = None
+    place: RowsPlace,
+    meanwhile: Callable[[], object] = lambda: None,
+    said: str = "quarantine",
+    report: str | None = None,
+    catalog: Any = None,
 ) -> ActionReport:
     options = {"bad-records": said, "quarantine-path": str(place.folder / "bad")}
     job = JobSpec(job="append", table="test.db.t", catalog=place.config, run_key="one", options=options, report=report)
-    return run_job(job, engine=_OnlyBadRows(meanwhile))
+    return run_job(job, catalog=catalog, engine=_OnlyBadRows(meanwhile))
 
 
 def test_of_two_runs_at_once_one_has_the_quarantine(place: RowsPlace) -> None:
@@ -70,6 +75,14 @@ def test_of_two_runs_at_once_one_has_the_quarantine(place: RowsPlace) -> None:
     assert (second.failures, second.metrics) == ([], {})
     assert [str(p) for p in (place.folder / "bad").iterdir()] == [f.file_path for f in first[0].failures]
     assert append(place).status == "already-committed"
+
+
+def test_of_two_runs_whose_commits_meet_one_has_the_quarantine(place: RowsPlace) -> None:
+    first: list[ActionReport] = []
+    second = append(place, catalog=Meddles(place.catalog, lambda: first.append(append(place))))
+    assert (first[0].status, second.status) == ("nothing-to-do", "already-committed")
+    assert (second.failures, second.metrics) == ([], {})
+    assert [str(p) for p in (place.folder / "bad").iterdir()] == [f.file_path for f in first[0].failures]
 
 
 def test_rows_are_counted_however_the_option_is_spelled(place: RowsPlace) -> None:
