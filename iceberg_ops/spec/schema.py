@@ -131,7 +131,7 @@ class Schema:
         for name in names:
             found = self.find(name, case_sensitive=case_sensitive)
             if found is None or self.parents[found.field_id] is not None:
-                raise SchemaError(no_column(self, name))
+                raise SchemaError(no_column(self, name, top_level=True))
             picked.append(found)
         return Schema(StructType(tuple(picked)), self.schema_id)
 
@@ -146,7 +146,22 @@ def _walk(type_: IcebergType) -> Iterator[NestedField]:
         yield from _walk(f.type)
 
 
-def no_column(schema: Schema, name: str) -> str:
-    """The message for a column that is not in ``schema``: its columns, and what may have been meant."""
-    columns = ", ".join(f.name for f in schema.fields)
-    return f"no column named {name!r}{did_you_mean(name, schema.names_by_id.values())}: the columns are {columns}"
+def no_column(schema: Schema, name: str, *, top_level: bool = False) -> str:
+    """The message for a column that is not in ``schema``: its columns, and what may have been meant. ``top_level``: a part of a
+    column is none."""
+    columns = [f.name for f in schema.fields]
+    shown = ", ".join(columns)
+    if top_level and (whole := _column_of_part(schema, name)) is not None:
+        return f"{name!r} is a part of column {whole!r}, and no column of its own: the columns are {shown}"
+    near = did_you_mean(name, columns if top_level else schema.names_by_id.values())
+    return f"no column named {name!r}{near}: the columns are {shown}"
+
+
+def _column_of_part(schema: Schema, name: str) -> str | None:
+    """The top-level column that ``name`` is a part of; None where it is not."""
+    found = schema.fields_by_id.get(schema.ids_by_lower_name.get(name.lower(), -1))
+    if found is None or schema.parents[found.field_id] is None:
+        return None
+    while (parent := schema.parents[found.field_id]) is not None:
+        found = schema.fields_by_id[parent]
+    return found.name

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from iceberg_ops.data.sources.source_folder import (
+    PATTERN,
     TEMPORARY,
     OwnPlaces,
     RelativeName,
@@ -57,6 +58,8 @@ def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_fil
     place = jvm.org.apache.hadoop.fs.Path(path)
     store = place.getFileSystem(session._jsc.sc().hadoopConfiguration())
     found = list(store.globStatus(place) or [])
+    if not PATTERN.isdisjoint(path) and store.exists(place):
+        _check_finds_itself(path, str(store.getFileStatus(place).getPath()), [str(status.getPath()) for status in found])
     if not found:
         raise DataError(f"source {path}: there is no such path")
     roots: list[tuple[str, list[RelativeName]]] = []
@@ -72,6 +75,15 @@ def _roots(session: SparkSession, path: str, own: OwnPlaces, require_success_fil
         roots.append((str(where), names))
     check_holds_data(path, sum(len(names) for _, names in roots))
     return roots
+
+
+def _check_finds_itself(path: str, itself: str, found: list[str]) -> None:
+    """Prevents that rows of other files are read in the place of those at ``path``, as lane local reads them."""
+    if itself not in found:
+        raise DataError(
+            f"source {path}: it exists, and Spark takes it for a pattern that does not find it: write \\ before each of its "
+            f"characters {' '.join(sorted(PATTERN & set(path)))}, or run it with --lane local"
+        )
 
 
 def _asked_for(session: SparkSession, names: list[RelativeName], pattern: str | None) -> list[RelativeName]:

@@ -6,20 +6,23 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from iceberg_ops.actions.dispatch import run_job
 from iceberg_ops.actions.local.local_engine import LocalEvaluator
+from iceberg_ops.actions.rows import source_commits
 from iceberg_ops.actions.rows.row_engine import WrittenSource
 from iceberg_ops.actions.run.context import Run
 from iceberg_ops.config.job_spec import JobSpec
 from iceberg_ops.config.report import ActionReport, SkippedFile
 from iceberg_ops.config.row_options import WriteOptions
+from iceberg_ops.errors import IncompleteError
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import LONG, NestedField
 from tests.actions.rows_place import RowsPlace
+from tests.catalog.wrappers import Meddles
 
 
 class _OnlyBadRows(LocalEvaluator):
@@ -53,10 +56,16 @@ def place(tmp_path: Path) -> RowsPlace:
     return made
 
 
-def append(place: RowsPlace, meanwhile: Callable[[], object] = lambda: None, said: str = "quarantine") -> ActionReport:
+def append(
+    place: RowsPlace,
+    meanwhile: Callable[[], object] = lambda: None,
+    said: str = "quarantine",
+    report: str | None = None,
+    catalog: Any = None,
+) -> ActionReport:
     options = {"bad-records": said, "quarantine-path": str(place.folder / "bad")}
-    job = JobSpec(job="append", table="test.db.t", catalog=place.config, run_key="one", options=options)
-    return run_job(job, engine=_OnlyBadRows(meanwhile))
+    job = JobSpec(job="append", table="test.db.t", catalog=place.config, run_key="one", options=options, report=report)
+    return run_job(job, catalog=catalog, engine=_OnlyBadRows(meanwhile))
 
 
 def test_of_two_runs_at_once_one_has_the_quarantine(place: RowsPlace) -> None:
@@ -68,5 +77,37 @@ def test_of_two_runs_at_once_one_has_the_quarantine(place: RowsPlace) -> None:
     assert append(place).status == "already-committed"
 
 
+def test_of_two_runs_whose_commits_meet_one_has_the_quarantine(place: RowsPlace) -> None:
+    first: list[ActionReport] = []
+    second = append(place, catalog=Meddles(place.catalog, lambda: first.append(append(place))))
+    assert (first[0].status, second.status) == ("nothing-to-do", "already-committed")
+    assert (second.failures, second.metrics) == ([], {})
+    assert [str(p) for p in (place.folder / "bad").iterdir()] == [f.file_path for f in first[0].failures]
+
+
 def test_rows_are_counted_however_the_option_is_spelled(place: RowsPlace) -> None:
     assert append(place, said="Quarantine").metrics["quarantined-records"] == 1
+
+
+def test_a_report_of_what_came_after_the_commit_names_the_quarantine(place: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = place.folder / "report.json"
+    with monkeypatch.context() as patched:
+        patched.setattr(source_commits, "nothing_to_do", _interrupted)
+        with pytest.raises(IncompleteError):
+            append(place, report=str(report))
+    kept = [str(p) for p in (place.folder / "bad").iterdir()]
+    assert [f["file-path"] for f in json.loads(report.read_text())["failures"]] == kept
+    assert (append(place).status, [str(p) for p in (place.folder / "bad").iterdir()]) == ("already-committed", kept)
+
+
+def test_a_report_of_a_commit_that_did_not_happen_names_no_quarantine(place: RowsPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = place.folder / "report.json"
+    monkeypatch.setattr(source_commits, "commit", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        append(place, report=str(report))
+    assert list((place.folder / "bad").iterdir()) == []
+    assert json.loads(report.read_text()).get("failures", []) == []
+
+
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt

@@ -47,6 +47,8 @@ class HadoopPath:
     def getFileSystem(self, _: object) -> Any:
         return SimpleNamespace(
             globStatus=lambda place: [Status(p) for p in sorted(glob.glob(place.path))],
+            exists=lambda place: os.path.exists(place.path),
+            getFileStatus=lambda place: Status(place.path),
             listStatus=lambda place: [Status(os.path.join(place.path, n)) for n in sorted(os.listdir(place.path))],
         )
 
@@ -69,3 +71,15 @@ def test_patterns_and_links_that_lead_to_the_tables_own_files_are_refused(tmp_pa
             check_paths(SESSION, [f"file:{tmp_path}/{path}"], place.table(), require_success_file=False)
     check_paths(SESSION, source.paths, place.table(), require_success_file=False)
     check_paths(SESSION, [f"{tmp_path}/source-*.parquet"], place.table(), require_success_file=False)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+@pytest.mark.parametrize("name", ["a[1].parquet", "[1]/a.parquet"])
+def test_a_path_that_exists_and_is_a_pattern_of_other_files_is_refused(tmp_path: Path, name: str, beside: bool) -> None:
+    place = RowsPlace.at(tmp_path)
+    place.create(Schema.of(NestedField(1, "id", LONG)))
+    for other in (name, *([name.replace("[", "").replace("]", "")] if beside else [])):
+        (tmp_path / other).parent.mkdir(exist_ok=True)
+        (tmp_path / other).write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r"it exists, and Spark takes it for a pattern .* its characters \[ \],"):
+        check_paths(SESSION, [f"{tmp_path}/{name}"], place.table(), require_success_file=False)

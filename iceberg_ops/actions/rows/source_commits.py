@@ -7,7 +7,7 @@ columns. Files of a quarantine stand for rows that are in no table: they go wher
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -46,20 +46,20 @@ def commit_source(run: Run, operation: Operation, written: WrittenSource) -> Com
             summary=operation.summary,
         )
     with _quarantine_of(run, written):
-        result = commit_rows(run, operation, written.files, counts)
-    return _with_quarantine(run, written, result)
+        return _with_quarantine(run, written, commit_rows(run, operation, written.files, counts))
 
 
 def remember(run: Run, written: WrittenSource) -> NothingToDo | Committed:
     """Nothing is to be committed. Where rows went to the quarantine, the run key is remembered, so that a repeated run does not put
     them there again."""
     done = run_of(run.job)
-    if done is not None and written.quarantined:
-        with _quarantine_of(run, written), run.step("remember run key"):
-            remembered = commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
-        if remembered.already_committed:  # by a run with the same key, at the same time
-            return _with_quarantine(run, written, result_of(remembered, run.outcome.found()))
-    return _with_quarantine(run, written, nothing_to_do(run, _counts(run, written)))
+    with _quarantine_of(run, written):
+        if done is not None and written.quarantined:
+            with run.step("remember run key"):
+                remembered = commit(run.catalog, run.table, RememberRun(done=done), on_commit=run.outcome.record)
+            if remembered.already_committed:  # by a run with the same key, at the same time
+                return _with_quarantine(run, written, result_of(remembered, run.outcome.found()))
+        return _with_quarantine(run, written, nothing_to_do(run, _counts(run, written)))
 
 
 def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
@@ -76,15 +76,17 @@ def _counts(run: Run, written: WrittenSource) -> dict[str, int]:
 @contextmanager
 def _quarantine_of(run: Run, written: WrittenSource) -> Iterator[None]:
     """Delete the quarantine's files where the block fails without a commit of this run. Where it is not certain that there is none,
-    they stay."""
+    they stay, and the report of the failure names them."""
     try:
         yield
     except BaseException as e:
         staged = [f.file_path for f in written.files]
         # An interrupt may come between a commit and its record: then the table refers to the rows' files, and they are kept.
         kept = run.outcome.changed or delete_staged(run, staged, after=e)
+        stay = [q.file_path for q in written.quarantined]
         if not kept and (staged or isinstance(e, ValidationError) or _is_not_remembered(run)):
-            delete_staged(run, [q.file_path for q in written.quarantined], after=e)
+            stay = delete_staged(run, stay, after=e)
+        _name(run, written, stay)
         raise
 
 
@@ -93,8 +95,14 @@ def _with_quarantine(run: Run, written: WrittenSource, result: _Ended) -> _Ended
     if isinstance(result, AlreadyCommitted):
         delete_staged(run, [q.file_path for q in written.quarantined])
         return result
-    run.outcome.failures += written.quarantined
+    _name(run, written, [q.file_path for q in written.quarantined])
     return replace(result, found=run.outcome.found())
+
+
+def _name(run: Run, written: WrittenSource, stay: Collection[str]) -> None:
+    """Name those files of the quarantine that stay in the report; said again, it is the same."""
+    known = {f.file_path for f in run.outcome.failures}
+    run.outcome.failures += [q for q in written.quarantined if q.file_path in stay and q.file_path not in known]
 
 
 def _is_not_remembered(run: Run) -> bool:

@@ -26,9 +26,10 @@ from typing import Any
 
 from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.commit.protocol.history import History, base_of, naming_the_remover
+from iceberg_ops.commit.protocol.ledger import ledger_entry
 from iceberg_ops.commit.protocol.operation import Committed, Operation, StagedCommit
 from iceberg_ops.commit.protocol.retry import RetryPolicy
-from iceberg_ops.commit.protocol.run_keys import find_run
+from iceberg_ops.commit.protocol.run_keys import RunIdentity, find_run
 from iceberg_ops.deletion.gate import discard_staged
 from iceberg_ops.errors import (
     BadInputError,
@@ -40,7 +41,7 @@ from iceberg_ops.errors import (
     TerminalError,
     ValidationError,
 )
-from iceberg_ops.spec.updates import AddSnapshot
+from iceberg_ops.spec.updates import AddSnapshot, SetProperties
 from iceberg_ops.table.same_table import same_table
 from iceberg_ops.table.table import Table
 
@@ -218,7 +219,7 @@ class _Loop:
 
     def _earlier_success(self, table: Table) -> Committed | None:
         for staged in self.swapped:
-            if self._is_in(table, staged):
+            if self._is_in(table, staged) and not _is_anothers(table, staged, self.operation.run):
                 # A swap of ours that was reported as refused did happen: what it refers to is live.
                 return self._won(table, staged)
         run = find_run(table, self.operation.run)
@@ -301,6 +302,16 @@ class _Loop:
         kept = frozenset(keep)
         gone = [f for f in self.prepared.written if f not in kept]
         self.leftovers += discard_staged(self.callers_table, self._load, gone, after=after).left
+
+
+def _is_anothers(table: Table, staged: StagedCommit, run: RunIdentity | None) -> bool:
+    """Whether another process of the run key certainly did what a refused swap was to do: without a snapshot nothing else tells
+    them apart but the ledger's entry, which says when it was made."""
+    if run is None or staged.snapshot is not None:
+        return False
+    names = set(run.ledger_names)
+    own = {n: v for update in staged.updates if isinstance(update, SetProperties) for n, v in update.updates.items() if n in names}
+    return any(ledger_entry(table, name) not in (None, entry) for name, entry in own.items())
 
 
 def _is_interrupt(e: BaseException) -> bool:

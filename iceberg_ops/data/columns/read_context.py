@@ -80,7 +80,7 @@ class ReadContext:
             return METADATA_COLUMNS[name]
         if name == "_partition":
             return partition_column(self.partitions.type)
-        raise SchemaError(no_column(self.table_schema, name))
+        raise SchemaError(no_column(self.table_schema, name, top_level=True))
 
     @cached_property
     def data_fields(self) -> tuple[NestedField, ...]:
