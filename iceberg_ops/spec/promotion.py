@@ -7,21 +7,35 @@ the least numbers lie in a partition whose value wraps around.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from iceberg_ops.spec.epoch import MICROS_PER_SECOND, NANOS_PER_SECOND, SECONDS_PER_DAY
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import Transform
-from iceberg_ops.spec.types import DATE, DOUBLE, FLOAT, INT, LONG, TIMESTAMP, TIMESTAMP_NS, UNKNOWN, DecimalType, IcebergType
+from iceberg_ops.spec.types import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT,
+    LONG,
+    TIMESTAMP,
+    TIMESTAMP_NS,
+    UNKNOWN,
+    DecimalType,
+    IcebergType,
+    NestedField,
+    PrimitiveType,
+)
 from iceberg_ops.spec.wrapped_values import wrapped_truncation
 
 _ALWAYS = {(INT, LONG), (FLOAT, DOUBLE)}
 _SINCE_V3 = {(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS)}
 _NARROWER: dict[IcebergType, IcebergType] = {LONG: INT, TIMESTAMP: DATE, TIMESTAMP_NS: DATE}
 """What a column may have been before, where that matters to partition values."""
+_WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
 _KEEP_DATES = frozenset({"year", "month", "day", "void"})
 
 
@@ -32,6 +46,37 @@ def can_promote(old: IcebergType, new: IcebergType, format_version: int) -> bool
     if isinstance(old, DecimalType) and isinstance(new, DecimalType):
         return old.scale == new.scale and old.precision <= new.precision
     return format_version >= 3 and (old == UNKNOWN or (old, new) in _SINCE_V3)
+
+
+def widest(type_: IcebergType, others: Iterable[IcebergType], format_version: int) -> IcebergType:
+    """The widest of the types that ``type_`` may become, of itself and ``others``: values of a column that has had all of them are
+    values of it. What it may not become is the type of another column with its id."""
+    return max([type_, *(t for t in others if can_promote(type_, t, format_version))], key=_width)
+
+
+def _width(type_: IcebergType) -> int:
+    if isinstance(type_, DecimalType):
+        return type_.precision
+    return _WIDTH.get(type_.name, 1) if isinstance(type_, PrimitiveType) else 1
+
+
+def fields_ever(schemas: Iterable[Schema], now: Schema, format_version: int) -> Mapping[int, NestedField]:
+    """Every field of the schemas, by id: as ``now`` has it, else as the newest schema did, in the widest type it has had. A schema
+    that the table had before may have become current again, so that the newest one need not have that type."""
+    ordered = sorted(schemas, key=lambda s: s.schema_id)
+    found: dict[int, NestedField] = {}
+    for schema in ordered:
+        found.update(schema.fields_by_id)
+    for i, f in found.items():
+        if i not in now.fields_by_id:
+            type_ = widest(f.type, (s.fields_by_id[i].type for s in ordered if i in s.fields_by_id), format_version)
+            found[i] = in_type(f, type_)
+    return {**found, **now.fields_by_id}
+
+
+def in_type(f: NestedField, type_: IcebergType) -> NestedField:
+    """The same field in another type that it has had."""
+    return f if f.type == type_ else replace(f, type=type_, initial_default=value_in_type(f.initial_default, f.type, type_))
 
 
 def changed_partition_field(

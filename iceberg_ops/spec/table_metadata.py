@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from iceberg_ops.errors import CorruptTableError, NoSuchSnapshotError
 from iceberg_ops.spec.partitioning import PartitionSpec
+from iceberg_ops.spec.promotion import can_promote, fields_ever
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import MAIN_BRANCH, MetadataLogEntry, Snapshot, SnapshotLogEntry, SnapshotRef
 from iceberg_ops.spec.sorting import SortOrder
 from iceberg_ops.spec.statistics import PartitionStatisticsFile, StatisticsFile
-from iceberg_ops.spec.types import NestedField
+from iceberg_ops.spec.types import DATE, TIMESTAMP_NS, NestedField
 
 T = TypeVar("T")
 
@@ -95,10 +96,24 @@ class TableMetadata:
     @cached_property
     def all_fields_by_id(self) -> Mapping[int, NestedField]:
         """Fields of every schema, the current schema's winning, then later schemas': types of dropped columns stay known."""
-        found: dict[int, NestedField] = {}
-        for schema in sorted(self.schemas, key=lambda s: (s.schema_id == self.current_schema_id, s.schema_id)):
-            found.update(schema.fields_by_id)
-        return found
+        now = self.schemas_by_id.get(self.current_schema_id)
+        return fields_ever(self.schemas, now or Schema.of(), self.format_version)
+
+    def reads_columns_of(self, schema: Schema) -> bool:
+        """Whether the present columns are those of ``schema``, or promoted since. Others are of a table that another engine has
+        replaced: a column of the former one's name has its id, whatever its type."""
+        pairs = ((f.type, self.all_fields_by_id[i].type) for i, f in schema.fields_by_id.items() if i in self.all_fields_by_id)
+        return all((a.is_nested and b.is_nested) or can_promote(a, b, self.format_version) for a, b in pairs)
+
+    def schema_of_values(self, schema: Schema) -> Schema:
+        """Whose types partition values of a snapshot of ``schema`` are read in: the current schema's, unless that has other columns
+        of these ids, or one whose type does not hold every value (a date need not be a timestamp_ns)."""
+        if schema.schema_id == self.current_schema_id:
+            return self.schema
+        now = self.all_fields_by_id
+        dates = (i for i, f in schema.fields_by_id.items() if f.type == DATE and i in now)
+        as_now = self.reads_columns_of(schema) and not any(now[i].type == TIMESTAMP_NS for i in dates)
+        return self.schema if as_now else schema
 
     @property
     def current_snapshot(self) -> Snapshot | None:

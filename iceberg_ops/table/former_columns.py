@@ -10,7 +10,6 @@ from dataclasses import replace
 from iceberg_ops.errors import CorruptTableError
 from iceberg_ops.serde.manifests.manifest_avro import read_table_schema
 from iceberg_ops.spec.manifests import ManifestEntry, ManifestFile
-from iceberg_ops.spec.promotion import can_promote
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot
 from iceberg_ops.spec.table_metadata import TableMetadata
@@ -20,16 +19,12 @@ from iceberg_ops.table.table import Table
 
 
 def as_it_was(table: Table, schema: Schema) -> Table:
-    """The table as a snapshot of ``schema`` is to be read: its own columns tell of which types partition values are. That differs
-    from what the table tells only where another engine has replaced it: a column of the former one's name got its id, whatever its
-    type. The table may lack that one by now, too."""
-    metadata, now = table.metadata, table.metadata.all_fields_by_id
-    if schema.schema_id == metadata.current_schema_id:
+    """The table as a snapshot of ``schema`` is to be read: its own columns tell of which types partition values are where the
+    table's do not (``TableMetadata.schema_of_values``). The table may lack such a column by now, too."""
+    told = table.metadata.schema_of_values(schema)
+    if told.schema_id == table.metadata.current_schema_id:
         return table
-    pairs = [(f.type, now[i].type) for i, f in schema.fields_by_id.items() if i in now]
-    if all((a.is_nested and b.is_nested) or can_promote(a, b, metadata.format_version) for a, b in pairs):
-        return table
-    return replace(table, metadata=replace(metadata, current_schema_id=schema.schema_id))
+    return replace(table, metadata=replace(table.metadata, current_schema_id=told.schema_id))
 
 
 def as_written(table: Table, snapshot: Snapshot, manifest: ManifestFile) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from iceberg_ops.spec.types import (
     IcebergType,
     NestedField,
 )
+from iceberg_ops.spec.updates import LAST_ADDED, AddPartitionSpec, SetDefaultSpec
 from tests.actions.rows_place import RowsPlace
 from tests.commit.scenarios import Replaced
 
@@ -167,4 +169,67 @@ def test_a_context_that_travelled_reads_by_the_same_types() -> None:
         then = schema(DATE)
         context = ReadContext(table_schema=then, projected=then, schemas=(then, now), format_version=version)
         again = ReadContext.from_json(context.to_json())
-        assert context.newest_type(2) == again.newest_type(2) == (DATE if version == 2 else TIMESTAMP)
+        assert context.path_to(2).type == again.path_to(2).type == (DATE if version == 2 else TIMESTAMP)
+        assert replace(context, value_schema=then).type_of_values(2) == DATE
+        assert ReadContext.from_json(replace(context, value_schema=then).to_json()).type_of_values(2) == DATE
+
+
+@pytest.mark.parametrize(("former", "between"), [(DATE, TIMESTAMP), (DATE, TIMESTAMP_NS), (INT, LONG)], ids=str)
+def test_values_of_partitions_are_of_the_present_type_where_it_is_a_former_one_again(
+    tmp_path: Path, former: IcebergType, between: IcebergType
+) -> None:
+    """A catalog finds that it had the schema before, and makes that one current."""
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(former), BY_K, format__version="3", schema__name_mapping__default='[{"field-id": 1, "names": ["id"]}]')
+    commit(place.catalog, place.table(), Replaced(schema=schema(between)))
+    place.run("append", source=rows_of(place, between, 1, 2))
+    commit(place.catalog, place.table(), SetRef(ref="before", type="tag"))
+    commit(place.catalog, place.table(), Replaced(schema=schema(former), is_empty=True))
+    assert place.table().metadata.current_schema_id == 0
+    place.run("append", source=rows_of(place, former, 3, 4))
+    for type_, ids, scan in ((former, (3, 4), Scan()), (between, (1, 2), Scan(ref="before"))):
+        shown = scan_table(place.table(), scan, columns=["id", "_partition"]).to_pylist()
+        assert sorted((r["id"], r["_partition"]["p"]) for r in shown) == [(i, VALUES[type_][1][i % 2]) for i in ids]
+    lacking = tuple(without_k(tmp_path, task.data_file, 7 + n) for n, task in enumerate(planned(place.table())))
+    commit(place.catalog, place.table(), AppendFiles(added=lacking))
+    kept = {r["id"]: r["k"] for r in scan_table(place.table(), Scan()).to_pylist()}
+    assert {kept[7], kept[8]} == set(VALUES[former][1])
+
+
+@pytest.mark.parametrize("spec", [PartitionSpec(), BY_K], ids=["unpartitioned", "by the column"])
+@pytest.mark.parametrize(("wide", "narrow"), [(LONG, INT), (CENTS, DecimalType(9, 2))], ids=str)
+def test_a_dropped_column_has_the_widest_type_whichever_schema_was_first(
+    tmp_path: Path, wide: IcebergType, narrow: IcebergType, spec: PartitionSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of long is replaced by one of int, which is promoted to long, by the first schema again. Then the column goes."""
+    monkeypatch.setitem(VALUES, CENTS, (pa.decimal128(18, 2), [Decimal("1.23"), Decimal("1234567890123.45")]))
+    monkeypatch.setitem(VALUES, DecimalType(9, 2), (pa.decimal128(9, 2), [Decimal("1.23"), Decimal("4.56")]))
+    place = RowsPlace.at(tmp_path)
+    place.create(schema(wide), spec, format__version="2")
+    commit(place.catalog, place.table(), Replaced(schema=schema(narrow)))
+    place.run("append", source=rows_of(place, narrow, 1, 2))
+    commit(place.catalog, place.table(), Replaced(schema=schema(wide)))
+    assert place.table().metadata.current_schema_id == 0
+    place.run("append", source=rows_of(place, wide, 3, 4))
+    place.run("upsert", source=rows_of(place, wide, 3, 5), options=OF_KEY)
+    if spec.fields:
+        place.catalog.commit_table(place.table(), (), (AddPartitionSpec(PartitionSpec(1, ())), SetDefaultSpec(LAST_ADDED)))
+    place.set_schema(Schema.of(NestedField(1, "id", LONG, True)))
+    found = scan_table(place.table(), Scan(), columns=["id", *(["_partition"] if spec.fields else [])]).to_pylist()
+    assert sorted(r["id"] for r in found) == [1, 2, 3, 4, 5]
+    values = {(r["id"], r["_partition"]["p"]) for r in found if spec.fields}
+    assert {(i, VALUES[wide][1][i % 2]) for i in (3, 4, 5) if spec.fields} <= values
+
+
+@pytest.mark.parametrize("spec", [PartitionSpec(), BY_K], ids=["unpartitioned", "by the column"])
+def test_dates_that_are_no_timestamp_ns_are_read_where_the_column_was_one_of_dates(
+    tmp_path: Path, spec: PartitionSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [dt.date(9999, 12, 31), dt.date(1, 1, 1)]
+    monkeypatch.setitem(VALUES, DATE, (pa.date32(), days))
+    place = place_of(tmp_path, 3, spec, DATE, TIMESTAMP_NS)
+    scanned(place, DATE, 1, 2, ref="before")
+    scanned(place, TIMESTAMP_NS, 3, 4)
+    if spec.fields:
+        shown = scan_table(place.table(), Scan(ref="before"), columns=["id", "_partition"]).to_pylist()
+        assert sorted((r["id"], r["_partition"]["p"]) for r in shown) == [(1, days[1]), (2, days[0])]

@@ -16,7 +16,6 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import EntryStatus, ManifestContent, ManifestEntry, ManifestFile
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotOperation
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.table.former_columns import as_it_was
 from iceberg_ops.table.manifests import entries_of, manifests_of
 from iceberg_ops.table.table import Table
 
@@ -98,7 +97,7 @@ class History:
         replaces the table and not the branch: nothing that the snapshot changed can be compared with anything then."""
         metadata = self._table.metadata
         for snapshot in {s.schema_id: s for s in self.snapshots}.values():
-            if as_it_was(self._table, metadata.schema_of(snapshot)) is not self._table:
+            if not metadata.reads_columns_of(metadata.schema_of(snapshot)):
                 raise ValidationError(
                     f"Cannot commit to branch {self._branch}: columns have other types now than when its snapshot "
                     f"{snapshot.snapshot_id} was made, because the table was replaced since",

@@ -27,13 +27,12 @@ from iceberg_ops.spec.metadata_columns import (
 from iceberg_ops.spec.name_mapping import NameMapping
 from iceberg_ops.spec.partition_union import PartitionUnion, partition_union
 from iceberg_ops.spec.partitioning import PartitionSpec
-from iceberg_ops.spec.promotion import can_promote, value_in_type
+from iceberg_ops.spec.promotion import fields_ever, in_type, widest
 from iceberg_ops.spec.schema import Schema, no_column
 from iceberg_ops.spec.table_metadata import TableMetadata
-from iceberg_ops.spec.types import UNKNOWN, DecimalType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
+from iceberg_ops.spec.types import DATE, TIMESTAMP_NS, UNKNOWN, IcebergType, ListType, MapType, NestedField, StructType
 
 _LINEAGE = (ROW_ID.field_id, LAST_UPDATED_SEQUENCE_NUMBER.field_id)
-_WIDTH = {"int": 1, "long": 2, "float": 1, "double": 2, "unknown": 0, "date": 1, "timestamp": 2, "timestamp_ns": 3}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +46,8 @@ class ReadContext:
     specs: Mapping[int, PartitionSpec] = field(default_factory=dict)
     name_mapping: NameMapping | None = None
     format_version: int = 3
+    value_schema: Schema | None = None
+    """Whose types partition values are in (see ``TableMetadata.schema_of_values``); None: those of the newest schema."""
 
     @classmethod
     def for_table(
@@ -61,6 +62,7 @@ class ReadContext:
             specs=metadata.specs_by_id,
             name_mapping=name_mapping_of(metadata),
             format_version=metadata.format_version,
+            value_schema=metadata.schema_of_values(schema),
         )
         return context if columns is None else context.select(columns)
 
@@ -95,21 +97,21 @@ class ReadContext:
     @cached_property
     def partitions(self) -> PartitionUnion:
         """The union of all specs' partition fields: what ``_partition`` shows."""
-        newest = {i: replace(f, type=self._widest(self._holders[i], f)) for i, f in self.known_fields.items()}
-        return partition_union(self.specs.values(), newest)
+        return partition_union(self.specs.values(), self._fields_of_values)
+
+    @cached_property
+    def _fields_of_values(self) -> Mapping[int, NestedField]:
+        known = self.schemas or (self.table_schema,)
+        now = self.value_schema or sorted(known, key=lambda s: s.schema_id)[-1]
+        return fields_ever((*known, self.table_schema), now, self.format_version)
 
     @cached_property
     def column_ids(self) -> ColumnIds:
         return ColumnIds(self.name_mapping, self.table_schema)
 
     @cached_property
-    def known_fields(self) -> Mapping[int, NestedField]:
-        """Every field the table ever had, by id: as the read schema has it, else as the newest schema did."""
-        return {i: schema.fields_by_id[i] for i, schema in self._holders.items()}
-
-    @cached_property
     def _holders(self) -> Mapping[int, Schema]:
-        """The schema that ``known_fields`` has each field of, by the field's id."""
+        """The schema that has each field, by the field's id: the read schema, else the newest one."""
         return {i: schema for schema in self._newest_last for i in schema.fields_by_id}
 
     @property
@@ -123,11 +125,10 @@ class ReadContext:
             raise CorruptTableError(f"field id {field_id} is in no schema of the table")
         return self._path_in(schema, field_id)
 
-    def newest_type(self, field_id: int) -> IcebergType:
-        """The type that the field has now, whatever schema is read with: manifests give partition values in it. A type only ever
-        gets wider."""
-        schema = self._holders.get(field_id)
-        return UNKNOWN if schema is None else self._widest(schema, schema.fields_by_id[field_id])
+    def type_of_values(self, field_id: int) -> IcebergType:
+        """The type that manifests give partition values of the field in, whatever schema is read with."""
+        found = self._fields_of_values.get(field_id)
+        return UNKNOWN if found is None else found.type
 
     def was_unknown(self, field_id: int) -> bool:
         """Whether a schema of the table has the field with type unknown, of which files store nothing."""
@@ -136,8 +137,7 @@ class ReadContext:
 
     def _path_in(self, schema: Schema, field_id: int) -> NestedField:
         leaf = schema.fields_by_id[field_id]
-        widest = self._widest(schema, leaf)
-        made = replace(leaf, type=widest, initial_default=value_in_type(leaf.initial_default, leaf.type, widest))
+        made = in_type(leaf, self._widest(schema, leaf))
         parent = schema.parents[field_id]
         while parent is not None:
             holder = schema.fields_by_id[parent]
@@ -148,16 +148,12 @@ class ReadContext:
         return made
 
     def _widest(self, schema: Schema, leaf: NestedField) -> IcebergType:
-        """The widest type that the field of ``schema`` has had. Schema ids count up and types only get wider: any other type is of
-        another column with its id, from before the table was replaced, or since."""
-        others = [s for s in self.schemas if leaf.field_id in s.fields_by_id]
-        types = [s.fields_by_id[leaf.field_id].type for s in others if self._is_of_line(s, schema, leaf)]
-        return max([leaf.type, *types], key=_width)
-
-    def _is_of_line(self, other: Schema, schema: Schema, leaf: NestedField) -> bool:
-        held = other.fields_by_id[leaf.field_id].type
-        became = other.schema_id <= schema.schema_id and can_promote(held, leaf.type, self.format_version)
-        return became or (other.schema_id >= schema.schema_id and can_promote(leaf.type, held, self.format_version))
+        """The widest type that the field of ``schema`` has had. Schema ids do not tell the order: an older schema may be current
+        again. Dates that rows are read as are not made timestamp_ns, which does not hold every date."""
+        found = [s.fields_by_id[leaf.field_id].type for s in self.schemas if leaf.field_id in s.fields_by_id]
+        if schema is self.table_schema and leaf.type == DATE:
+            found = [t for t in found if t != TIMESTAMP_NS]
+        return widest(leaf.type, found, self.format_version)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -168,13 +164,14 @@ class ReadContext:
             "specs": [spec_to_dict(s) for s in self.specs.values()],
             "name-mapping": None if self.name_mapping is None else name_mapping_to_json(self.name_mapping),
             "format-version": self.format_version,
+            "value-schema": None if self.value_schema is None else schema_to_dict(self.value_schema),
         }
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> ReadContext:
         """The inverse of ``to_json``."""
         specs = [spec_from_dict(s) for s in found["specs"]]
-        mapping = found["name-mapping"]
+        mapping, values = found["name-mapping"], found["value-schema"]
         return cls(
             table_schema=schema_from_dict(found["table-schema"]),
             projected=schema_from_dict(found["projected"]),
@@ -182,10 +179,5 @@ class ReadContext:
             specs={s.spec_id: s for s in specs},
             name_mapping=None if mapping is None else name_mapping_from_json(mapping),
             format_version=found["format-version"],
+            value_schema=None if values is None else schema_from_dict(values),
         )
-
-
-def _width(type_: IcebergType) -> int:
-    if isinstance(type_, DecimalType):
-        return type_.precision
-    return _WIDTH.get(type_.name, 1) if isinstance(type_, PrimitiveType) else 1

@@ -180,15 +180,14 @@ def _path_in_read_schema(context: ReadContext, field_id: int) -> NestedField:
 
 
 def partition_constants(task: FileScanTask, context: ReadContext) -> dict[int, tuple[IcebergType, Any]]:
-    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12); each with its type, which
-    is the newest of the table's whatever snapshot is read."""
+    """Values of identity-partition source columns, at any depth, for columns the file lacks (SCHEMA-12); each with its type."""
     spec = context.specs.get(task.spec_id)
     if spec is None:
         return {}
     found: dict[int, tuple[IcebergType, Any]] = {}
     for f, value in zip(spec.fields, task.data_file.partition, strict=False):
         if f.transform.is_identity:
-            found[f.source_id] = context.newest_type(f.source_id), value
+            found[f.source_id] = context.type_of_values(f.source_id), value
     return found
 
 
