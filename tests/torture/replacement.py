@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from iceberg_ops.commit.operations.refs import SetCurrentSnapshot
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.metadata_builder import apply_updates
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -34,7 +35,9 @@ from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
 from tests.torture.foreign import MOST_SWAPS, as_loaded, swap_once
 from tests.torture.making import PARTITIONS, SCHEMA, new_data, some_rows
+from tests.torture.refs import to_rows_of
 from tests.torture.rows import KIND, Row
+from tests.torture.running import act_of
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
 from tests.torture.world import World
@@ -141,4 +144,17 @@ def _spec(metadata: TableMetadata, schema: Schema, layout: str | None) -> Partit
     return PartitionSpec(0, tuple(fields))
 
 
-KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {"replace table": (2, replace_table)}
+def back_to_any(world: World, w: Writer) -> None:
+    """Main is set to any snapshot of the table, as ``rollback --any-snapshot`` does: not to rows of former columns."""
+    table, w.branch = world.load(w), MAIN
+    if table.metadata.snapshots:
+        target = world.random.choice(table.metadata.snapshots).snapshot_id
+        w.effect = to_rows_of(world, target)
+        act = act_of(world, w, SetCurrentSnapshot.name)
+        world.commit(w, table, SetCurrentSnapshot(snapshot_id=target, run_key=act.key), act)
+
+
+KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {
+    "replace table": (2, replace_table),
+    "back to any": (1, back_to_any),
+}
