@@ -16,6 +16,7 @@
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
     │   ├── UnsupportedError            a known limit of this package, refused by name
+    │   │   └── FormerColumnsError      a file of former columns of a table that another engine has replaced
     │   ├── RuntimeMissingError         Java, Spark or a library is missing or too old
     │   ├── MachineLimitError           this process ran out of open files, or of space for temporary files
     │   └── InternalError               an exception that is not of this tree, reported by another process
@@ -144,6 +145,18 @@ class UnsupportedError(TerminalError):
     """A known limit, refused by name ("not supported: X, because Y")."""
 
     code = "UNSUPPORTED"
+
+
+class FormerColumnsError(UnsupportedError, CorruptTableError):
+    """A file of the table is of former columns: another engine replaced the table (CREATE OR REPLACE TABLE) after it was written.
+    Nothing is damaged, and whoever passes over damage passes over it."""
+
+    @classmethod
+    def instead_of(cls, error: CorruptTableError) -> FormerColumnsError:
+        return cls(
+            f"{error}: it was written for former columns, and another engine has replaced the table since "
+            f"(CREATE OR REPLACE TABLE); a scan of a snapshot from before that reads it"
+        )
 
 
 class RuntimeMissingError(TerminalError):

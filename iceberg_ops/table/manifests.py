@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from iceberg_ops.config import properties
-from iceberg_ops.errors import CorruptTableError
+from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.io.file_io import FileIO
 from iceberg_ops.serde.avro.avro_container import codec_of_property
 from iceberg_ops.serde.manifests import manifest_columnar
@@ -108,9 +108,24 @@ def opened(metadata: TableMetadata, io: FileIO, manifest: ManifestFile) -> Calla
     data = read_stored(io, manifest.manifest_path, "manifest")
 
     def decode() -> EntryColumns | Sequence[ManifestEntry]:
-        return manifest_columnar.read_either(data, manifest, type_)
+        try:
+            return manifest_columnar.read_either(data, manifest, type_)
+        except CorruptTableError as e:
+            raise (_of_former_columns(metadata, data, manifest, e) or e) from None
 
     return lambda: CACHE.get(key, decode, lambda found: found.nbytes if isinstance(found, EntryColumns) else entries_bytes(found))
+
+
+def _of_former_columns(metadata: TableMetadata, data: bytes, manifest: ManifestFile, error: CorruptTableError) -> Exception | None:
+    """What to say of a manifest that cannot be read, if that is because another engine replaced the table after it was written:
+    partition columns had other types, by which it can be read. None where it cannot."""
+    spec_id = manifest.partition_spec_id
+    types = {partition_type(replace(metadata, current_schema_id=s.schema_id), spec_id): None for s in metadata.schemas}
+    for type_ in types:
+        with suppress(CorruptTableError):
+            manifest_columnar.read_either(data, manifest, type_)
+            return FormerColumnsError.instead_of(error)
+    return None
 
 
 def live_paths(table: Table, manifest: ManifestFile) -> Iterable[tuple[str, int]]:

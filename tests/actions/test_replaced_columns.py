@@ -134,6 +134,21 @@ def test_values_of_partitions_are_of_the_present_type(tmp_path: Path, former: Ic
     assert sorted(map(str, (kept[7], kept[8]))) == sorted(map(str, values))
 
 
+@pytest.mark.parametrize("spec", [PartitionSpec(), BY_K], ids=["unpartitioned", "by the column"])
+@pytest.mark.parametrize(("former", "now"), [(LONG, STRING), (STRING, LONG), (TIMESTAMP, BOOLEAN)], ids=str)
+def test_a_branch_with_rows_of_former_columns_is_no_damaged_table(
+    tmp_path: Path, former: IcebergType, now: IcebergType, spec: PartitionSpec
+) -> None:
+    """Branches are read by the table's columns, and these rows cannot be: that is said, and nobody looks for lost files."""
+    place = place_of(tmp_path, 2, spec, former, now)
+    start = place.table().metadata.refs["before"].snapshot_id
+    commit(place.catalog, place.table(), SetRef(ref="audit", snapshot_id=start))
+    with pytest.raises(UnsupportedError, match="written for former columns, and another engine has replaced the table"):
+        scan_table(place.table(), Scan(ref="audit"))
+    scanned(place, former, 1, 2, snapshot_id=start)
+    scanned(place, now, 3, 4)
+
+
 def planned(table: Any) -> Any:
     return plan(table, Scan()).tasks
 

@@ -120,6 +120,24 @@ def test_former_snapshots_are_read_where_the_table_lacks_their_partition_column_
     assert list(IntegrityCheck(lake.table).findings()) == []
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("types", TYPES)
+def test_manifests_of_former_columns_are_not_merged(types: str, version: int) -> None:
+    """Their partition values cannot be written by the present columns. The branch is written to all the same."""
+    former, now, regions = TYPES[types]
+    lake = replaced_lake(version, former, now, regions, more=3)
+    start = lake.table.metadata.refs["before"].snapshot_id
+    commit(lake.catalog, lake.table, SetRef(ref="audit", snapshot_id=start))
+    before = [m.manifest_path for m in manifests_of(lake.table, lake.table.metadata.branch_head("audit"))]
+    assert len(before) > 1
+    late = data_file("late", spec_id=lake.table.metadata.default_spec_id)
+    commit(lake.catalog, lake.table, AppendFiles(added=(late,), branch="audit"))
+    listed = manifests_of(lake.table, lake.table.metadata.branch_head("audit"))
+    assert [m.manifest_path for m in listed][1:] == before
+    assert "late" in {path for m in listed for path, _ in live_paths(lake.table, m)}
+    assert lake.rows(Scan(ref="before", where=eq("region", regions[1]))) == [(2, "b", regions[1])]
+
+
 @pytest.mark.parametrize("is_there", [True, False], ids=["with its history", "without"])
 @pytest.mark.parametrize("types", TYPES)
 def test_a_branch_of_the_former_table_that_is_written_to_is_in_nobodys_way(types: str, is_there: bool) -> None:

@@ -23,6 +23,7 @@ from iceberg_ops.commit.operations.rewrite_files import RewriteFiles
 from iceberg_ops.commit.operations.rewrite_manifests import RewriteManifests
 from iceberg_ops.commit.operations.row_delta import RowDelta
 from iceberg_ops.commit.protocol.operation import MetadataOperation, StagedCommit, staged_updates
+from iceberg_ops.errors import ValidationError
 from iceberg_ops.expressions.predicates import and_, eq, gt_eq, lt
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
@@ -146,9 +147,13 @@ class SchemaSetBack(MetadataOperation):
     """An older schema is made current again, as REST allows."""
 
     schema_id: int = 0
+    of: int | None = None
+    """The schema that it takes the place of; None: whichever."""
     name: str = "set_current_schema"
 
     def stage(self, prepared: Any, table: Table) -> StagedCommit:
+        if self.of is not None and table.metadata.current_schema_id not in (self.of, self.schema_id):
+            raise ValidationError(f"Cannot set schema {self.schema_id}: the table has another one than {self.of} by now")
         if table.metadata.current_schema_id == self.schema_id:
             return StagedCommit()
         return staged_updates(table.metadata, SetCurrentSchema(self.schema_id), run=self.run)

@@ -7,7 +7,7 @@ oddities is drawn somewhere.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SPELLINGS = ("plain", "//", "/./", "/../", "file:", "file:///", "file://localhost", "link")
@@ -73,6 +73,8 @@ class Shape:
     """Versions spell their table's uuid in upper and in lower case; a v1 table gets it with its first commit."""
     theme: str = "all"
     """Of ``THEMES``."""
+    replaced: bool = field(default=False, repr=False)
+    """Another engine replaces tables (CREATE OR REPLACE TABLE)."""
 
     @property
     def names(self) -> list[str]:
@@ -82,7 +84,7 @@ class Shape:
         found += [f"data path {self.spelled}"] if self.store == "disk" else []
         found += [f"warehouse {alias}" for alias in self.aliases]
         found += ["two tables"] if self.tables > 1 else []
-        return found + [name.replace("_", " ") for name in (*_ODDITIES, "uuids_differ") if getattr(self, name)]
+        return found + [name.replace("_", " ") for name in (*_ODDITIES, *_DRAWN_LAST) if getattr(self, name)]
 
     @property
     def unanswered(self) -> float:
@@ -108,7 +110,7 @@ _ODDITIES: dict[str, float] = {
     "raises": 0.5,
 }
 
-_UUIDS_DIFFER = 0.15
+_DRAWN_LAST = {"uuids_differ": 0.15, "replaced": 0.05}
 
 
 def draw(rng: random.Random) -> Shape:
@@ -130,7 +132,8 @@ def draw(rng: random.Random) -> Shape:
     taken = {"spelled": "plain", "aliases": ()} if "store" in THEMES[theme][0] else {}
     found = replace(shape, theme=theme, **THEMES[theme][0], **taken)
     # Drawn from the rest, so that the seeds of other worlds stay theirs.
-    return replace(found, uuids_differ=random.Random(repr(found)).random() < _UUIDS_DIFFER)
+    last = {"uuids_differ": random.Random(repr(found)), "replaced": random.Random(f"replaced {rng.getstate()[1][0]}")}
+    return replace(found, **{name: last[name].random() < share for name, share in _DRAWN_LAST.items()})
 
 
 ALL_NAMES = frozenset(
@@ -144,6 +147,6 @@ ALL_NAMES = frozenset(
         *(f"warehouse {s}" for s in SPELLINGS[1:]),
         *(f"theme {t}" for t in THEMES),
         "two tables",
-        *(name.replace("_", " ") for name in (*_ODDITIES, "uuids_differ")),
+        *(name.replace("_", " ") for name in (*_ODDITIES, *_DRAWN_LAST)),
     ]
 )

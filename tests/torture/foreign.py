@@ -13,13 +13,23 @@ from collections.abc import Callable, Sequence
 from iceberg_ops.errors import CommitFailedError, CommitStateUnknownError, IcebergOpsError
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.manifests import ManifestContent, ManifestFile
-from iceberg_ops.spec.requirements import AssertRefSnapshotId, AssertTableUUID
+from iceberg_ops.spec.requirements import (
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    TableRequirement,
+)
+from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.snapshots import Snapshot, SnapshotRef
-from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef
+from iceberg_ops.spec.table_metadata import TableMetadata
+from iceberg_ops.spec.updates import AddSnapshot, SetSnapshotRef, TableUpdate
 from iceberg_ops.table.manifests import ManifestWriter, manifests_of, write_manifest_list
 from iceberg_ops.table.table import Table
 from tests.torture.acts import Act
-from tests.torture.making import new_data, new_keys, some_rows
+from tests.torture.making import held, new_data, new_keys, some_rows
 from tests.torture.rows import KIND, Row
 from tests.torture.stepping import Writer
 from tests.torture.watched import MAIN
@@ -32,7 +42,8 @@ def begun_with(world: World, w: Writer) -> Table:
     """The table as the other engine's job loaded it, which now and then is started again."""
     table = world.load(w)
     uuid = world.key_of(table)
-    if uuid not in world.foreign or world.random.random() < 0.15:
+    known = world.foreign.get(uuid)
+    if known is None or world.random.random() < 0.15 or not is_read_by(known.schema, table.schema):
         world.foreign[uuid] = table
     return world.foreign[uuid]
 
@@ -55,8 +66,7 @@ def foreign_upsert(world: World, w: Writer, columns: Sequence[str] = ()) -> None
     known = watched.rows(MAIN)
     kind = old.schema.find(KIND)
     for i, there in enumerate(world.random.sample(known, min(len(known), 2))):
-        held = None if kind is None or there.text is None else (kind.field_id, there.text)
-        rows[i] = Row(there.region, there.id, 1000 * (1 + world.made) + i, held)
+        rows[i] = Row(there.region, there.id, 1000 * (1 + world.made) + i, held(kind, there.text))
     columns = columns or world.random.choice([["id"], ["region", "id"], ["id", KIND]])
     keys = new_keys(world, old, rows, columns, old.metadata.default_spec_id)
     w.effect = lambda model: keys.replaced(watched, rows)
@@ -73,10 +83,10 @@ def _swap(w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[Dat
         now = w.catalog.load_table(old.identifier[1:])
         known = now.metadata.specs_by_id.keys() | {None}
         uuids = {table.metadata.table_uuid.lower() for table in (old, now)} - {""}
-        if len(uuids) > 1 or old.metadata.default_spec_id not in known:
+        if len(uuids) > 1 or old.metadata.default_spec_id not in known or not is_read_by(old.schema, now.schema):
             return
         try:
-            _swap_once(w, now, data, deletes, attempt)
+            swap_once(w, now, data, deletes, attempt)
         except CommitFailedError:
             continue
         except IcebergOpsError as e:
@@ -84,8 +94,21 @@ def _swap(w: Writer, old: Table, data: Sequence[DataFile], deletes: Sequence[Dat
         return
 
 
-def _swap_once(w: Writer, now: Table, data: Sequence[DataFile], deletes: Sequence[DataFile], attempt: int) -> None:
-    metadata, io = now.metadata, now.io
+def is_read_by(old: Schema, now: Schema) -> bool:
+    """Whether no column has another type by now: a job is started again where somebody replaced its table."""
+    return all(now.fields_by_id[i].type == f.type for i, f in old.fields_by_id.items() if i in now.fields_by_id)
+
+
+def swap_once(
+    w: Writer,
+    now: Table,
+    data: Sequence[DataFile],
+    deletes: Sequence[DataFile],
+    attempt: int,
+    replacement: tuple[TableMetadata, Sequence[TableUpdate]] | None = None,
+) -> None:
+    """Swap in a snapshot of the table, or the first one of its ``replacement``, by whose updates the table is as it says."""
+    metadata, io = now.metadata if replacement is None else replacement[0], now.io
     w.committing_since = w.committing_since or w.started
     snapshot_id, parent = secrets.randbits(62) + 1, metadata.current_snapshot
     new: list[ManifestFile] = []
@@ -114,9 +137,29 @@ def _swap_once(w: Writer, now: Table, data: Sequence[DataFile], deletes: Sequenc
         added_rows=None if first_row_id is None else (written.next_row_id or 0) - first_row_id,
     )
     head = None if parent is None else parent.snapshot_id
-    same = (AssertTableUUID(metadata.table_uuid),) if metadata.table_uuid else ()
-    requirements = (*same, AssertRefSnapshotId(MAIN, head))
-    w.catalog.commit_table(now, requirements, (AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(snapshot_id=snapshot_id))))
+    updates = (AddSnapshot(snapshot), SetSnapshotRef(MAIN, SnapshotRef(snapshot_id=snapshot_id)))
+    if replacement is None:
+        w.catalog.commit_table(now, (*same_uuid(now), AssertRefSnapshotId(MAIN, head)), updates)
+    else:
+        w.catalog.commit_table(now, as_loaded(now), (*replacement[1], *updates))
+
+
+def as_loaded(table: Table) -> tuple[TableRequirement, ...]:
+    """What a replacement is built on: ids count on from there."""
+    metadata = table.metadata
+    head = metadata.current_snapshot
+    return (
+        *same_uuid(table),
+        AssertCurrentSchemaId(metadata.current_schema_id),
+        AssertDefaultSpecId(metadata.default_spec_id),
+        AssertLastAssignedFieldId(metadata.last_column_id),
+        AssertLastAssignedPartitionId(metadata.last_partition_id),
+        AssertRefSnapshotId(MAIN, None if head is None else head.snapshot_id),
+    )
+
+
+def same_uuid(table: Table) -> tuple[TableRequirement, ...]:
+    return (AssertTableUUID(table.metadata.table_uuid),) if table.metadata.table_uuid else ()
 
 
 KINDS: dict[str, tuple[float, Callable[[World, Writer], None]]] = {

@@ -51,7 +51,7 @@ def make_folder(world: World, table: Table, folder: str) -> dict[str, Row]:
         row = some_rows(world, table, 1)[0]
         row = row if KIND in by and row.kind is not None and row.kind[0] == 4 else row._replace(kind=None)
         values = {"region": row.region, KIND: row.text}
-        parts = [f"{name}={HIVE_NULL if values[name] is None else quote(values[name] or '', safe='')}" for name in by]
+        parts = [f"{name}={HIVE_NULL if values[name] is None else quote(str(values[name]), safe='')}" for name in by]
         columns = [name for name in ("id", "data", "region") if name not in by]
         path = "/".join([folder, *parts, f"{number}.parquet"])
         world.storage.io.write(path, parquet_of([row], columns=columns))

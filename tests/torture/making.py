@@ -21,10 +21,10 @@ from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.spec.partitioning import PartitionField, PartitionSpec
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.transforms import IDENTITY, Transform
-from iceberg_ops.spec.types import LONG, STRING, NestedField
+from iceberg_ops.spec.types import LONG, STRING, IcebergType, NestedField
 from iceberg_ops.table.table import Table
 from tests.torture.reading import Place, is_unpartitioned, spec_of, values_at
-from tests.torture.rows import KIND, KINDS, REGIONS, Model, Row
+from tests.torture.rows import KIND, KINDS, NUMBERS, REGIONS, Model, Row
 
 if TYPE_CHECKING:
     from tests.torture.watched import Watched
@@ -82,32 +82,40 @@ def some_rows(world: World, table: Table, count: int | None = None, region: str 
     kind = table.schema.find(KIND)
     found = []
     for i in range(count or world.random.randint(1, 4)):
-        text = world.random.choice(KINDS)
-        held = None if kind is None or text is None else (kind.field_id, text)
-        found.append(Row(region or world.random.choice(REGIONS), world.made * 10 + i, 0, held))
+        text = world.random.choice(NUMBERS if kind is not None and kind.type == LONG else KINDS)
+        found.append(Row(region or world.random.choice(REGIONS), world.made * 10 + i, 0, held(kind, text)))
     return found
 
 
-def batch_of(rows: Iterable[Row], *, kind: bool) -> pa.RecordBatch:
+def held(kind: NestedField | None, text: str | int | None) -> tuple[int, str | int] | None:
+    """A value as that column holds it; None where there is no such column, or it has another type."""
+    if kind is None or text is None or (kind.type == LONG) != isinstance(text, int):
+        return None
+    return kind.field_id, text
+
+
+def batch_of(rows: Iterable[Row], *, kind: IcebergType | None) -> pa.RecordBatch:
+    """``kind``: the type of that column; None: there is none."""
     columns = {
         "id": pa.array([r.id for r in rows], pa.int64()),
         "data": pa.array([str(r.version) for r in rows]),
         "region": pa.array([r.region for r in rows], pa.string()),
     }
-    if kind:
-        columns[KIND] = pa.array([r.text for r in rows], pa.string())
+    if kind is not None:
+        columns[KIND] = pa.array([r.text for r in rows], pa.int64() if kind == LONG else pa.string())
     return pa.RecordBatch.from_pydict(columns)
 
 
-def has_kind(table: Table) -> bool:
-    return table.schema.find(KIND) is not None
+def kind_type(table: Table) -> IcebergType | None:
+    kind = table.schema.find(KIND)
+    return None if kind is None else kind.type
 
 
 def new_data(world: World, table: Table, rows: Sequence[Row], spec_id: int | None = None) -> tuple[DataFile, ...]:
     """A data file per partition, in the table's spec or an older one."""
     context = WriteContext.for_table(table.metadata, spec_id=spec_id)
     writer = PartitionedWriter(context, world.stepped, operation_id=world.name("rows"), task_id="00000", fanout=True)
-    writer.write(batch_of(rows, kind=has_kind(table)))
+    writer.write(batch_of(rows, kind=kind_type(table)))
     return tuple(writer.close())
 
 
@@ -138,7 +146,7 @@ def new_keys(world: World, table: Table, rows: Sequence[Row], columns: Sequence[
     fields = [f for name in columns if (f := table.schema.find(name)) is not None]
     ids = tuple(f.field_id for f in fields)
     context = WriteContext.for_table(table.metadata, spec_id=spec_id)
-    batch, name = conform(batch_of(rows, kind=has_kind(table)), context.schema), world.name("keys")
+    batch, name = conform(batch_of(rows, kind=kind_type(table)), context.schema), world.name("keys")
     files: list[DataFile] = []
     for number, (partition, part) in enumerate(split_by_partition(batch, context)):
         files += write_equality_deletes(
@@ -147,10 +155,10 @@ def new_keys(world: World, table: Table, rows: Sequence[Row], columns: Sequence[
     return Keys(tuple(files), ids, frozenset(key_of(row, [f.name for f in fields]) for row in rows))
 
 
-def parquet_of(rows: Sequence[Row], *, kind: bool = False, columns: Sequence[str] | None = None) -> bytes:
+def parquet_of(rows: Sequence[Row], *, columns: Sequence[str] | None = None) -> bytes:
     """A file as others write it: without field ids."""
     sink = pa.BufferOutputStream()
-    table = pa.Table.from_batches([batch_of(rows, kind=kind)])
+    table = pa.Table.from_batches([batch_of(rows, kind=None)])
     pq.write_table(table if columns is None else table.select(list(columns)), sink)
     return bytes(sink.getvalue())
 

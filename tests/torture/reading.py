@@ -234,6 +234,15 @@ def kind_id(metadata: Metadata) -> int | None:
     return next((f["id"] for f in schema["fields"] if f["name"] == KIND), None)
 
 
+def fits(metadata: Metadata, schema_id: int | None, row: Row) -> bool:
+    """Whether the row's ``kind`` has the type that this schema has for it, or it has none of that column."""
+    if row.kind is None:
+        return True
+    (schema,) = (s for s in metadata["schemas"] if s["schema-id"] == schema_id)
+    types = [f["type"] for f in schema["fields"] if f["id"] == row.kind[0]]
+    return all((t == "long") == isinstance(row.text, int) for t in types)
+
+
 def places(files: Files, metadata: Metadata, found: Layout, kind: int | None) -> list[Place]:
     """Every visible row, read with the column ``kind`` of that field id."""
     deletes = _Deletes(files, metadata, found.live)

@@ -14,13 +14,15 @@ KIND = "kind"
 REGIONS = ("eu", "us")
 KINDS = (None, "", "a", "b", "a/b", "%2F", "ünï ☃", " ", "x=y", "..", "a'b")
 """Values of ``kind``: those that paths, folders and SQL have to escape among them."""
+NUMBERS = (None, 0, 7, -1, 2**40)
+"""The same where a replaced table has a number of that name."""
 
 
 class Row(NamedTuple):
     region: str | None
     id: int
     version: int
-    kind: tuple[int, str] | None = None
+    kind: tuple[int, str | int] | None = None
     """(field id of the column, value), None: null."""
 
     @property
@@ -28,7 +30,7 @@ class Row(NamedTuple):
         return self.region, self.id
 
     @property
-    def text(self) -> str | None:
+    def text(self) -> str | int | None:
         """The value of ``kind``."""
         return None if self.kind is None else self.kind[1]
 

@@ -13,6 +13,8 @@ SIGHTS = frozenset(
     {
         "a file is live twice",
         "a Puffin file with several vectors",
+        "a column of another type",
+        "main begun again",
         "a column name again",
         "a partition field name again",
         "a partition field whose source is dropped",
@@ -42,6 +44,11 @@ def of_metadata(metadata: Metadata) -> Iterator[str]:
         yield "a partition field name again"
     if len({f["id"] for f in columns if f["name"] == KIND}) > 1:
         yield "a column name again"
+    if len({f["type"] for f in columns if f["id"] == 4}) > 1:
+        yield "a column of another type"
+    beginnings = [s for s in metadata.get("snapshots", ()) if s.get("parent-snapshot-id") is None]
+    if len({s.get("schema-id") for s in beginnings}) > 1 or (beginnings and metadata.get("current-snapshot-id") in (None, -1)):
+        yield "main begun again"
     kinds = {ref["type"] for name, ref in metadata.get("refs", {}).items() if name != "main"}
     yield from (name for kind, name in (("tag", "a tag"), ("branch", "another branch than main")) if kind in kinds)
 

@@ -67,7 +67,8 @@ Pick = Callable[[list[FileScanTask]], list[FileScanTask]]
 
 
 def find(world: World, w: Writer, pick: Pick) -> Found | None:
-    """One or two rows each of the picked files. Files come from the package's planner, rows from the world's own reading."""
+    """One or two rows each of the picked files, unless some are of former columns. Files come from the package's planner, rows from
+    the world's own reading."""
     table = world.load(w)
     watched = world.of(table)
     head = table.metadata.current_snapshot if table.metadata.ref(w.branch) is None else table.metadata.branch_head(w.branch)
@@ -93,7 +94,7 @@ def find(world: World, w: Writer, pick: Pick) -> Found | None:
             hit = world.random.sample(sorted(rows), min(len(rows), world.random.randint(1, 2)))
             changed.append((task, {p: rows[p] for p in hit}))
             kept += [row for position, row in rows.items() if position not in hit]
-    if not changed:
+    if not changed or not watched.fit([*kept, *(r for _, rows in changed for r in rows.values())]):
         return None
     return Found(table, head, changed, kept, watched.seen[head.snapshot_id].rows)
 
@@ -201,7 +202,9 @@ def delete_kind(world: World, w: Writer) -> None:
     """By the column whose values paths have to escape."""
     known = rows_known(world, w)
     text = world.random.choice([r.text for r in known] or [None])
-    where = f"{KIND} IS NULL" if text is None else f"""{KIND} = '{text.replace("'", "''")}'"""
+    where = f"{KIND} = {text}"
+    if not isinstance(text, int):
+        where = f"{KIND} IS NULL" if text is None else f"""{KIND} = '{text.replace("'", "''")}'"""
     w.effect, w.keeps_ids = lambda model: tuple(r for r in model if r.text != text), True
     job(world, w, "delete", EVERY_ROW, where=where, change=some_mode(world))
 

@@ -22,7 +22,7 @@ class Writers(RuleBasedStateMachine):
         version=st.sampled_from([1, 2, 3]),
         catalog=st.sampled_from(["pointer", "filesystem"]),
         oddities=st.lists(
-            st.sampled_from(["evolves", "columns_come_back", "foreign", "rolled", "short_log", "imports", "zombies"])
+            st.sampled_from(["evolves", "columns_come_back", "foreign", "rolled", "short_log", "imports", "zombies", "replaced"])
         ),
     )
     def set_up(self, seed: int, version: int, catalog: str, oddities: list[str]) -> None:

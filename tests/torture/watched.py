@@ -126,7 +126,7 @@ class Watched:
         moved = [name for name, head in heads.items() if self.heads.get(name) != head]
         for name in moved:
             assert writer is None or writer.branch == name, f"{writer.kind} on {writer.branch} moved {name}"
-            snapshot = self.snapshots[heads[name] or 0]
+            snapshot = None if heads[name] is None else self.snapshots[heads[name] or 0]
             model = self.models[name] if name in self.models else self._rows_it_began_with(snapshot)
             self._compare(snapshot)
             wanted = model if writer is None or writer.effect is None else writer.effect(model)
@@ -134,6 +134,7 @@ class Watched:
             found = self.places(snapshot)
             wrong = difference(self.models[name], [p.row for p in found])
             assert not wrong, f"after {writer and writer.kind} on {name}: {wrong}"
+            assert name != MAIN or self.fit(self.models[name]), f"{writer and writer.kind} brought rows of former columns to main"
             self._check_row_ids(name, found, writer)
         for name in self.models.keys() - heads.keys():
             del self.models[name]
@@ -151,9 +152,9 @@ class Watched:
             assert not changed, f"{writer.kind} on {branch} gave other row ids to {changed}"
         self.ids[branch] = now
 
-    def _rows_it_began_with(self, head: Mapping[str, Any]) -> Model:
+    def _rows_it_began_with(self, head: Mapping[str, Any] | None) -> Model:
         """A branch that a commit made builds on what was known then."""
-        at: Mapping[str, Any] | None = head
+        at = head
         while at is not None and at["snapshot-id"] not in self.seen:
             at = self.parent_of(at)
         return () if at is None else self.seen[at["snapshot-id"]].rows
@@ -181,13 +182,13 @@ class Watched:
         paths = [f.path for f in layout.live if f.content == reading.DATA]
         self.doubled = self.doubled or len(paths) > len(set(paths))
 
-    def _compare(self, snapshot: Mapping[str, Any]) -> None:
+    def _compare(self, snapshot: Mapping[str, Any] | None) -> None:
         """With its parent, for what effects ask."""
-        parent = self.parent_of(snapshot)
+        parent = None if snapshot is None else self.parent_of(snapshot)
         self.before = self.places(parent)
         known = Counter(() if parent is None else (f.path for f in self.world.files.layout_of(self.metadata, parent).live))
         self.coming = []
-        for f in self.world.files.layout_of(self.metadata, snapshot).live:
+        for f in () if snapshot is None else self.world.files.layout_of(self.metadata, snapshot).live:
             known[f.path] -= 1
             if f.content == reading.DATA and known[f.path] < 0:
                 self.coming.append(f)
@@ -212,6 +213,10 @@ class Watched:
     def places(self, snapshot: Mapping[str, Any] | None) -> list[Place]:
         """Every row of a snapshot that a reader with the table's schema sees."""
         return self.world.files.places(self.metadata, snapshot, self.kind_id)
+
+    def fit(self, rows: Iterable[Row]) -> bool:
+        """Whether the table's columns can hold them: another engine may have replaced the table since they were written."""
+        return all(reading.fits(self.metadata, self.metadata["current-schema-id"], row) for row in rows)
 
     def head(self, branch: str) -> Mapping[str, Any] | None:
         found = self.heads.get(branch, self.heads[MAIN])

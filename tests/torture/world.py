@@ -2,7 +2,7 @@
 
 What a world is made of is drawn (``drawing``); what rows each branch should have is each table's to say (``watched``), what was
 reported and whether it is so, the acts' (``acts``). What writers do is in ``writers``, ``statements``, ``maintenance``,
-``evolution``, ``foreign`` and ``naming``."""
+``evolution``, ``foreign``, ``replacement`` and ``naming``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ from iceberg_ops.commit.loop.committer import commit
 from iceberg_ops.config.job_spec import CatalogConfig, JobSpec
 from iceberg_ops.config.report import ActionReport
 from iceberg_ops.deletion.leases import FOLDER as LEASES
-from iceberg_ops.errors import CommitStateUnknownError, CorruptTableError, IcebergOpsError, IncompleteError, NoSuchTableError
+from iceberg_ops.errors import (
+    CommitStateUnknownError,
+    CorruptTableError,
+    IcebergOpsError,
+    IncompleteError,
+    InternalError,
+    NoSuchTableError,
+)
 from iceberg_ops.io.load import IO_IMPL
 from iceberg_ops.spec.content_files import DataFile
 from iceberg_ops.table.table import Table
@@ -382,8 +389,10 @@ class World:
             act.in_doubt = True  # What is committed stays, and the job is to be run again.
             return
         assert act.in_parts or not changes, f"{act.family} is reported as refused, and was committed: {error!r}"
-        if isinstance(error, CorruptTableError) and not self.expiries and not was_met:
+        if error.code == CorruptTableError.code and not self.expiries and not was_met:
             raise error
+        if isinstance(error, InternalError) and not was_met and "injected" not in str(error):
+            raise AssertionError(f"{act.family} failed: {error!r}") from error
 
     # the scheduler
 

@@ -18,10 +18,10 @@ from iceberg_ops.commit.operations.transaction import Transaction
 from iceberg_ops.errors import IcebergOpsError
 from iceberg_ops.expressions.predicates import eq
 from iceberg_ops.table.table import Table
-from tests.torture import evolution, foreign, imports, maintenance, naming, refs, statements
+from tests.torture import evolution, foreign, imports, maintenance, naming, refs, replacement, statements
 from tests.torture.drawing import THEMES
 from tests.torture.faults import some_exception
-from tests.torture.making import new_data, new_keys, some_rows
+from tests.torture.making import held, new_data, new_keys, some_rows
 from tests.torture.rows import KIND, REGIONS, Model, Row, holds, minus, normal
 from tests.torture.running import act_of
 from tests.torture.stepping import Writer
@@ -92,8 +92,7 @@ def replacing(world: World, w: Writer, table: Table) -> list[Row]:
     taken = world.random.sample(known, min(len(known), len(rows)))
     kind = table.schema.find(KIND)
     for i, old in enumerate(taken):
-        held = None if kind is None or old.text is None else (kind.field_id, old.text)
-        rows[i] = Row(old.region, old.id, version + i, held)
+        rows[i] = Row(old.region, old.id, version + i, held(kind, old.text))
     return rows
 
 
@@ -222,6 +221,7 @@ KINDS: dict[str, tuple[float, Work]] = {
     **foreign.KINDS,
     **imports.KINDS,
     **naming.KINDS,
+    **replacement.KINDS,
 }
 """Name -> (weight, work)."""
 BRANCHES = (MAIN, MAIN, MAIN, "audit", "made on the fly")
@@ -231,6 +231,7 @@ NEEDS: dict[str, Callable[[World], bool]] = {
     **dict.fromkeys(foreign.KINDS, lambda world: world.shape.foreign),
     **dict.fromkeys(imports.KINDS, lambda world: world.shape.imports),
     **dict.fromkeys(naming.KINDS, lambda world: world.shape.tables > 1),
+    **dict.fromkeys(replacement.KINDS, lambda world: world.shape.replaced),
 }
 """Kinds that only some worlds have."""
 
@@ -246,7 +247,10 @@ def kinds_in(world: World) -> dict[str, float]:
 
 def begin(world: World, kind: str | None = None, branch: str | None = None, name: str | None = None) -> Writer:
     if kind is None:
-        weights = THEMES[world.shape.theme][1] or kinds_in(world)
+        weights = THEMES[world.shape.theme][1]
+        if weights and world.shape.replaced:
+            weights = {**weights, **{kind: weight for kind, (weight, _) in replacement.KINDS.items()}}
+        weights = weights or kinds_in(world)
         kind = world.random.choices(list(weights), list(weights.values()))[0]
     writer = world.begin(kind, KINDS[kind][1])
     writer.name = name or world.random.choice("ttt" + "tu"[: world.shape.tables])

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from iceberg_ops.commit.manifests.manifest_writing import ManifestFolder, ManifestKey, existing, manifest_key
 from iceberg_ops.config.properties import MANIFEST_MERGE_ENABLED, MANIFEST_MIN_MERGE_COUNT, MANIFEST_TARGET_SIZE_BYTES
+from iceberg_ops.errors import FormerColumnsError
 from iceberg_ops.spec.manifests import EntryStatus, ManifestEntry, ManifestFile
 from iceberg_ops.spec.partitioning import untyped_places
 from iceberg_ops.table.table import Table, spec_of
@@ -46,24 +47,27 @@ class ManifestMerge:
                 if len(members) == 1 or (manifests[0] in members and len(members) < least):
                     merged += members
                 else:
-                    merged.append(self._merge(table, members))
+                    merged += self._merge(table, members)
         return merged
 
     def forget(self) -> None:
         self._known.clear()
 
-    def _merge(self, table: Table, members: Sequence[ManifestFile]) -> ManifestFile:
-        """Raises CorruptTableError for manifests whose partition spec the table lacks."""
-        self.replaced += sum(1 for m in members if not self._folder.is_new(m))
+    def _merge(self, table: Table, members: Sequence[ManifestFile]) -> Sequence[ManifestFile]:
+        """Manifests of former columns stay, and those beside them. Raises CorruptTableError for manifests whose partition spec the
+        table lacks."""
         key = tuple(map(manifest_key, members))
         found = self._known.get(key)
         if found is None:
             first = members[0]
             spec_of(table.metadata, first.partition_spec_id)
-            found = self._known[key] = self._folder.write_one(
-                table, first.partition_spec_id, first.content, self._entries(table, members)
-            )
-        return found
+            try:
+                entries = list(self._entries(table, members))
+            except FormerColumnsError:
+                return members
+            found = self._known[key] = self._folder.write_one(table, first.partition_spec_id, first.content, entries)
+        self.replaced += sum(1 for m in members if not self._folder.is_new(m))
+        return [found]
 
     def _entries(self, table: Table, members: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
         """What this snapshot added or removed stays so; older removals are left out; the rest is carried over."""

@@ -130,6 +130,11 @@ class ReadContext:
         found = self._fields_of_values.get(field_id)
         return UNKNOWN if found is None else found.type
 
+    def former_fields(self, fields: Sequence[NestedField]) -> list[tuple[NestedField, ...]]:
+        """The same top-level columns with the types of each schema in which one has another type."""
+        held = (tuple(s.fields_by_id.get(f.field_id, f) for f in fields) for s in self.schemas)
+        return [found for found in held if any(f.type != g.type for f, g in zip(found, fields, strict=True))]
+
     def was_unknown(self, field_id: int) -> bool:
         """Whether a schema of the table has the field with type unknown, of which files store nothing."""
         known = (s.fields_by_id.get(field_id) for s in self._newest_last)

@@ -24,13 +24,14 @@ from iceberg_ops.data.arrow.read_ahead import ahead
 from iceberg_ops.data.arrow.stored_texts import with_checked_texts
 from iceberg_ops.data.columns.file_columns import FileColumn
 from iceberg_ops.data.columns.metadata_values import check_can_be_scanned, lineage_fields, with_metadata_columns
-from iceberg_ops.data.columns.missing_values import of_partition
+from iceberg_ops.data.columns.missing_values import MissingValues, of_partition
 from iceberg_ops.data.columns.projection import needed_leaves, project
 from iceberg_ops.data.columns.read_context import ReadContext
 from iceberg_ops.data.columns.row_filter import matching
 from iceberg_ops.data.deletes.delete_keys import descend, keys_of, positions_with_keys
 from iceberg_ops.data.deletes.position_deletes import deleted_positions, kept
 from iceberg_ops.data.formats.any_format import BATCH_ROWS, OpenFile, open_file
+from iceberg_ops.errors import CorruptTableError, FormerColumnsError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, Predicate, field_ids, leaves
 from iceberg_ops.io.file_io import FileIO
@@ -141,18 +142,37 @@ class _Reading:
 
     def _leaf(self, batch: pa.RecordBatch, columns: Sequence[FileColumn], path: NestedField, field_id: int) -> pa.Array:
         """The values of the field at the end of a path; a null struct on the way is a null value."""
-        array = project(batch, columns, (path,), self.missing, keep_dictionaries=True).column(0)
+        array = self._project(batch, columns, (path,), keep=True).column(0)
         return descend(array, path, field_id)
+
+    def _project(
+        self, batch: pa.RecordBatch, columns: Sequence[FileColumn], fields: tuple[NestedField, ...], *, keep: bool
+    ) -> pa.RecordBatch:
+        """Raises FormerColumnsError where columns of the table that had other types than now read the file."""
+        try:
+            return project(batch, columns, fields, self.missing, keep_dictionaries=keep)
+        except CorruptTableError as e:
+            if any(_reads(batch, columns, former, self.missing) for former in self.context.former_fields(fields)):
+                raise FormerColumnsError.instead_of(e) from None
+            raise
 
     def _projected(
         self, batch: pa.RecordBatch, columns: Sequence[FileColumn], positions: npt.NDArray[np.int64] | None
     ) -> pa.RecordBatch:
         fields = self.context.data_fields
-        data = project(batch, columns, fields, self.missing, keep_dictionaries=self.keep)
+        data = self._project(batch, columns, fields, keep=self.keep)
         if positions is None:
             return data
         stored = project(batch, columns, self.lineage)
         return with_metadata_columns(data, stored, positions, self.task, self.context)
+
+
+def _reads(batch: pa.RecordBatch, columns: Sequence[FileColumn], fields: Sequence[NestedField], missing: MissingValues) -> bool:
+    try:
+        project(batch, columns, fields, missing)
+    except CorruptTableError:
+        return False
+    return True
 
 
 def _filtered(

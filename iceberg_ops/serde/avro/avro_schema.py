@@ -39,6 +39,10 @@ class Leaf:
     node: Any = None
 
 
+def _scale(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"scale": schema["scale"]} if schema.get("logicalType") == "decimal" and "scale" in schema else {}
+
+
 def leaf_of(node: Any, name: str) -> Leaf:
     """The one type of a field that is not null; "null" where there is no other. Raises CorruptTableError for a wider union."""
     if isinstance(node, list):
@@ -105,7 +109,7 @@ class SchemaReader:
             return {"type": "map", "values": self._inline(schema["values"], namespace, depth + 1)}
         base = self._primitive_or_named(kind, namespace, depth)
         logical = schema.get("logicalType")
-        return {"type": base, "logicalType": logical} if isinstance(base, str) and logical else base
+        return {"type": base, "logicalType": logical, **_scale(schema)} if isinstance(base, str) and logical else base
 
     def _primitive_or_named(self, text: str, namespace: str, depth: int) -> Any:
         if text in _PRIMITIVES:
@@ -121,7 +125,7 @@ class SchemaReader:
         namespace = own.rpartition(".")[0] if "." in own else schema.get("namespace", namespace)
         for key in (own, f"{namespace}.{own.rpartition('.')[2]}"):
             self._named[key] = (schema, namespace)
-        node: dict[str, Any] = {"type": kind, "name": f"t{self._count}", "logicalType": schema.get("logicalType")}
+        node: dict[str, Any] = {"type": kind, "name": f"t{self._count}", "logicalType": schema.get("logicalType"), **_scale(schema)}
         if kind == "fixed":
             node["size"] = int(schema["size"])
             if node["size"] < 0:
@@ -228,4 +232,4 @@ def plain(node: Any) -> Any:
         return {"type": kind, "items": plain(node["items"])}
     if kind == "map":
         return {"type": kind, "values": plain(node["values"])}
-    return {k: v for k, v in node.items() if k != "logicalType"}
+    return {k: v for k, v in node.items() if k not in ("logicalType", "scale")}

@@ -130,6 +130,9 @@ def partition_converter(type_: IcebergType, leaf: Leaf, name: str) -> Convert | 
         raise CorruptTableError(f"{name}: partition value of type {type_} is written as Avro {leaf.base}")
     if isinstance(type_, DecimalType):
         scale = type_.scale
+        written = scale if leaf.node is None else leaf.node.get("scale", scale)
+        if written != scale:
+            raise CorruptTableError(f"{name}: partition value of type {type_} is written as Avro decimal of scale {written}")
         return lambda raw: decimal_of(int.from_bytes(raw, "big", signed=True), scale)
     if kind == "uuid":
         return uuid.UUID if leaf.base == "string" else lambda raw: uuid.UUID(bytes=raw)
