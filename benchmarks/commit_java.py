@@ -33,7 +33,7 @@ def class_path() -> str | None:
 def java_figures(
     folder: str, metadata_location: str, *, appends: int, files: int, kinds: Sequence[str], repeats: int
 ) -> Mapping[str, dict[str, Any]]:
-    """By work ("appends", "expiry", "replace <kind>"): seconds ``s``, ``cpu_s`` and ``bytes``. Empty where Java can not run."""
+    """By work ("appends", "expiry", "replace <kind>"): seconds ``s``, ``cpu_s`` and ``bytes``. Empty where Java cannot run."""
     jars = class_path()
     if jars is None:
         return {}

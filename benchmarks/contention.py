@@ -145,7 +145,7 @@ def _warm_up(lake: SharedLake) -> None:
     make_table(lake.config, (NAMESPACE, "warm"), MODES["v2-file-deletes"], 5)
     figures = Figures()
     if not _java_rewrites(lake, f"{CATALOG}.{NAMESPACE}.warm", figures):
-        raise SystemExit(f"{PEER} can not rewrite an idle table: {dict(figures.why)}")
+        raise SystemExit(f"{PEER} cannot rewrite an idle table: {dict(figures.why)}")
 
 
 def _cause(e: Exception) -> str:

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent / "java" / "Plans.java"
 
 
 def java_figures(metadata_location: str, *, half: int, day: int, warm_up: int, repeats: int) -> dict[str, tuple[float, int]]:
-    """Seconds of the fastest run and files found, by the name of the work. Empty where Java can not run."""
+    """Seconds of the fastest run and files found, by the name of the work. Empty where Java cannot run."""
     jars = class_path()
     if jars is None:
         return {}

@@ -11,7 +11,7 @@
     │   └── JobDiedError                a job's process ended without saying how its work ended
     ├── IncompleteError                 a part of the job is committed or done, the rest failed: the message says what is left
     │   └── IncompleteInterruptedError  the same, because of a Ctrl-C (also a KeyboardInterrupt)
-    ├── TerminalError                   the call can not succeed as it is
+    ├── TerminalError                   the call cannot succeed as it is
     │   ├── ValidationError             a concurrent change makes this commit wrong (names snapshot, operation, file)
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
@@ -61,7 +61,7 @@ class CommitFailedError(RetryableError):
 
 
 class CatalogUnavailableError(RetryableError):
-    """The catalog or its store can not be reached; nothing was changed."""
+    """The catalog or its store cannot be reached; nothing was changed."""
 
     code = "CATALOG_UNAVAILABLE"
 
@@ -97,7 +97,7 @@ class IncompleteInterruptedError(IncompleteError, KeyboardInterrupt):
 
 
 class TerminalError(IcebergOpsError):
-    """The call can not succeed as it is."""
+    """The call cannot succeed as it is."""
 
     code = "TERMINAL"
 
@@ -226,7 +226,7 @@ class SchemaError(BadInputError):
 
 
 class WhereError(BadInputError):
-    """A WHERE that does not parse, names an unknown column, or compares what can not be compared."""
+    """A WHERE that does not parse, names an unknown column, or compares what cannot be compared."""
 
     code = "BAD_WHERE"
 
@@ -267,7 +267,7 @@ def _kind(
 
 
 _OUTCOME_UNKNOWN = Retry(60, "outcome unknown: the next try looks for the run key first")
-_TERMINAL = Retry(None, "the job can not succeed as it is")
+_TERMINAL = Retry(None, "the job cannot succeed as it is")
 _WRONG_INPUT = Retry(None, "what was asked for is wrong: correct the policy, option or statement")
 
 ERROR_KINDS: tuple[ErrorKind, ...] = (

@@ -79,7 +79,7 @@ def _job(path: str) -> JobSpec:
     except FileNotFoundError:
         raise OptionError(f"job spec {path}: no such file") from None
     except (OSError, ValueError) as e:  # a folder, a name too long, a NUL in it
-        raise OptionError(f"job spec {path[:200]!r} can not be read: {e.strerror if isinstance(e, OSError) else e}") from None
+        raise OptionError(f"job spec {path[:200]!r} cannot be read: {e.strerror if isinstance(e, OSError) else e}") from None
 
 
 def _stop(session: SparkSession) -> None:

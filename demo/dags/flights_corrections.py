@@ -6,7 +6,7 @@ Three row-level changes, each one Spark job and one commit:
 and
   the flights of carriers that report late are added. Old rows are marked in position delete files; no data file is rewritten.
 - `nyc.planes`, **copy-on-write** UPDATE: one manufacturer under one name.
-- `nyc.weather`, **copy-on-write** DELETE: readings that can not be (a wind of 1,048 mph at Newark on 12 February 2013).
+- `nyc.weather`, **copy-on-write** DELETE: readings that cannot be (a wind of 1,048 mph at Newark on 12 February 2013).
 
 Run again, it changes no row: every condition is false on corrected rows.
 """

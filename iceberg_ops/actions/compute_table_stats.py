@@ -30,9 +30,9 @@ from iceberg_ops.spec.statistics import BlobMetadata, StatisticsFile
 from iceberg_ops.spec.types import NestedField
 from iceberg_ops.table.metadata_files import metadata_folder
 
-_SHARES_PER_HAND = 4
+_SHARES_PER_TASK = 4
 _MOST_BYTES_OF_SHARE = 256 * 2**20
-"""A share is what progress is told after, and what is done again if a task is lost."""
+"""Progress is reported after each share; a share is done again if its task is lost."""
 
 
 def compute_table_stats(run: Run) -> Result:
@@ -84,7 +84,7 @@ def _answers(run: Run, tasks: Sequence[FileScanTask], context: ReadContext, size
     if here or not isinstance(runner, SpreadingRunner):
         yield from (sketch_share(share_text([task], context, properties)) for task in tasks)
         return
-    count = min(len(tasks), max(runner.hands * _SHARES_PER_HAND, -(-size // _MOST_BYTES_OF_SHARE)))
+    count = min(len(tasks), max(runner.parallelism * _SHARES_PER_TASK, -(-size // _MOST_BYTES_OF_SHARE)))
     shares = (share_text(share, context, properties) for share in even_parts(tasks, count) if share)
     yield from runner.spread(sketch_share, list(shares))
 

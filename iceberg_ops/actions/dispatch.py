@@ -229,7 +229,7 @@ def _begun(record: _Record, reload: Callable[[], Table]) -> Table:
 
 def _remember(run: Run) -> None:
     """A complete run whose commits all carry keys of their own (partial progress) is known by its own key from now on. What it did
-    is done, so it does not fail where that can not be recorded: a repeated run finds nothing left to do."""
+    is done, so it does not fail where that cannot be recorded: a repeated run finds nothing left to do."""
     outcome, done = run.outcome, run_of(run.job)
     if done is None or outcome.table is None or outcome.status != "committed" or not outcome.snapshot_ids:
         return

@@ -43,7 +43,7 @@ def import_folder(
     Raises AlreadyExistsError, NoSuchNamespaceError, DataError, SchemaError, UnsupportedError and what the committer raises.
     """
     if not isinstance(catalog, StagesTables):
-        raise UnsupportedError(f"not supported: import into catalog {catalog.name}, because it can not create a table with content")
+        raise UnsupportedError(f"not supported: import into catalog {catalog.name}, because it cannot create a table with content")
     identifier = TableName.parse(table).identifier
     if catalog.table_exists(identifier):
         raise AlreadyExistsError(f"table {table} already exists: files are added to it by add_files")

@@ -38,7 +38,7 @@ class LaneChoice:
 def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = None) -> LaneChoice:
     """The lane of a maintenance job. ``master`` is Spark's, as configured (None: not at all).
 
-    Raises OptionError for a threshold that is no number. A table that can not be planned is left to the run, which says why.
+    Raises OptionError for a threshold that is no number. A table that cannot be planned is left to the run, which says why.
     """
     if job.lane != "auto":
         return LaneChoice(job.lane, "asked for")

@@ -1,8 +1,8 @@
-"""The dry run of a row operation: which files it would look at, and whether it is well said. No row is read, nothing is written.
+"""The dry run of a row operation: which files it would read, and whether its parts are valid. No row is read, nothing is written.
 
 It is the same in every lane, and needs no engine: conditions choose files as they do in the job itself (what only Spark understands
 limits nothing), so the counts are upper bounds. What only rows or Spark's analysis can tell (a value that does not fit, two source
-rows for one target row, an expression's type) is told by the run.
+rows for one target row, an expression's type) the run checks.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def remove_orphan_files(run: Run) -> Result:
     table = run.table
     if not GC_ENABLED.of(table.properties):
         raise ValidationError(
-            f"can not remove orphan files of {table.name}: gc.enabled is false (deleting files may corrupt other tables)"
+            f"cannot remove orphan files of {table.name}: gc.enabled is false (deleting files may corrupt other tables)"
         )
     options = remove_orphan_files_options(run.job.options, now_ms=run.now_ms())
     identity = identity_under(table.io)

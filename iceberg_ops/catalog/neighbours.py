@@ -174,7 +174,7 @@ def forbid_copy(catalog: Catalog, table: Table) -> None:
 def forbid_import_from_another_table(catalog: Catalog, table: Table, source: str) -> None:
     """Raise UnsupportedError where the folder ``source`` belongs to another table of the catalog: it lies in a folder of one (and
     not in one of the table's own that lies further in), or holds one. So it is where both tables import from the folder, and one
-    of them is said to own what it imported.
+    of them is recorded as the owner of what it imported.
 
     Reads every table of the catalog; raises what ``claims_of_others`` raises.
     """

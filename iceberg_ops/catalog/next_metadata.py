@@ -114,4 +114,4 @@ def _check_removed_snapshots(current: TableMetadata, updates: Sequence[TableUpda
             heads[update.ref_name] = update.ref.snapshot_id
     for name, snapshot_id in heads.items():
         if snapshot_id in removed:
-            raise CommitFailedError(f"snapshot {snapshot_id} can not be removed: it is the head of {name}")
+            raise CommitFailedError(f"snapshot {snapshot_id} cannot be removed: it is the head of {name}")

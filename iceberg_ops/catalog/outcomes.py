@@ -42,7 +42,7 @@ def unknown_outcome(message: str, why: BaseException | None) -> CommitStateUnkno
 
 
 def reason(why: BaseException | None) -> str:
-    """What is said of an error; an interrupt, and a lack of memory, have no words of their own."""
+    """The reason for a message; an interrupt and a lack of memory have no text of their own."""
     return str(why) or type(why).__name__ if isinstance(why, Exception) else f"it was interrupted by {type(why).__name__}"
 
 

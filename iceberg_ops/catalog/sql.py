@@ -42,7 +42,7 @@ EXISTS = {"exists": "true"}
 
 
 class SqlCatalog(PointerCatalog):
-    """``uri`` is SQLAlchemy's, for example ``sqlite:////data/catalog.db``. Several catalogs, told by name, may share a database."""
+    """``uri`` is SQLAlchemy's, for example ``sqlite:////data/catalog.db``. Several catalogs, by name, may share a database."""
 
     def __init__(
         self,

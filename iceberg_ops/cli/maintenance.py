@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iceberg_ops.cli.action_help import ActionCommand
 from iceberg_ops.cli.exit_codes import STOPPED, WORK_FOUND
 from iceberg_ops.cli.known_secrets import learn
 from iceberg_ops.cli.output import print_json
@@ -63,12 +64,14 @@ ACTION is one of these, and what it is for:
 
 {_listed(TABLE_ACTIONS)}
 
+With --help, an ACTION shows its options.
+
 It may also be append, overwrite or upsert with a source (--from, --query, --from-table), or delete; update and merge need a job
 spec.
 """
 
 
-@click.command(help=_PLAN_HELP)
+@click.command(cls=ActionCommand, help=_PLAN_HELP)
 @click.argument("action")
 @click.argument("target", metavar="TABLE")
 @map_location_option
@@ -100,7 +103,7 @@ def plan(
     return WORK_FOUND if found.status == "planned" else 0
 
 
-@click.command(help=_RUN_HELP)
+@click.command(cls=ActionCommand, help=_RUN_HELP)
 @click.argument("action", required=False)
 @click.argument("target", metavar="[TABLE]", required=False)
 @_job_options
@@ -165,7 +168,7 @@ def job_for(action: str, table: str, catalog: dict[str, str] | None, options: di
 
     said = more.get("source") or more.get("change") or (action == "delete" and more.get("where"))
     if action in ROW_OPERATIONS and not said:
-        raise OptionError(f"run {action} can not say what {action} needs: use iceberg-ops {action}, or run --job-spec FILE")
+        raise OptionError(f"run {action} cannot say what {action} needs: use iceberg-ops {action}, or run --job-spec FILE")
     if catalog is not None:
         config = CatalogConfig(name=table.partition(".")[0], type=catalog["type"])
     elif is_path(table):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from iceberg_ops.cli.action_help import RowCommand
 from iceberg_ops.cli.maintenance import job_for, run_and_show
 from iceberg_ops.cli.source import source_of, source_options
 from iceberg_ops.cli.target import json_option, open_in_catalog, parse_options
@@ -42,7 +43,7 @@ def _job_options(command: F) -> F:
     return json_option(command)
 
 
-@click.command()
+@click.command(cls=RowCommand)
 @_job_options
 @source_options
 def append(**given: Any) -> int:
@@ -50,7 +51,7 @@ def append(**given: Any) -> int:
     return _run("append", given)
 
 
-@click.command()
+@click.command(cls=RowCommand)
 @_job_options
 @source_options
 @click.option("--where", metavar="SQL", help="What is replaced; without it, the partitions that the new rows fall into.")
@@ -59,7 +60,7 @@ def overwrite(where: str | None, **given: Any) -> int:
     return _run("overwrite", given, where=where)
 
 
-@click.command()
+@click.command(cls=RowCommand)
 @_job_options
 @source_options
 @click.option("--keys", metavar="A,B", help="The columns that tell rows apart; the table's identifier fields if left out.")
@@ -70,7 +71,7 @@ def upsert(keys: str | None, **given: Any) -> int:
     return _run("upsert", given)
 
 
-@click.command()
+@click.command(cls=RowCommand)
 @_job_options
 @_MODE
 @click.option("--where", required=True, metavar="SQL", help="Which rows go; true for all.")
@@ -79,7 +80,7 @@ def delete(where: str, mode: str | None, **given: Any) -> int:
     return _run("delete", given, where=where, mode=mode)
 
 
-@click.command()
+@click.command(cls=RowCommand)
 @_job_options
 @_MODE
 @click.option("--set", "assignments", multiple=True, required=True, metavar="COLUMN = SQL", help="A new value (repeatable).")
@@ -94,7 +95,7 @@ def update(assignments: tuple[str, ...], where: str | None, mode: str | None, **
     return _run("update", given, where=where, mode=mode, set=values)
 
 
-@click.command()
+@click.command(cls=RowCommand)
 @_job_options
 @source_options
 @_MODE

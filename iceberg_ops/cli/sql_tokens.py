@@ -1,6 +1,6 @@
 """Words of the table-definition clauses that ``create`` and ``evolve`` take (Spark's and Iceberg's ALTER TABLE).
 
-Only words and punctuation are told apart here; what they mean is in ``column_definitions`` and ``alterations``. Every refusal is an
+Here are only words and punctuation; what they mean is in ``column_definitions`` and ``alterations``. Every refusal is an
 OptionError that shows the text and the place.
 """
 

@@ -76,7 +76,7 @@ class WriteOptions:
         """``properties``: the table's. Raises OptionError for an unknown key or a bad value."""
         read = OptionReader.of(operation, ROW_OPTIONS[operation], options)
         if read(WAP_ID, text, None) is not None and read("merge-schema", boolean, False):
-            raise OptionError(f"{operation}: new columns (merge-schema) can not wait for an audit (wap-id): evolve the table first")
+            raise OptionError(f"{operation}: new columns (merge-schema) cannot wait for an audit (wap-id): evolve the table first")
         return cls(
             read("target-file-size-bytes", at_least(1), TARGET_FILE_SIZE_BYTES.of(properties)),
             read("distribution-mode", choice("none", "hash", "range"), None),

@@ -14,7 +14,7 @@ from iceberg_ops.io.machine_limits import MOST_THREADS
 log = logging.getLogger(__name__)
 
 DELETED_AT_ONCE = 10_000
-"""Files of one bulk delete: what progress is told after."""
+"""Files of one bulk delete; progress is reported after each."""
 
 
 def delete_files(io: FileIO, locations: Sequence[str], most_at_once: int | None) -> list[DeleteFailure]:

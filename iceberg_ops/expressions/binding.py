@@ -119,7 +119,7 @@ def _bind_term(schema: Schema, leaf: Predicate, case_sensitive: bool) -> BoundTe
         return bound
     transform = leaf.term.transform
     if not transform.is_known or not transform.can_transform(bound.type):
-        raise WhereError(f"transform {transform} can not take column {bound.name!r} of type {bound.type}")
+        raise WhereError(f"transform {transform} cannot take column {bound.name!r} of type {bound.type}")
     result: IcebergType = DATE if transform.name == "day" else transform.result_type(bound.type)
     return BoundTransform(transform, bound, result)
 
@@ -158,7 +158,7 @@ def _check_unicode(leaf: Predicate, term: BoundTerm) -> None:
     for literal in leaf.literals:
         text = literal.value if isinstance(literal, Literal) else literal
         if isinstance(text, str) and not is_unicode(text):
-            raise WhereError(f"column {term.name!r} can not be compared with {text!r}: half of a surrogate pair is no Unicode text")
+            raise WhereError(f"column {term.name!r} cannot be compared with {text!r}: half of a surrogate pair is no Unicode text")
 
 
 def _bind_nan(op: Op, term: BoundTerm, type_: PrimitiveType) -> Expression:
@@ -166,7 +166,7 @@ def _bind_nan(op: Op, term: BoundTerm, type_: PrimitiveType) -> Expression:
         return BoundPredicate(op, term)
     if type_.name in ("int", "long", "unknown") or isinstance(type_, DecimalType):
         return ALWAYS_FALSE if op is Op.IS_NAN else ALWAYS_TRUE
-    raise WhereError(f"column {term.name!r} of type {type_} can not be NaN: only float and double can")
+    raise WhereError(f"column {term.name!r} of type {type_} cannot be NaN: only float and double can")
 
 
 def _bind_text(op: Op, term: BoundTerm, type_: PrimitiveType, value: Any) -> Expression:
@@ -216,7 +216,7 @@ def _placed(name: str, type_: PrimitiveType, value: Any, find: Callable[[Any], I
         return find(value)
     except (ValueError, ArithmeticError) as e:
         kind, shown = (str(value.type), value.value) if isinstance(value, Literal) else (type(value).__name__, value)
-        what = f"column {name!r} of type {type_} can not be compared with the {kind} literal {str(shown)!r}"
+        what = f"column {name!r} of type {type_} cannot be compared with the {kind} literal {str(shown)!r}"
         raise WhereError(f"{what}: {e}") from None
 
 

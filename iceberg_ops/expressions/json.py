@@ -2,7 +2,7 @@
 
 A bound leaf is written by column name with its literals as JSON single values; reading gives an unbound leaf whose plain literals
 ``bind`` converts by the column's type, so that bind, write, read, bind is a round trip. Beyond Iceberg's form there are: ``like``
-and ``not-like``; ``{"type": "may-match", "construct": ..., "columns": [...]}`` for what can not be evaluated; and a ``data-type``
+and ``not-like``; ``{"type": "may-match", "construct": ..., "columns": [...]}`` for what cannot be evaluated; and a ``data-type``
 beside the value of an unbound SQL literal. Only same-version processes are shown these.
 
 In documents of Iceberg Java, not-eq, not-in and not-starts-with also hold for null; here they do not (see ``predicates``).

@@ -215,5 +215,5 @@ def _signed(value: UUID) -> tuple[int, int]:
 
 
 def refuse_opaque(construct: str) -> WhereError:
-    """The error for evaluating on rows what SQL text this package can not evaluate."""
+    """The error for evaluating on rows what SQL text this package cannot evaluate."""
     return WhereError(f"not supported: {construct} on rows, because only comparisons with literals can be evaluated here")

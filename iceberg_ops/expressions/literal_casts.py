@@ -1,4 +1,4 @@
-"""CAST of one literal to another type, as Spark 4 in ANSI mode folds it: what can not be kept exactly is an error, never a null.
+"""CAST of one literal to another type, as Spark 4 in ANSI mode folds it: what cannot be kept exactly is an error, never a null.
 
 Only literals are cast here; a cast of a column is not a literal's business. Raises ValueError for what Spark refuses, and NotFolded
 for what Spark may do and this package does not (numbers to timestamps, timestamps to text). A cast to uuid is ours: Spark has none.
@@ -55,7 +55,7 @@ def to_whole(literal: Literal, width: str) -> Literal:
     elif isinstance(value, bool | int | float | Decimal) and _is_number(literal):
         number = int(value)
     else:
-        raise NotFolded(f"a {literal.type} literal can not be cast to {width}")
+        raise NotFolded(f"a {literal.type} literal cannot be cast to {width}")
     low, high = WIDTHS[width]
     if not low <= number <= high:
         raise ValueError(f"{number} is outside {width}")
@@ -73,7 +73,7 @@ def _to_floating(literal: Literal, target: PrimitiveType) -> Literal:
     elif _is_number(literal):
         number = float(value)
     else:
-        raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
+        raise NotFolded(f"a {literal.type} literal cannot be cast to {target}")
     return Literal(_nearest_float(literal, number) if target == FLOAT else number, target)
 
 
@@ -103,7 +103,7 @@ def _to_decimal(literal: Literal, target: DecimalType) -> Literal:
     elif _is_number(literal):
         number = Decimal(int(value)) if isinstance(value, bool) else Decimal(value)
     else:
-        raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
+        raise NotFolded(f"a {literal.type} literal cannot be cast to {target}")
     whole = int(number.scaleb(target.scale, _EXACT).to_integral_value(ROUND_HALF_UP))
     if abs(whole) >= 10**target.precision:
         raise ValueError(f"{value} is outside {target}")
@@ -115,7 +115,7 @@ def _to_boolean(literal: Literal, _: PrimitiveType) -> Literal:
         return Literal(boolean_from_text(literal.value), BOOLEAN)
     if _is_number(literal):
         return Literal(bool(literal.value), BOOLEAN)
-    raise NotFolded(f"a {literal.type} literal can not be cast to boolean")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to boolean")
 
 
 def _to_date(literal: Literal, _: PrimitiveType) -> Literal:
@@ -123,7 +123,7 @@ def _to_date(literal: Literal, _: PrimitiveType) -> Literal:
         return Literal(date_from_text(literal.value), DATE)
     if literal.type.name in _INSTANTS:
         return Literal(at_microseconds(literal).value // _MICROS_PER_DAY, DATE)
-    raise NotFolded(f"a {literal.type} literal can not be cast to date")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to date")
 
 
 def _to_timestamp(literal: Literal, target: PrimitiveType) -> Literal:
@@ -134,13 +134,13 @@ def _to_timestamp(literal: Literal, target: PrimitiveType) -> Literal:
     if literal.type.name in _INSTANTS:
         nanos = literal.value * (1 if literal.type.name.endswith("_ns") else 1000)
         return timestamp_literal(nanos, target)
-    raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to {target}")
 
 
 def _to_time(literal: Literal, _: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
         return Literal(time_from_text(literal.value), TIME)
-    raise NotFolded(f"a {literal.type} literal can not be cast to time")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to time")
 
 
 def _to_string(literal: Literal, _: PrimitiveType) -> Literal:
@@ -160,19 +160,19 @@ def _to_string(literal: Literal, _: PrimitiveType) -> Literal:
             return Literal(value.decode("utf-8"), STRING)
         except UnicodeDecodeError as e:
             raise NotFolded(f"{value!r} is no text: {e}") from None
-    raise NotFolded(f"a {literal.type} literal can not be cast to string here")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to string here")
 
 
 def _to_binary(literal: Literal, target: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
         return Literal(literal.value.encode("utf-8"), target)
-    raise NotFolded(f"a {literal.type} literal can not be cast to binary")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to binary")
 
 
 def _to_uuid(literal: Literal, target: PrimitiveType) -> Literal:
     if isinstance(literal.value, str):
         return Literal(uuid_from_text(literal.value), target)
-    raise NotFolded(f"a {literal.type} literal can not be cast to uuid")
+    raise NotFolded(f"a {literal.type} literal cannot be cast to uuid")
 
 
 _CASTS: dict[str, Callable[[Literal, Any], Literal]] = {
@@ -199,5 +199,5 @@ def cast(literal: Literal, target: PrimitiveType) -> Literal:
     if literal.type == target:
         return literal
     if target.name not in _CASTS:
-        raise NotFolded(f"a {literal.type} literal can not be cast to {target}")
+        raise NotFolded(f"a {literal.type} literal cannot be cast to {target}")
     return _CASTS[target.name](literal, target)

@@ -58,7 +58,7 @@ class Op(str, Enum):
 
     @property
     def rejects_null(self) -> bool:
-        """True where the leaf can not be true for a null value."""
+        """True where the leaf cannot be true for a null value."""
         return self not in (Op.IS_NULL, Op.NOT_NAN)
 
 
@@ -115,7 +115,7 @@ class Not(Expression):
 
 @dataclass(frozen=True, slots=True)
 class MayMatch(Expression):
-    """Something written in SQL that this package can not evaluate. Pruning keeps everything (inclusive: true), nothing is proven
+    """Something written in SQL that this package cannot evaluate. Pruning keeps everything (inclusive: true), nothing is proven
     by it (strict: false), and evaluating rows raises WhereError with ``construct``, the SQL text. ``columns`` are the names it
     reads."""
 
@@ -395,7 +395,7 @@ def leaves(expression: Expression) -> Iterator[Expression]:
 
 
 def is_exact(expression: Expression) -> bool:
-    """False where something in it can not be evaluated (``MayMatch``): such an expression prunes, but decides nothing."""
+    """False where something in it cannot be evaluated (``MayMatch``): such an expression prunes, but decides nothing."""
     return not any(isinstance(leaf, MayMatch) for leaf in leaves(expression))
 
 

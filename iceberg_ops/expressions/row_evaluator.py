@@ -29,7 +29,7 @@ Accessor = Callable[[BoundReference], Any]
 
 def row_filter(expression: Expression) -> Callable[[Sequence[Any]], bool]:
     """A test for canonical struct tuples of the schema the expression is bound to, or for partition tuples of its spec. Raises
-    WhereError (here, not later) for what can not be evaluated."""
+    WhereError (here, not later) for what cannot be evaluated."""
     return _compile(rewrite_not(expression), _by_path)
 
 

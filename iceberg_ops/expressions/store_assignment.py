@@ -41,7 +41,7 @@ def stored_value(column: str, wanted: IcebergType, literal: Literal) -> Any:
         return literal.value
     kinds = (given.name, wanted.name)
     if (kinds[0] in _FRACTIONS and kinds[1] in _WHOLE) or (kinds[0] == "string" and kinds[1] in _NUMBERS | {"boolean", "date"}):
-        raise SchemaError(f"column {column!r}: {given} can not be stored as {wanted} without an explicit cast")
+        raise SchemaError(f"column {column!r}: {given} cannot be stored as {wanted} without an explicit cast")
     as_number = kinds[0] in _NUMBERS and kinds[1] in _NUMBERS and kinds not in _SHOWN_FIRST
     as_text = kinds[0] in _WHOLE | {"boolean"} and kinds[1] == "string"
     if (not as_number and not as_text) or (kinds[1] == "float" and not _is_certain_float(literal)):

@@ -2,7 +2,7 @@
 
 A number with an exponent is a double, with a point a decimal, else int, long or decimal by size; suffixes, typed strings
 (``DATE '...'``, ``TIMESTAMP_NTZ '...'``), ``X'ff'``, casts and the type functions (``double('NaN')``, ``bigint(1)``) name their
-type. Anything that is not a constant this package can fold gives None; a constant that can not be (``CAST('x' AS INT)``) raises
+type. Anything that is not a constant this package can fold gives None; a constant that cannot be (``CAST('x' AS INT)``) raises
 WhereError.
 Imported only by ``iceberg_ops.expressions.where``, because the SQL parser is slow to load.
 """
@@ -191,7 +191,7 @@ def _joined(node: Node) -> Constant | None:
 
 def type_of(node: Node) -> PrimitiveType | str | None:
     """The type a cast names, ``tinyint`` and ``smallint`` by name; None for one that is no primitive of ours. Raises WhereError for
-    a decimal that can not be."""
+    a decimal that cannot be."""
     name = node.this.name if hasattr(node.this, "name") else str(node.this)
     if name in ("TINYINT", "SMALLINT"):
         return name.lower()

@@ -52,9 +52,9 @@ def parse_condition(text: str) -> Node:
         with refused_if_too_deep(text):
             found = _parsed(text)
     except SqlglotError as e:
-        raise WhereError(f"can not parse {text!r}: {_reason(e)}") from None
+        raise WhereError(f"cannot parse {text!r}: {_reason(e)}") from None
     if len(found) != 1 or found[0] is None:
-        raise WhereError(f"can not parse {text!r}: it is not one condition")
+        raise WhereError(f"cannot parse {text!r}: it is not one condition")
     return found[0]
 
 
@@ -108,11 +108,11 @@ def _check_typed_literals(text: str, tokens: Tokens) -> None:
             continue
         if before.token_type in Spark.Parser.TYPE_TOKENS and before.token_type is not TokenType.IDENTIFIER:
             raise WhereError(
-                f"can not parse {text!r}: {before.text} {token.text!r} is no literal in Spark SQL: "
+                f"cannot parse {text!r}: {before.text} {token.text!r} is no literal in Spark SQL: "
                 f"write CAST({token.text!r} AS {before.text}), with precision and scale where it is a decimal"
             )
         if before.token_type is TokenType.R_PAREN:
-            raise WhereError(f"can not parse {text!r}: the string {token.text!r} can not follow a parenthesis")
+            raise WhereError(f"cannot parse {text!r}: the string {token.text!r} cannot follow a parenthesis")
 
 
 def _as_name(token: Any) -> Any:

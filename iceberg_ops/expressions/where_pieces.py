@@ -51,7 +51,7 @@ def _value_of(text: str, node: Node) -> Constant | ColumnText | None:
         return None  # the parser forgets how long a CHAR or VARCHAR is
     value = constant(node)
     if isinstance(value, Literal) and isinstance(value.value, float) and value.value == 0 and "-" in text:
-        return None  # negative zero is told from zero where it is stored, not where it is compared
+        return None  # storage distinguishes negative zero from zero, comparisons do not
     return _column(node) if value is None else value
 
 

@@ -82,7 +82,7 @@ class _Walk:
 
     def _close(self, place: int) -> None:
         if self.kind(place - 1) == "COMMA":
-            raise WhereError(f"can not parse {self.text!r}: nothing follows the last comma in parentheses")
+            raise WhereError(f"cannot parse {self.text!r}: nothing follows the last comma in parentheses")
         while len(self.levels) > 1 and self.levels.pop().kind == "case":
             pass
 
@@ -133,7 +133,7 @@ class _Walk:
 
     def _unclear(self, first: str, second: str) -> WhereError:
         return WhereError(
-            f"can not parse {self.text!r}: {first} and {second} follow each other without AND or OR: write parentheses around "
+            f"cannot parse {self.text!r}: {first} and {second} follow each other without AND or OR: write parentheses around "
             "the comparison that comes first"
         )
 

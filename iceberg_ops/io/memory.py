@@ -1,6 +1,6 @@
 """Files in this process's memory, for tests and trials.
 
-Stores are told apart by name: two MemoryFileIO of one name in one process see the same files. Locations are compared as they are
+Stores are distinguished by name: two MemoryFileIO of one name in one process see the same files. Locations are compared as they are
 written (``memory://a`` and ``/a`` are different files).
 """
 

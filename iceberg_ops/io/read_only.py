@@ -1,4 +1,4 @@
-"""A FileIO that can not change anything: what dry runs and foreign tables are read through.
+"""A FileIO that cannot change anything: what dry runs and foreign tables are read through.
 
 A write is impossible here, not skipped: every changing call raises UnsupportedError, so a planner that writes by mistake fails.
 """

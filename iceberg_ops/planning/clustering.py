@@ -7,7 +7,7 @@ well-sized, unsorted files and rewrites a sorted one for ever.
 
 Ranges compare value by value in the order's columns, up to the first that varies inside a file: of those behind it the bounds say
 nothing exact. Two files compare in the columns that both tell, so a sorted file that begins with the value at which the one before
-ends does not overlap it. A file without bounds on the first column can not be judged and is left to the size rules. Bounds of long
+ends does not overlap it. A file without bounds on the first column cannot be judged and is left to the size rules. Bounds of long
 strings are truncated: files of one commit that only then overlap are taken as clustered. Bytes that are no value are no bound.
 """
 

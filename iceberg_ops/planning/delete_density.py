@@ -2,7 +2,7 @@
 
 Deletes scoped to one file (deletion vectors, position deletes that name their file) are counted as they are. Position deletes of a
 whole partition are shared out over the data files they may touch in proportion to their rows; the reference implementation leaves
-them out, which is why its compaction does not see a partition drowned in them. Equality deletes can not be counted without reading
+them out, which is why its compaction does not see a partition drowned in them. Equality deletes cannot be counted without reading
 and count nothing here; the number of delete files is what ``delete-file-threshold`` is for.
 """
 

@@ -137,7 +137,7 @@ def _value(text: str, type_: PrimitiveType) -> Any:
 
 
 def check_spec(schema: Schema, spec: PartitionSpec) -> None:
-    """Raise UnsupportedError for a spec whose values folders can not say."""
+    """Raise UnsupportedError for a spec whose values folders cannot say."""
     for f in spec.fields:
         if f.transform.is_void:
             continue

@@ -57,7 +57,7 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteDataFilesPlan:
-    """``tasks`` are all tasks of the branch, whatever WHERE said: what dangles after the rewrite is told from them."""
+    """``tasks`` are all tasks of the branch, whatever WHERE selects: they decide which deletes dangle after the rewrite."""
 
     snapshot: Snapshot | None
     groups: tuple[FileGroup, ...]
@@ -167,7 +167,7 @@ def group_tasks(
             continue
         key = planner.key_of(entries[0])
         if any(planner.key_of(task) != key for task in entries[1:]):
-            planner.skip(entries, f"it is live {len(entries)} times, in different partitions, which can not be rewritten together")
+            planner.skip(entries, f"it is live {len(entries)} times, in different partitions, which cannot be rewritten together")
         else:
             by_partition[key].append([replace(task, residual=ALWAYS_TRUE) for task in entries])
     groups = [group for found in by_partition.values() for group in planner.groups(found, shares)]

@@ -1,6 +1,6 @@
 """Pruning a whole manifest at once: a filter on columns of statistics instead of on one file after another.
 
-Every file gets one of three answers: it can not match, it may match, or the columns do not decide (a bound is missing, has another
+Every file gets one of three answers: it cannot match, it may match, or the columns do not decide (a bound is missing, has another
 width, belongs to a type that is compared one by one). The undecided are left to ``iceberg_ops.expressions.evaluators``, so both
 paths give
 the same files; this one only has to be right where it answers. Rows are the manifest's entries in file order.

@@ -1,7 +1,7 @@
 """Whether column bounds let an equality delete file match any row of a data file.
 
 An equality delete removes rows whose values equal one of its rows in all ``equality_ids`` columns, null equal to null and NaN to
-NaN (spec: "Equality Delete Files"). So two files that share no value of one of these columns can not meet. Whatever is unknown
+NaN (spec: "Equality Delete Files"). So two files that share no value of one of these columns cannot meet. Whatever is unknown
 (missing counts or bounds, a column of an unknown type) counts as a possible match. Rows that a count of values leaves out may be
 null: some writers do not count the rows of a nested column whose parent is null.
 """

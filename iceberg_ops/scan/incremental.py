@@ -129,7 +129,7 @@ def _parent_of(table: Table, snapshot: Snapshot) -> Snapshot | None:
     if parent is None and snapshot.parent_snapshot_id is not None:
         raise NoSuchSnapshotError(
             f"snapshot {snapshot.parent_snapshot_id} of table {table.metadata.location} has been expired: "
-            f"what snapshot {snapshot.snapshot_id} changed can not be told"
+            f"what snapshot {snapshot.snapshot_id} changed cannot be told"
         )
     return parent
 

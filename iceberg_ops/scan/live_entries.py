@@ -3,7 +3,7 @@
 A folder that was imported twice is live twice, and its rows count once for each entry. The entries may differ in data sequence
 number, and so in the deletes that apply to them, in row ids and even in partition. A commit removes a file by its location, and a
 delete by position names it by its location: both reach every entry. So a plan that replaces a file, or deletes rows of it by
-position, accounts for all of its entries; what can not be done for all of them alike is left alone or refused.
+position, accounts for all of its entries; what cannot be done for all of them alike is left alone or refused.
 
 Locations are compared by identity (``iceberg_ops.io.locations``): two spellings are one file.
 """

@@ -188,7 +188,7 @@ class _Builder:
 
 def _assign_uuid(b: _Builder, update: u.AssignUUID) -> None:
     if b.base is not None and b.base.table_uuid and not same_uuid(b.base.table_uuid, update.uuid):
-        raise BadInputError(f"table {b.base.table_uuid}: can not be given uuid {update.uuid}: a table keeps its uuid")
+        raise BadInputError(f"table {b.base.table_uuid}: cannot be given uuid {update.uuid}: a table keeps its uuid")
     if not same_uuid(b.state.table_uuid, update.uuid):
         b.set(table_uuid=update.uuid)
 
@@ -200,7 +200,7 @@ def _upgrade_format_version(b: _Builder, update: u.UpgradeFormatVersion) -> None
     if version not in SUPPORTED_FORMAT_VERSIONS:
         raise UnsupportedError(f"not supported: format-version {version}, because only {SUPPORTED_FORMAT_VERSIONS} are known")
     if b.base is not None and version < current:
-        raise BadInputError(f"table {b.state.location}: can not go from v{current} back to v{version}")
+        raise BadInputError(f"table {b.state.location}: cannot go from v{current} back to v{version}")
     validity.check_upgrade(b.state.schemas_by_id.get(b.state.current_schema_id), current, version)
     if version != current or (version >= 3 and b.state.next_row_id is None):
         b.set(format_version=version, next_row_id=(b.state.next_row_id or 0) if version >= 3 else None)
@@ -220,7 +220,7 @@ def _resolve(requested: int, last_added: int | None, what: str) -> int:
     if requested != u.LAST_ADDED:
         return requested
     if last_added is None:
-        raise BadInputError(f"can not set the {what} to the last added one: these updates add none")
+        raise BadInputError(f"cannot set the {what} to the last added one: these updates add none")
     return last_added
 
 
@@ -244,13 +244,13 @@ def _check_initial_defaults(state: TableMetadata, schema: Schema) -> None:
     for field_id, f in schema.fields_by_id.items():
         old = state.schema.fields_by_id.get(field_id)
         if old is not None and old.type == f.type and not validity.same_default(old.initial_default, f.initial_default):
-            raise SchemaError(f"column {f.name!r}: its initial-default can not change once the column is there")
+            raise SchemaError(f"column {f.name!r}: its initial-default cannot change once the column is there")
 
 
 def _set_current_schema(b: _Builder, update: u.SetCurrentSchema) -> None:
     schema_id = _resolve(update.schema_id, b.last_schema_id, "current schema")
     if schema_id not in b.state.schemas_by_id:
-        raise SchemaError(f"can not make schema {schema_id} current: it is not in the table")
+        raise SchemaError(f"cannot make schema {schema_id} current: it is not in the table")
     if schema_id != b.state.current_schema_id:
         b.set(current_schema_id=schema_id)
 
@@ -285,7 +285,7 @@ def _with_field_ids(state: TableMetadata, spec: PartitionSpec) -> PartitionSpec:
 def _set_default_spec(b: _Builder, update: u.SetDefaultSpec) -> None:
     spec_id = _resolve(update.spec_id, b.last_spec_id, "default partition spec")
     if spec_id not in b.state.specs_by_id:
-        raise SchemaError(f"can not make partition spec {spec_id} the default: it is not in the table")
+        raise SchemaError(f"cannot make partition spec {spec_id} the default: it is not in the table")
     if spec_id != b.state.default_spec_id:
         b.set(default_spec_id=spec_id)
 
@@ -307,7 +307,7 @@ def _add_sort_order(b: _Builder, update: u.AddSortOrder) -> None:
 def _set_default_sort_order(b: _Builder, update: u.SetDefaultSortOrder) -> None:
     order_id = _resolve(update.sort_order_id, b.last_order_id, "default sort order")
     if order_id not in b.state.sort_orders_by_id:
-        raise SchemaError(f"can not make sort order {order_id} the default: it is not in the table")
+        raise SchemaError(f"cannot make sort order {order_id} the default: it is not in the table")
     if order_id != b.state.default_sort_order_id:
         b.set(default_sort_order_id=order_id)
 
@@ -319,9 +319,9 @@ def _add_snapshot(b: _Builder, update: u.AddSnapshot) -> None:
         raise AlreadyExistsError(f"{name} is already in the table")
     number, last = snapshot.sequence_number, state.last_sequence_number
     if state.format_version > 1 and snapshot.parent_snapshot_id is not None and number <= last:
-        raise CommitFailedError(f"can not add {name} with sequence number {number}: the table is at {last}")
+        raise CommitFailedError(f"cannot add {name} with sequence number {number}: the table is at {last}")
     if state.format_version > 1 and snapshot.manifest_list is None:
-        raise BadInputError(f"can not add {name} without a manifest list to a v{state.format_version} table")
+        raise BadInputError(f"cannot add {name} without a manifest list to a v{state.format_version} table")
     changes: dict[str, Any] = {"snapshots": (*state.snapshots, snapshot)}
     if state.format_version > 1:
         changes["last_sequence_number"] = max(last, number)
@@ -335,12 +335,12 @@ def _add_snapshot(b: _Builder, update: u.AddSnapshot) -> None:
 def _next_row_id(state: TableMetadata, snapshot: Snapshot) -> int:
     first, added, next_row_id = snapshot.first_row_id, snapshot.added_rows, state.next_row_id or 0
     if first is None or added is None:
-        raise BadInputError(f"can not add snapshot {snapshot.snapshot_id} to a v3 table: it lacks first-row-id or added-rows")
+        raise BadInputError(f"cannot add snapshot {snapshot.snapshot_id} to a v3 table: it lacks first-row-id or added-rows")
     if added < 0:
-        raise BadInputError(f"can not add snapshot {snapshot.snapshot_id}: added-rows {added} must be 0 or more")
+        raise BadInputError(f"cannot add snapshot {snapshot.snapshot_id}: added-rows {added} must be 0 or more")
     if first < next_row_id:
         raise CommitFailedError(
-            f"can not add snapshot {snapshot.snapshot_id}: its first-row-id {first} is behind the table's next-row-id {next_row_id}"
+            f"cannot add snapshot {snapshot.snapshot_id}: its first-row-id {first} is behind the table's next-row-id {next_row_id}"
         )
     return first + added
 
@@ -440,7 +440,7 @@ def _remove_partition_statistics(b: _Builder, update: u.RemovePartitionStatistic
 
 def _remove_specs(b: _Builder, update: u.RemovePartitionSpecs) -> None:
     if b.state.default_spec_id in update.spec_ids:
-        raise SchemaError(f"can not remove partition spec {b.state.default_spec_id}: it is the default")
+        raise SchemaError(f"cannot remove partition spec {b.state.default_spec_id}: it is the default")
     kept = tuple(s for s in b.state.partition_specs if s.spec_id not in update.spec_ids)
     if len(kept) != len(b.state.partition_specs):
         b.set(partition_specs=kept)
@@ -448,7 +448,7 @@ def _remove_specs(b: _Builder, update: u.RemovePartitionSpecs) -> None:
 
 def _remove_schemas(b: _Builder, update: u.RemoveSchemas) -> None:
     if b.state.current_schema_id in update.schema_ids:
-        raise SchemaError(f"can not remove schema {b.state.current_schema_id}: it is the current one")
+        raise SchemaError(f"cannot remove schema {b.state.current_schema_id}: it is the current one")
     kept = tuple(s for s in b.state.schemas if s.schema_id not in update.schema_ids)
     if len(kept) != len(b.state.schemas):
         b.set(schemas=kept)

@@ -1,6 +1,6 @@
 """Which column a name means: the one of exactly that name, else the only one of that name without regard to case.
 
-Names of two columns that differ only in case are told apart by their exact spelling alone; any other spelling means neither.
+Names of two columns that differ only in case are distinguished by their exact spelling alone; any other spelling means neither.
 """
 
 from __future__ import annotations

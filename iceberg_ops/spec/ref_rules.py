@@ -14,13 +14,13 @@ _MOST_OF_REF = {"min_snapshots_to_keep": INT_MAX, "max_snapshot_age_ms": LONG_MA
 def check_ref(state: TableMetadata, name: str, ref: SnapshotRef) -> None:
     """Raises NoSuchSnapshotError, BadInputError."""
     if ref.snapshot_id not in state.snapshots_by_id:
-        raise NoSuchSnapshotError(f"can not set ref {name!r} to snapshot {ref.snapshot_id}: it is not in the table")
+        raise NoSuchSnapshotError(f"cannot set ref {name!r} to snapshot {ref.snapshot_id}: it is not in the table")
     if ref.type not in ("branch", "tag"):
         raise BadInputError(f"ref {name!r}: type {ref.type!r} must be 'branch' or 'tag'")
     if name == MAIN_BRANCH and not ref.is_branch:
-        raise BadInputError("can not set main to a tag: it must be a branch")
+        raise BadInputError("cannot set main to a tag: it must be a branch")
     if name == MAIN_BRANCH and ref.max_ref_age_ms is not None:
-        raise BadInputError("ref 'main': max-ref-age-ms can not be set, because main never expires")
+        raise BadInputError("ref 'main': max-ref-age-ms cannot be set, because main never expires")
     if not ref.is_branch and (ref.min_snapshots_to_keep is not None or ref.max_snapshot_age_ms is not None):
         raise BadInputError(f"tag {name!r}: min-snapshots-to-keep and max-snapshot-age-ms are for branches only")
     for key, most in _MOST_OF_REF.items():

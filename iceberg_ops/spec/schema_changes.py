@@ -37,10 +37,10 @@ def rebuilt(type_: IcebergType, holder_id: int | None, changes: PendingChanges) 
     for f in child_fields(type_):
         if f.field_id in changes.deletes:
             what = "list element" if isinstance(type_, ListType) else f"map {f.name}"
-            raise SchemaError(f"can not drop a {what}: drop the whole column")
+            raise SchemaError(f"cannot drop a {what}: drop the whole column")
     fields = tuple(_rebuilt_field(f, changes) for f in child_fields(type_))
     if isinstance(type_, MapType) and fields[0] != type_.key:
-        raise SchemaError("can not alter map keys: values already there were stored under the old keys")
+        raise SchemaError("cannot alter map keys: values already there were stored under the old keys")
     return with_children(type_, fields)
 
 

@@ -100,10 +100,10 @@ class SchemaEvolution:
         holder_id, full_name = self._holder(parent, name)
         taken = self._lookup(full_name)
         if taken is not None and taken.field.field_id not in self._changes.deletes:
-            raise SchemaError(f"can not add column {full_name!r}: the name is taken")
+            raise SchemaError(f"cannot add column {full_name!r}: the name is taken")
         if required and (default is MISSING or default is None) and not self._incompatible:
             raise SchemaError(
-                f"can not add required column {full_name!r} without a default: rows already there have no value for it"
+                f"cannot add required column {full_name!r} without a default: rows already there have no value for it"
             )
         check_type_nesting(full_name, type_)
         field_id = self._next_id()
@@ -119,23 +119,23 @@ class SchemaEvolution:
         found = self._find(name)
         field_id = found.field.field_id
         if field_id in self._added_parents:
-            raise SchemaError(f"can not drop column {name!r}: this evolution adds it")
+            raise SchemaError(f"cannot drop column {name!r}: this evolution adds it")
         if field_id in self._changes.adds:
-            raise SchemaError(f"can not drop column {name!r}: this evolution adds columns to it")
+            raise SchemaError(f"cannot drop column {name!r}: this evolution adds columns to it")
         if field_id in self._changes.updates:
-            raise SchemaError(f"can not drop column {name!r}: this evolution changes it")
+            raise SchemaError(f"cannot drop column {name!r}: this evolution changes it")
         if any(field_id in (m.field_id, m.reference_id) for moves in self._changes.moves.values() for m in moves):
-            raise SchemaError(f"can not drop column {name!r}: this evolution moves it, or another column beside it")
+            raise SchemaError(f"cannot drop column {name!r}: this evolution moves it, or another column beside it")
         self._changes.deletes.add(field_id)
         return self
 
     def rename_column(self, name: str, new_name: str) -> SchemaEvolution:
         """Give a column another name at its level; ``new_name`` is not a path."""
         if not new_name:
-            raise SchemaError(f"can not rename column {name!r}: the new name is empty")
+            raise SchemaError(f"cannot rename column {name!r}: the new name is empty")
         found = self._find_live(name)
         if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
-            raise SchemaError(f"can not rename {name!r}: the parts of a list or map have fixed names")
+            raise SchemaError(f"cannot rename {name!r}: the parts of a list or map have fixed names")
         self._change(found, name=new_name)
         return self
 
@@ -147,12 +147,12 @@ class SchemaEvolution:
             return self
         if not can_promote(old, new_type, self._format_version):
             raise SchemaError(
-                f"can not change the type of column {name!r}: {old} to {new_type} is no promotion in v{self._format_version}"
+                f"cannot change the type of column {name!r}: {old} to {new_type} is no promotion in v{self._format_version}"
             )
         partition = changed_partition_field(field_id, old, new_type, self._specs)
         if partition is not None:
             why = f"the values of partition field {partition.name!r} ({partition.transform}) would change"
-            raise SchemaError(f"can not change the type of column {name!r}: {old} to {new_type}: {why}")
+            raise SchemaError(f"cannot change the type of column {name!r}: {old} to {new_type}: {why}")
         promoted = new_type if new_type.is_primitive else with_fresh_ids(new_type, self._next_id)
         self._change(
             found,
@@ -175,7 +175,7 @@ class SchemaEvolution:
         read as stays."""
         found = self._find_live(name)
         if found.field.required and default is None and not self._incompatible:
-            raise SchemaError(f"can not set the default of required column {name!r} to null")
+            raise SchemaError(f"cannot set the default of required column {name!r} to null")
         if default is not None and default is not MISSING:
             self._check_is_column(found, "have a default")
         self._change(found, write_default=default)
@@ -185,7 +185,7 @@ class SchemaEvolution:
         """Let a column hold nulls."""
         found = self._find_live(name)
         if found.parent_id is not None and self._is_map_key(found):
-            raise SchemaError(f"can not make {name!r} optional: map keys are always required")
+            raise SchemaError(f"cannot make {name!r} optional: map keys are always required")
         self._change(found, required=False)
         return self
 
@@ -197,7 +197,7 @@ class SchemaEvolution:
         default = found.field.initial_default
         has_default = found.field.field_id in self._added_parents and default is not MISSING
         if not has_default and not self._incompatible:
-            raise SchemaError(f"can not require column {name!r}: rows already there may hold null")
+            raise SchemaError(f"cannot require column {name!r}: rows already there may hold null")
         self._change(found, required=True)
         return self
 
@@ -237,7 +237,7 @@ class SchemaEvolution:
         for field_id in schema.identifier_field_ids:
             if field_id not in schema.fields_by_id:
                 name = self.schema.names_by_id[field_id]
-                raise SchemaError(f"can not drop identifier field {name!r}: set other identifier fields in the same evolution")
+                raise SchemaError(f"cannot drop identifier field {name!r}: set other identifier fields in the same evolution")
         check_schema(schema, self._format_version, self.schema)
         check_names(schema, self._specs, name_clashes(self.schema, self._specs))
         check_sources(schema, self._specs, self.schema)
@@ -256,7 +256,7 @@ class SchemaEvolution:
             if f.type == StructType(()) and old is not None and old.type != f.type:
                 name = self.schema.names_by_id[field_id]
                 raise SchemaError(
-                    f"can not drop the last field of struct {name!r}: a struct without fields can not be stored in Parquet files: "
+                    f"cannot drop the last field of struct {name!r}: a struct without fields cannot be stored in Parquet files: "
                     f"drop column {name!r} itself, or add a field to it in the same evolution"
                 )
 
@@ -285,7 +285,7 @@ class SchemaEvolution:
     def _find_live(self, name: str) -> _Named:
         found = self._find(name)
         if found.field.field_id in self._changes.deletes:
-            raise SchemaError(f"can not change column {name!r}: this evolution drops it")
+            raise SchemaError(f"cannot change column {name!r}: this evolution drops it")
         return found
 
     def _field(self, field_id: int) -> NestedField:
@@ -305,7 +305,7 @@ class SchemaEvolution:
     def _holder(self, parent: str | None, name: str) -> tuple[int | None, str]:
         """The id of the struct field to add to, None for the table; and the new column's full name."""
         if not name:
-            raise SchemaError("can not add a column without a name")
+            raise SchemaError("cannot add a column without a name")
         if parent is None:
             return None, name
         found = self._find_live(parent)
@@ -314,21 +314,21 @@ class SchemaEvolution:
             holder = child_fields(holder.type)[-1]
             full_name = f"{full_name}.{holder.name}"
         if not isinstance(holder.type, StructType):
-            raise SchemaError(f"can not add column {name!r} to {parent!r} of type {holder.type}: it is not a struct")
+            raise SchemaError(f"cannot add column {name!r} to {parent!r} of type {holder.type}: it is not a struct")
         return holder.field_id, f"{full_name}.{name}"
 
     def _move(self, name: str, place: str, reference: str | None) -> SchemaEvolution:
         found = self._find_live(name)
         if found.parent_id is not None and not isinstance(self._field(found.parent_id).type, StructType):
-            raise SchemaError(f"can not move {name!r}: it is not a field of a struct")
+            raise SchemaError(f"cannot move {name!r}: it is not a field of a struct")
         reference_id = None
         if reference is not None:
             other = self._find_live(reference)
             reference_id = other.field.field_id
             if reference_id == found.field.field_id:
-                raise SchemaError(f"can not move column {name!r} relative to itself")
+                raise SchemaError(f"cannot move column {name!r} relative to itself")
             if other.parent_id != found.parent_id:
-                raise SchemaError(f"can not move column {name!r} {place} {reference!r}: they are not fields of one struct")
+                raise SchemaError(f"cannot move column {name!r} {place} {reference!r}: they are not fields of one struct")
         self._changes.moves.setdefault(found.parent_id, []).append(Move(found.field.field_id, place, reference_id))
         return self
 

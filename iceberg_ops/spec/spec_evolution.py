@@ -73,10 +73,10 @@ class SpecEvolution:
         same = self._same(self.spec.fields, source_id, transform)
         if same is not None:
             if same.field_id not in self._deletes:
-                raise SchemaError(f"can not add partition field {transform}({column}): {same.name!r} is the same")
+                raise SchemaError(f"cannot add partition field {transform}({column}): {same.name!r} is the same")
             return self._restore(same, name)
         if self._same(self._adds, source_id, transform) is not None:
-            raise SchemaError(f"can not add partition field {transform}({column}): it is already added")
+            raise SchemaError(f"cannot add partition field {transform}({column}): it is already added")
         added = self._recycled(source_id, transform, name) or PartitionField(
             (source_id,), self._next_id(), transform, name or default_field_name(self.schema.name_of(source_id), transform)
         )
@@ -88,9 +88,9 @@ class SpecEvolution:
     def remove_field(self, name: str) -> SpecEvolution:
         """Stop partitioning by the field of that name."""
         if any(f.name == name for f in self._adds):
-            raise SchemaError(f"can not remove partition field {name!r}: this evolution adds it")
+            raise SchemaError(f"cannot remove partition field {name!r}: this evolution adds it")
         if name in self._renames:
-            raise SchemaError(f"can not remove partition field {name!r}: this evolution renames it")
+            raise SchemaError(f"cannot remove partition field {name!r}: this evolution renames it")
         self._deletes.add(self._existing(name).field_id)
         return self
 
@@ -98,15 +98,15 @@ class SpecEvolution:
         """Stop partitioning by ``transform`` of ``column``."""
         found = self._same(self.spec.fields, self._source_id(column), transform)
         if found is None:
-            raise SchemaError(f"can not remove partition field {transform}({column}): the spec has none like it")
+            raise SchemaError(f"cannot remove partition field {transform}({column}): the spec has none like it")
         return self.remove_field(found.name)
 
     def rename_field(self, name: str, new_name: str) -> SpecEvolution:
         """Give a partition field another name; its id stays."""
         if any(f.name == name for f in self._adds):
-            raise SchemaError(f"can not rename partition field {name!r}: this evolution adds it")
+            raise SchemaError(f"cannot rename partition field {name!r}: this evolution adds it")
         if self._existing(name).field_id in self._deletes:
-            raise SchemaError(f"can not rename partition field {name!r}: this evolution removes it")
+            raise SchemaError(f"cannot rename partition field {name!r}: this evolution removes it")
         self._free_name(new_name)
         self._renames[name] = new_name
         return self
@@ -165,16 +165,16 @@ class SpecEvolution:
             for f in self._adds:
                 if f.source_ids == added.source_ids and f.transform.name in _TIMES:
                     raise SchemaError(
-                        f"can not add partition field {added.name!r}: {f.name!r} of the same column makes it redundant"
+                        f"cannot add partition field {added.name!r}: {f.name!r} of the same column makes it redundant"
                     )
 
     def _free_name(self, name: str) -> None:
         """A removed or void field gives its name up (it gains its id as a suffix); a live one keeps it."""
         if any(f.name == name for f in self._adds):
-            raise SchemaError(f"can not name a partition field {name!r}: this evolution adds one of that name")
+            raise SchemaError(f"cannot name a partition field {name!r}: this evolution adds one of that name")
         holder = next((f for f in self.spec.fields if self._renames.get(f.name, f.name) == name), None)
         if holder is None:
             return
         if not holder.transform.is_void and holder.field_id not in self._deletes:
-            raise SchemaError(f"can not name a partition field {name!r}: the name is taken")
+            raise SchemaError(f"cannot name a partition field {name!r}: the name is taken")
         self._renames[holder.name] = f"{holder.name}_{holder.field_id}"

@@ -25,7 +25,7 @@ _WHOLE = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz", "
 
 
 def bucket_hash(source: IcebergType, value: Any) -> int:
-    """Signed 32-bit murmur3 of a value (Appendix B). Raises UnsupportedError for a type that can not be hashed."""
+    """Signed 32-bit murmur3 of a value (Appendix B). Raises UnsupportedError for a type that cannot be hashed."""
     name = source.name if isinstance(source, PrimitiveType) else str(source)
     if name in _WHOLE:
         data = _LONG.pack(value)
@@ -113,7 +113,7 @@ def in_order(transform: Transform, source: IcebergType, value: Any) -> Any:
     if value is None or transform.name == "void":
         return None
     if not transform.can_transform(source):
-        raise SchemaError(f"transform {transform} can not take values of type {source}")
+        raise SchemaError(f"transform {transform} cannot take values of type {source}")
     if transform.name == "identity":
         return value
     if transform.name in ("bucket", "truncate"):

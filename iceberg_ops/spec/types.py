@@ -45,7 +45,7 @@ class IcebergType:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType(IcebergType):
-    """A type without parameters, told by ``name``; parameterised ones are subclasses."""
+    """A type without parameters, identified by ``name``; parameterised ones are subclasses."""
 
     name: str
 

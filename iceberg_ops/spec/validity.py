@@ -177,7 +177,7 @@ def check_source(schema: Schema, source_id: int, transform: Transform, what: str
     if any(not isinstance(p.type, StructType) for p in _parents(schema, source_id)):
         raise SchemaError(f"{what}: its source column {name!r} must not be inside a list or map")
     if transform.is_known and not transform.can_transform(source.type):
-        raise SchemaError(f"{what}: transform {transform} can not take {name!r} of type {source.type}")
+        raise SchemaError(f"{what}: transform {transform} cannot take {name!r} of type {source.type}")
 
 
 def _check_transform(transform: Transform, what: str) -> None:

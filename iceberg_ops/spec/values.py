@@ -1,6 +1,6 @@
 """Canonical values <-> binary single values, and the text people read (spec: Appendix D).
 
-Bounds are not rewritten when a column is promoted, so the written type is told by the length: a ``long`` of 4 bytes was an int,
+Bounds are not rewritten when a column is promoted, so the length shows the written type: a ``long`` of 4 bytes was an int,
 a ``double`` of 4 bytes a float, a ``timestamp`` or ``timestamp_ns`` of 4 bytes a date.
 """
 
@@ -70,7 +70,7 @@ def to_bytes(type_: IcebergType, value: Any) -> bytes:
 
 
 def from_bytes(type_: IcebergType, data: bytes) -> Any:
-    """The canonical value; narrower written types are widened. Raises CorruptTableError for a length the type can not have."""
+    """The canonical value; narrower written types are widened. Raises CorruptTableError for a length the type cannot have."""
     name = type_.name if isinstance(type_, PrimitiveType) else str(type_)
     if pack := _PACK.get(name):
         if len(data) == pack.size:
@@ -92,7 +92,7 @@ def from_bytes(type_: IcebergType, data: bytes) -> Any:
         return uuid.UUID(bytes=bytes(data))
     elif name in _AS_IS:
         return bytes(data)
-    raise CorruptTableError(f"binary single value {data[:32].hex()} of {len(data)} bytes can not be of type {type_}")
+    raise CorruptTableError(f"binary single value {data[:32].hex()} of {len(data)} bytes cannot be of type {type_}")
 
 
 def geo_bound_to_bytes(x: float, y: float, z: float | None = None, m: float | None = None) -> bytes:

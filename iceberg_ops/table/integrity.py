@@ -183,7 +183,7 @@ class IntegrityCheck:
         try:
             length = self._io.length(location)
         except _UNREADABLE as e:
-            return f"its length can not be told: {_reason(e)}"
+            return f"its length cannot be told: {_reason(e)}"
         return "" if length == recorded else f"has {length} bytes, recorded are {recorded}"
 
     def _vectors(self, contents: list[_Contents], snapshot: Snapshot) -> Iterator[Finding]:
@@ -297,4 +297,4 @@ def _of(manifest: ManifestFile, rule: str, detail: str, snapshot: Snapshot, seve
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "does not exist"
-    return f"can not be read: {reason_of(error)}" if isinstance(error, OSError) else " ".join(str(error).split())
+    return f"cannot be read: {reason_of(error)}" if isinstance(error, OSError) else " ".join(str(error).split())

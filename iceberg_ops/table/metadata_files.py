@@ -2,7 +2,7 @@
 
 Names: ``<V>-<uuid>.metadata.json`` for tables of a catalog (COMMIT-21), ``v<V>.metadata.json`` for file-system tables (COMMIT-20);
 ``.gz`` before ``.metadata.json`` or after it where the JSON is compressed (META-36). Which file is current is a catalog's to say;
-``table_from_path`` is for folders without one, and gives a table that can not be written.
+``table_from_path`` is for folders without one, and gives a table that cannot be written.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def metadata_suffix(metadata: TableMetadata) -> str:
 
 
 def read_metadata(io: FileIO, location: str) -> TableMetadata:
-    """Raises CorruptTableError where the file is missing, can not be read or breaks the spec."""
+    """Raises CorruptTableError where the file is missing, cannot be read or breaks the spec."""
     return metadata_from_json(read_stored(io, location, "metadata file"), location)
 
 

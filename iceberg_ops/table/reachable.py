@@ -1,7 +1,7 @@
 """Every file that snapshots of a table refer to, by kind.
 
 Expiry deletes what only the removed snapshots reach, orphan removal keeps what any snapshot reaches, a purge deletes all. So a file
-counts as reached when an entry of it is live in any of the snapshots; a manifest that can not be read raises, because with it
+counts as reached when an entry of it is live in any of the snapshots; a manifest that cannot be read raises, because with it
 unread nothing may be deleted, and what counts in lists say is not believed. Locations are as recorded; comparing them is up to
 ``iceberg_ops.io.locations``.
 """

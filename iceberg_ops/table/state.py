@@ -27,12 +27,12 @@ _TOTALS = (
 
 
 def state_if_readable(table: Table, snapshot: Snapshot | None) -> TableState | None:
-    """Sizes for the report of work that is done; None, with a warning in the log, where they can not be read. The work is no less
+    """Sizes for the report of work that is done; None, with a warning in the log, where they cannot be read. The work is no less
     done for that."""
     try:
         return table_state(table, snapshot)
     except Exception as e:  # noqa: BLE001 - whatever prevents it, no error may take the place of the outcome of the work
-        log.warning("the size of %s can not be reported: %s", table.name, e)
+        log.warning("the size of %s cannot be reported: %s", table.name, e)
         return None
 
 

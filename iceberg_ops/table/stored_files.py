@@ -36,7 +36,7 @@ def named_failures(location: str, what: str = "file") -> Iterator[None]:
 def failure_of(error: OSError, location: str, what: str = "file") -> IcebergOpsError:
     """The error to raise for one that the system gave for a file that is there."""
     kind = CatalogUnavailableError if error.errno in PASSING else CorruptTableError
-    return limit_error(error, location) or kind(f"{what} {location} can not be read: {reason_of(error)}")
+    return limit_error(error, location) or kind(f"{what} {location} cannot be read: {reason_of(error)}")
 
 
 def reason_of(error: OSError) -> str:

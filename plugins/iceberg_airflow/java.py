@@ -1,6 +1,6 @@
 """The Java that Spark would start, in words for a task's log.
 
-Imports nothing of Airflow, so that a script can ask before anything is started. What is looked for is said in
+Imports nothing of Airflow, so that a script can ask before anything is started. What is looked for stands in
 ``iceberg_ops.cli.spark_launcher``.
 """
 

@@ -204,7 +204,7 @@ class IcebergOpsOperator(GuardedOperator):
 
 
 class IcebergPlanOperator(IcebergOpsOperator):
-    """The same planner, on a table that can not be written: what an action would do. Skipped when that is nothing."""
+    """The same planner, on a table that cannot be written: what an action would do. Skipped when that is nothing."""
 
     ui_color = "#eef3f7"
 

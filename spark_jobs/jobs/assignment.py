@@ -29,7 +29,7 @@ _UUID = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
 @dataclass(frozen=True, slots=True)
 class AssignedColumn:
     """One column of the table: what the source gives, in the table's type; NULL where it does not fit. ``wrong`` is the reason why
-    a row's value can not be stored, NULL where it can; None: nothing can be wrong."""
+    a row's value cannot be stored, NULL where it can; None: nothing can be wrong."""
 
     field: NestedField
     value: Column
@@ -61,7 +61,7 @@ def assign_by_name(rows: DataFrame, schema: Schema) -> list[AssignedColumn]:
 
 
 _Fitted = tuple[Column, Column | None]
-"""A value in the table's type, and the reason why it can not be stored (NULL: it can; None: it always can)."""
+"""A value in the table's type, and the reason why it cannot be stored (NULL: it can; None: it always can)."""
 
 
 def _fitted(path: str, f: NestedField, given: Column, type_: spark.DataType, wanted: spark.DataType) -> _Fitted:
@@ -183,7 +183,7 @@ def check_assignable(column: str, given: spark.DataType, wanted: spark.DataType)
     """Raise SchemaError unless a value of type ``given`` may be stored as ``wanted`` (ANSI store assignment)."""
     if not _assignable(given, wanted):
         raise SchemaError(
-            f"column {column!r}: {given.simpleString()} can not be stored as {wanted.simpleString()} without an explicit cast"
+            f"column {column!r}: {given.simpleString()} cannot be stored as {wanted.simpleString()} without an explicit cast"
         )
 
 

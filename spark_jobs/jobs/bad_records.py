@@ -51,7 +51,7 @@ def bad_column(rows: DataFrame, shown: Sequence[str], reasons: Sequence[Column],
 
 
 def bad_change(reasons: Sequence[Column], place: Column, position: Column, record: Column | None = None) -> Column | None:
-    """``BAD_COLUMN`` for rows that a statement makes, None: nothing can be wrong. A row that the table has is told by ``place``
+    """``BAD_COLUMN`` for rows that a statement makes, None: nothing can be wrong. A row that the table has is known by ``place``
     (``FILE_COLUMN``) and ``position``, one that is new (no place) by ``record``."""
     if not reasons:
         return None

@@ -50,7 +50,7 @@ def _mode(table: Table, options: WriteOptions, keys: list[Column], sorts: list[C
 
 
 def partition_keys(schema: Schema, spec: PartitionSpec) -> list[Column]:
-    """Columns that differ whenever partitions do. A bucket's rows are told apart by the source value itself, which keeps them
+    """Columns that differ whenever partitions do. A bucket's rows differ by the source value itself, which keeps them
     together as well as its bucket number would spread them."""
     keys = []
     for f in spec.fields:

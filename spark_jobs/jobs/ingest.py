@@ -27,7 +27,7 @@ from spark_jobs.runners.source_parts import write_parts
 
 
 def check_source(run: SparkRun, *, require_success_file: bool) -> None:
-    """Raise OptionError or DataError for files that can not be read as they are: none, half written, the table's own."""
+    """Raise OptionError or DataError for files that cannot be read as they are: none, half written, the table's own."""
     source = run.job.source
     if source is not None and source.paths:
         check_paths(run.session, source.paths, run.table, require_success_file=require_success_file, options=source.options)

@@ -32,7 +32,7 @@ def merged_schema(metadata: TableMetadata, rows: DataFrame) -> Schema:
 
 
 def _within(have: StructType, source: StructType, version: int) -> StructType:
-    """``source`` without what ``have`` can not take in, under the names of ``have``."""
+    """``source`` without what ``have`` cannot take in, under the names of ``have``."""
     known = {f.name.lower(): f for f in have.fields}
     return StructType(tuple(_field(known.get(f.name.lower()), f, version) for f in source.fields))
 

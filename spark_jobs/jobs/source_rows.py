@@ -34,7 +34,7 @@ TEXT_FORMATS = ("csv", "json")
 def source_rows(run: SparkRun, tables: SqlTables | None = None, *, strict: bool = False) -> DataFrame:
     """The rows to write. A SQL source may name ``tables``; with ``strict`` a bad record of text fails the read.
 
-    Raises OptionError where the spec names no source or a wrong one, DataError where its data can not be read, UnsupportedError for
+    Raises OptionError where the spec names no source or a wrong one, DataError where its data cannot be read, UnsupportedError for
     a column of a name that jobs use; OptionError for a query, and DataError for files, with a column twice.
     """
     rows = _rows(run, tables, strict=strict)

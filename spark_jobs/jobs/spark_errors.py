@@ -44,7 +44,7 @@ _GLOB = re.compile(r"[*?\[{]")
 _SQL = re.compile(r"== SQL[^\n]*==\n")
 _ORIGIN = re.compile(r"\n?== (SQL|DataFrame)\b.*", re.DOTALL)
 _PLAIN = re.compile(r"[\w.`]+|'[^']*'")
-"""A column or a literal, which can not fail."""
+"""A column or a literal, which cannot fail."""
 _BEFORE_PLAN = ";\n"
 """What stands between an analysis error and the plan that Spark prints after it."""
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")

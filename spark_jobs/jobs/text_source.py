@@ -237,5 +237,5 @@ def _read_as(type_: IcebergType, *, nested: bool = True) -> IcebergType:
 
 
 def _optional(f: NestedField) -> NestedField:
-    """What is missing is said by whoever assigns the values."""
+    """Whoever assigns the values reports what is missing."""
     return NestedField(f.field_id, f.name, _read_as(f.type), write_default=f.write_default)

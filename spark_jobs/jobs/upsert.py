@@ -76,7 +76,7 @@ def _deletes(rows: DataFrame, text: str | None) -> Column:
 
 
 def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptions, keys: Sequence[NestedField]) -> DataFrame:
-    """One row per key of the source, in the table's columns, with its change; two that can not be told apart are marked bad.
+    """One row per key of the source, in the table's columns, with its change; two that cannot be told apart are marked bad.
 
     Keys are compared as the table stores them: two texts of one uuid, or numbers that become one decimal, are one key.
     """
@@ -101,7 +101,7 @@ def _latest(run: SparkRun, rows: DataFrame, deletes: Column, options: WriteOptio
 
 
 def _stored_keys(rows: DataFrame, schema: Schema, options: WriteOptions, keys: Sequence[NestedField]) -> dict[str, Column]:
-    """The key columns as they are stored, and ``_NO_KEY``: what is wrong with a key that can not be stored. Such a row is no other
+    """The key columns as they are stored, and ``_NO_KEY``: what is wrong with a key that cannot be stored. Such a row is no other
     row's rival: it would be dropped for it, or take its place."""
     given = rows.drop(_DELETES, _ORDER, CORRUPT_RECORD_COLUMN, *options.source_only_columns)
     assigned = {column.field.field_id: column for column in assign_by_name(given, schema)}

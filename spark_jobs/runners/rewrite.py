@@ -71,7 +71,7 @@ class SparkRewriteRunner:
             _delete_leftovers(works, kept)
 
     @property
-    def hands(self) -> int:
+    def parallelism(self) -> int:
         """See ``SpreadingRunner``."""
         return task_slots(self._session)
 

@@ -32,7 +32,7 @@ def write_parts(
     check: Callable[[], None] = lambda: None,
 ) -> Changes:
     """Write all rows of ``parts``. Errors, files and ``check`` are dealt with as in ``write_changes``; raises DataError for a file
-    that can not be read."""
+    that cannot be read."""
     task = Task(context.to_json(), dict(io_properties), operation_id)
     tasks = [parts_to_json(found) for found in in_tasks(parts, task_slots(session))]
     spread = session.sparkContext.parallelize(tasks, max(1, len(tasks)))

@@ -55,7 +55,7 @@ _PLAIN: dict[str, spark.DataType] = {
 def spark_schema(schema: Schema) -> spark.StructType:
     """The Spark schema of an Iceberg schema, every column nullable (Spark checks nothing; the job checks before writing).
 
-    Raises UnsupportedError for a type Spark has no exact form for, and for columns that Spark can not tell apart.
+    Raises UnsupportedError for a type Spark has no exact form for, and for columns that Spark cannot tell apart.
     """
     for a, b in sorted(twins(schema.struct)):
         raise UnsupportedError(

@@ -170,7 +170,7 @@ def check_kept(lake: Lake, note: str) -> None:
     assert report.status == "nothing-to-do"
     assert lake.paths() == before
     assert [s.file_path for s in report.skipped] == [note]
-    assert "can not be finished" in report.skipped[0].reason
+    assert "cannot be finished" in report.skipped[0].reason
     lake.append(numbered(100, 3))
     lake.append(numbered(110, 3))
     report = lake.run("expire_snapshots", **ALL)

@@ -152,7 +152,7 @@ def test_a_catalog_that_can_not_create_with_content_is_refused(folder: Path, tmp
             return super().__getattr__(name)
 
     catalog = opened("sql", tmp_path, LocalFileIO())
-    with pytest.raises(UnsupportedError, match="can not create a table with content"):
+    with pytest.raises(UnsupportedError, match="cannot create a table with content"):
         imported(Plain(catalog), folder, "snapshot")
 
 

@@ -235,7 +235,7 @@ PLAIN = (when("matched", "update"),)
     [
         ("", PLAIN, {}, OptionError, "on is empty"),
         (ON, (), {}, OptionError, "at least one WHEN"),
-        (ON, (when("matched", "insert"),), {}, OptionError, "WHEN MATCHED can not INSERT"),
+        (ON, (when("matched", "insert"),), {}, OptionError, "WHEN MATCHED cannot INSERT"),
         ("true", PLAIN, {}, UnsupportedError, "ON true, without an equality .*--lane spark$"),
         ("target.n > 1", PLAIN, {}, UnsupportedError, "--lane spark$"),
         ("target.id = source.id OR target.n = source.n", PLAIN, {}, UnsupportedError, "--lane spark$"),
@@ -260,7 +260,7 @@ PLAIN = (when("matched", "update"),)
         ("target.id = source.x", PLAIN, {"x": pa.uint64()}, UnsupportedError, "x of type uint64.*--lane spark$"),
         ("id = source.id", PLAIN, {}, WhereError, "'id' is a column of both, target and source"),
         ("target.id = source.nope", PLAIN, {}, WhereError, "'nope' is no column"),
-        ("target.id = ", PLAIN, {}, WhereError, "can not parse"),
+        ("target.id = ", PLAIN, {}, WhereError, "cannot parse"),
         (
             ON,
             (when("matched", "update", "target.n < source.n"),),
@@ -298,7 +298,7 @@ PLAIN = (when("matched", "update"),)
             UnsupportedError,
             "source column n of type string as n of type int.*--lane spark$",
         ),
-        (ON, (when("matched", "update", n="'1'"),), {}, SchemaError, "string can not be stored as int"),
+        (ON, (when("matched", "update", n="'1'"),), {}, SchemaError, "string cannot be stored as int"),
         (ON, (when("matched", "update", n="2147483648"),), {}, DataError, "column 'n': 2147483648 does not fit int"),
         (ON, (when("matched", "update", "source.nope = 1"),), {}, WhereError, "nope"),
         (ON, PLAIN, {"target": pa.int32()}, UnsupportedError, "with a column that is called target.*--lane spark$"),

@@ -146,7 +146,7 @@ def unwritable(folder: Path) -> dict[str, str]:
 def test_a_place_that_can_not_be_written_is_refused_before_the_work(what: str, tmp_path: Path) -> None:
     place = unwritable(tmp_path)[what]
     os.mknod(tmp_path / "socket", stat.S_IFSOCK | 0o600)
-    with pytest.raises(OptionError, match=f"report {place}: can not be written there: .*; nothing was done"):
+    with pytest.raises(OptionError, match=f"report {place}: cannot be written there: .*; nothing was done"):
         run_job(a_job(place), catalog=None)
 
 
@@ -187,7 +187,7 @@ def test_a_place_that_is_lost_while_the_job_works_changes_nothing_about_how_it_e
     else:
         assert run_job(job, catalog=Loses(lake.catalog)).status == "committed"
     (line,) = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
-    assert f"The report can not be written to {place} (" in line
+    assert f"The report cannot be written to {place} (" in line
     assert ('"code": "BAD_WHERE"' if fails else '"status": "committed"') in line
 
 
@@ -195,7 +195,7 @@ def test_a_pipe_without_a_reader_does_not_stop_a_job_that_is_done(tmp_path: Path
     """It waited for a reader for ever, after the commit."""
     os.mkfifo(tmp_path / "pipe")
     write_report(a_job(str(tmp_path / "pipe")), a_report())
-    assert "The report can not be written to" in caplog.text
+    assert "The report cannot be written to" in caplog.text
 
 
 OTHERS = {
@@ -220,7 +220,7 @@ def test_a_report_takes_the_place_of_a_report_only(what: str, tmp_path: Path, ca
         with pytest.raises(OptionError, match="a file that is no report: name another file; nothing was done"):
             check_report_place(a_job(str(report)))
         write_report(a_job(str(report)), a_report())
-        assert "The report can not be written to" in caplog.text
+        assert "The report cannot be written to" in caplog.text
     assert place.read_bytes() == OTHERS[what]
 
 
@@ -241,7 +241,7 @@ def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> N
     (tmp_path / "circle").symlink_to("circle")
     (tmp_path / "v1.metadata.json").symlink_to("folder/other.json")
     (tmp_path / "to-metadata").symlink_to("v2.metadata.json")
-    with pytest.raises(OptionError, match="can not be written there"):
+    with pytest.raises(OptionError, match="cannot be written there"):
         check_report_place(a_job(str(tmp_path / "circle")))
     with pytest.raises(OptionError, match="a table's metadata"):
         check_report_place(a_job(str(tmp_path / "to-metadata")))
@@ -263,9 +263,9 @@ def test_an_open_file_is_written_to_where_it_stands(tmp_path: Path) -> None:
 
 def test_a_file_that_is_open_for_reading_only_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_bytes(b"")
-    with open(tmp_path / "r.json") as source, pytest.raises(OptionError, match="can not be written there: Permission denied"):
+    with open(tmp_path / "r.json") as source, pytest.raises(OptionError, match="cannot be written there: Permission denied"):
         check_report_place(a_job(f"/dev/fd/{source.fileno()}"))
-    with pytest.raises(OptionError, match="can not be written there: "):
+    with pytest.raises(OptionError, match="cannot be written there: "):
         check_report_place(a_job("/dev/fd/9999"))
 
 

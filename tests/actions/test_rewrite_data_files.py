@@ -300,7 +300,7 @@ def test_an_equality_delete_that_comes_meanwhile_still_applies() -> None:
 
 
 class Failing:
-    """A runner that can not do the works of some groups."""
+    """A runner that cannot do the works of some groups."""
 
     name = "local"
 

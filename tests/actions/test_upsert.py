@@ -1,4 +1,4 @@
-"""Upsert on lane local leaves exactly the last row of every key, whatever lay in the table, and says what it can not do."""
+"""Upsert on lane local leaves exactly the last row of every key, whatever lay in the table, and says what it cannot do."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_a_column_without_one_stored_exact_value_is_no_key(place: RowsPlace, typ
     schema = Schema.of(NestedField(1, "id", LONG), NestedField(2, "k", type_))
     place.create(schema, format__version="3")
     place.create(schema, name="from", format__version="3")
-    with pytest.raises(SchemaError, match=f"'k' of type {type_} can not be a key"):
+    with pytest.raises(SchemaError, match=f"'k' of type {type_} cannot be a key"):
         place.run("upsert", source=Source(format="table", table="test.db.from"), options={"upsert-keys": "id,k"})
 
 
@@ -205,7 +205,7 @@ def test_a_failure_at_the_end_leaves_no_file(place: RowsPlace, monkeypatch: pyte
     [
         (UNPARTITIONED, {"format__version": "1"}, {}, {}, UnsupportedError, "v1"),
         (BY_NAME, {}, {}, {}, OptionError, "comes from column 'name', which is no key"),
-        (UNPARTITIONED, {}, {"upsert-keys": "score"}, {}, SchemaError, "can not be a key"),
+        (UNPARTITIONED, {}, {"upsert-keys": "score"}, {}, SchemaError, "cannot be a key"),
         (UNPARTITIONED, {}, {"upsert-keys": "nope"}, {}, SchemaError, "not a column"),
         (UNPARTITIONED, {}, {"upsert-keys": "id,ID"}, {}, OptionError, "'ID' names column 'id' a second time"),
         (UNPARTITIONED, {}, {"source-only-columns": "nope"}, {}, OptionError, "not a column of the source"),

@@ -74,7 +74,7 @@ def test_the_last_line_of_a_killed_job_is_no_error_of_its_own() -> None:
     "line", ["error: INTERRUPTED: stopped by the user", "error: IO: Broken pipe", "error: INTERNAL: KeyError: 'x'"]
 )
 def test_an_engine_that_was_interrupted_may_have_committed(line: str) -> None:
-    """It counted as a job that can not succeed: nothing changed, never tried again."""
+    """It counted as a job that cannot succeed: nothing changed, never tried again."""
     with pytest.raises(JobDiedError, match=r"exit code 1 and wrote no report: error: ") as caught:
         run_with(lambda _: None, Ended(1, line))
     assert iceberg_retry_policy().evaluate(caught.value, 1, 3).action.name == "RETRY"

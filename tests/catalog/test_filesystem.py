@@ -131,7 +131,7 @@ def test_a_version_that_is_empty_for_a_moment_is_waited_for(tmp_path: Path) -> N
 def test_a_version_that_is_a_folder_is_an_error_that_names_it(catalog: FileSystemCatalog) -> None:
     _, folder = _with_versions(catalog, 3)
     (folder / "v4.metadata.json").mkdir()
-    with pytest.raises(CorruptTableError, match=r"v4\.metadata\.json can not be read: Is a directory"):
+    with pytest.raises(CorruptTableError, match=r"v4\.metadata\.json cannot be read: Is a directory"):
         catalog.load_table(IDENTIFIER)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
+from iceberg_ops.config.actions import ACTIONS, MAINTENANCE_ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.job_spec import CatalogConfig
 from tests.cli.conftest import Cli
 
@@ -104,3 +105,22 @@ def test_arguments_may_come_in_either_order_and_actions_with_dashes(cli: Cli) ->
     assert cli("inspect", "schema", "lake.ns.orders", "--json").json == cli("inspect", "lake.ns.orders", "schema", "--json").json
     assert cli("plan", "lake.ns.orders", "expire-snapshots", "--json").json["action"] == "expire_snapshots"
     assert cli("run", "lake.ns.orders", "expire-snapshots", "--json").json["status"] == "nothing-to-do"
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize("action", MAINTENANCE_ACTIONS)
+def test_help_about_an_action_lists_its_options_with_their_defaults(cli: Cli, command: str, action: str) -> None:
+    for said in (cli(command, action, "--help"), cli(command, "-h", action.replace("_", "-"))):
+        assert said.code == 0, said.err
+        words = "".join(said.out.split())
+        for option in ACTIONS[action].options:
+            assert "".join(f"{option.name}{option.meaning}[default:{option.default}]".split()) in words
+    assert all(name in cli(command, "--help").out for name in TABLE_ACTIONS)
+
+
+@pytest.mark.parametrize("action", ROW_OPERATIONS)
+def test_help_of_a_row_command_ends_with_the_options_of_its_job(cli: Cli, action: str) -> None:
+    words = "".join(cli(action, "--help").out.split())
+    assert "--dry-run" in words
+    for option in ACTIONS[action].options:
+        assert "".join(f"{option.name}{option.meaning}[default:{option.default}]".split()) in words

@@ -51,7 +51,7 @@ REFUSED: list[tuple[IcebergType, str, str]] = [
     (FLOAT, "double('NaN')", "JSON, in which defaults are stored, has no NaN"), (DOUBLE, "'Infinity'", "no infinities"),
     (FLOAT, "1e39", "lies beyond"), (FLOAT, "TRUE", "literal of type float"), (PRICE, "1.005", "no value of the column equals it"),
     (INT, "3e9", "no value"), (INT, "1.5", "no value"), (INT, "1 + 1", "literal of type int, or NULL"), (INT, "a", "or NULL"),
-    (INT, "1,", "can not parse"), (STRING, "5", "do not compare"), (FixedType(2), "X'00'", "no value"), (UUID, "'7'", "not a uuid"),
+    (INT, "1,", "cannot parse"), (STRING, "5", "do not compare"), (FixedType(2), "X'00'", "no value"), (UUID, "'7'", "not a uuid"),
     (DATE, "'soon'", "not a date"), (StructType((NestedField(1, "a", INT),)), "1", "or NULL"),
 ]  # fmt: skip
 

@@ -158,7 +158,7 @@ def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -
         (["append", "--from", "{tmp}/text.parquet"], "column id is string, not long"),
         (["append", "--from", "{tmp}/more.parquet"], "'nope' is not a column of the table"),
         (["append", "--from", "{tmp}/null.parquet"], "required column id holds nulls"),
-        (["append", "--from", "{tmp}/broken.parquet"], "can not be read"),
+        (["append", "--from", "{tmp}/broken.parquet"], "cannot be read"),
         (["append", "--from", "{tmp}/half"], "is half written"),
         (["append", "--from", "{tmp}/empty"], "is empty"),
         (["append", "--from", "{tmp}/folders"], "values in folder names"),

@@ -207,7 +207,7 @@ def test_evolve_takes_in_the_columns_of_a_file(cli: Cli, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ("ALTER COLUMN id TYPE int", "error: BAD_SCHEMA: can not change the type of column 'id'"),
+        ("ALTER COLUMN id TYPE int", "error: BAD_SCHEMA: cannot change the type of column 'id'"),
         ("DROP COLUMN nope", "error: BAD_SCHEMA: no column named 'nope'"),
         ("FLIP COLUMN a", "error: BAD_OPTION: 'FLIP COLUMN a' is no step"),
         ("ADD COLUMN z int garbage", "error: BAD_OPTION: 'ADD COLUMN z int garbage': expected nothing more at 'garbage'"),

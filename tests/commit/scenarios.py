@@ -281,8 +281,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("delta: equality deletes of one spec are the caller's wish", delta(None, added_deletes=UPSERT["added_deletes"], added_data=(NEW,)), (*TO_PLAIN, append(LATE_PLAIN))),
     # rewrite files
     Scenario("rewrite: an append meanwhile is no conflict", rewrite(A, A2), (append(LATE),), versions=ALL),
-    Scenario("rewrite: a file that was deleted can not be replaced", rewrite(A, A2), (remove("a"),), GONE, ALL),
-    Scenario("rewrite: a file that was rewritten can not be replaced", rewrite(A, A2), PLAIN_REWRITE, GONE, ALL),
+    Scenario("rewrite: a file that was deleted cannot be replaced", rewrite(A, A2), (remove("a"),), GONE, ALL),
+    Scenario("rewrite: a file that was rewritten cannot be replaced", rewrite(A, A2), PLAIN_REWRITE, GONE, ALL),
     Scenario("rewrite: new position delete for a replaced file", rewrite(A), (positions("a"),), NEW_DELETE, V2),
     Scenario("rewrite: new position delete for another file", rewrite(A), (positions("a2"),), None, V2),
     Scenario("rewrite: new vector for a replaced file", rewrite(A), (vector("a"),), NEW_DELETE, V3),

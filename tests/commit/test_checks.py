@@ -147,6 +147,6 @@ def test_deletes_that_can_not_be_written_are_a_conflict() -> None:
         data_sequence_number=head.sequence_number,
     )
     moves = RowMap([(task.data_file, np.empty(0, np.int64))], [new])
-    with pytest.raises(ValidationError, match="deletes that came meanwhile can not be carried over") as refused:
+    with pytest.raises(ValidationError, match="deletes that came meanwhile cannot be carried over") as refused:
         commit_carrying_over(lake.catalog, planned, operation, lambda _: [moves], operation_id="carried")
     assert refused.value.file_paths == (task.file_path,)

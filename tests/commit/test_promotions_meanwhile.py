@@ -56,7 +56,7 @@ def test_a_promotion_that_would_move_values_of_a_new_partition_field_is_refused(
     if when == "before it":
         commit(catalog, table, other)
     through = Meddles(catalog, *([lambda: commit(catalog, table, other)] if when == "at its swap" else []))
-    with pytest.raises(ValidationError, match=f"column 'k' can not be changed from {old} to {new}"):
+    with pytest.raises(ValidationError, match=f"column 'k' cannot be changed from {old} to {new}"):
         commit(through, table, asked, sleep=lambda _: None)
     assert catalog.load_table(IDENTIFIER).schema == table.schema
 

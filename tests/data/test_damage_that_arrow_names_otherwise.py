@@ -69,7 +69,7 @@ NAMES = {"of a column": b"\x02bb", "of the writer": b"parquet-cpp-arrow"}
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_is_no_utf_8_is_a_corrupt_table(tmp_path: Path, name: str) -> None:
     path = without_utf_8(tmp_path / "a.parquet", NAMES[name])
-    with pytest.raises(CorruptTableError, match=r"a\.parquet (is not a readable parquet file|can not be decoded): .*utf-8"):
+    with pytest.raises(CorruptTableError, match=r"a\.parquet (is not a readable parquet file|cannot be decoded): .*utf-8"):
         read(path, FileFormat.PARQUET, bind(SCHEMA, parse_where("id < 7")))
 
 

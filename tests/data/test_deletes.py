@@ -190,7 +190,7 @@ CHANGES: list[tuple[str, NestedField, NestedField | None]] = [
 @pytest.mark.parametrize(("before", "after"), [pytest.param(b, a, id=n) for n, b, a in CHANGES])
 @pytest.mark.parametrize("reading", ["the old schema", "the new schema"])
 def test_deletes_hold_across_evolution(before: NestedField, after: NestedField | None, reading: str) -> None:
-    """Iceberg Java resurrects rows here or can not read the table (its behaviour 4); the schema history decides."""
+    """Iceberg Java resurrects rows here or cannot read the table (its behaviour 4); the schema history decides."""
     old, new = evolved(before, after)
     io = new_io()
     (file,) = write(write_context(old), io, [(1, 10), (2, 20), (3, None)])
@@ -258,7 +258,7 @@ def test_a_delete_column_in_a_null_struct_is_null() -> None:
 )
 def test_columns_without_one_stored_exact_value_are_refused_as_delete_columns(type_: IcebergType) -> None:
     schema = Schema.of(NestedField(1, "id", LONG, True), NestedField(2, "v", type_))
-    with pytest.raises(SchemaError, match="can not be a delete column"):
+    with pytest.raises(SchemaError, match="cannot be a delete column"):
         write_equality_deletes(new_io(), write_context(schema, version=2), (2,), [], operation_id="e")
 
 

@@ -60,7 +60,7 @@ def place(tmp_path: Path) -> RowsPlace:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_it_is_no_source(place: RowsPlace, folder: Path, job: str) -> None:
-    with pytest.raises(DataError, match=r"a\.parquet can not be read: columns of it are encrypted"):
+    with pytest.raises(DataError, match=r"a\.parquet cannot be read: columns of it are encrypted"):
         place.run(job, source=Source(format="parquet", paths=[str(folder)]), **JOBS[job])
 
 

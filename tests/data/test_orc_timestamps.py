@@ -82,5 +82,5 @@ def test_a_timestamp_inside_a_struct_or_list_is_named_too() -> None:
 
 
 def test_a_damaged_stripe_is_still_a_corrupt_file() -> None:
-    with pytest.raises(CorruptTableError, match=r"f\.orc can not be decoded"):
+    with pytest.raises(CorruptTableError, match=r"f\.orc cannot be decoded"):
         _rows(_table(at=_micros(0, 1), ok=_micros(1, 2)), SCHEMA, damage=True)

@@ -398,7 +398,7 @@ def test_an_encrypted_data_file_is_not_read_as_plain() -> None:
     file = DataFile(
         file_path="memory://f", file_format=FileFormat.PARQUET, record_count=1, file_size_in_bytes=48, key_metadata=b"k"
     )
-    with pytest.raises(CorruptTableError, match="memory://f can not be read: Could not read encrypted metadata"):
+    with pytest.raises(CorruptTableError, match="memory://f cannot be read: Could not read encrypted metadata"):
         read([file], Schema.of(ID), store)
 
 

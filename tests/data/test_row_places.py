@@ -123,7 +123,7 @@ def test_rows_that_are_not_where_the_same_sort_puts_them_are_refused() -> None:
     work = a_work(io, SORTED)
     result = rewrite_group(work)
     other = rewrite_group(replace(work, sort_order=None, operation_id="unsorted"))
-    with pytest.raises(VerificationError, match="can not be found out again"):
+    with pytest.raises(VerificationError, match="cannot be found out again"):
         places_of_rows(work, replace(result, added=other.added), io)
 
 

@@ -62,8 +62,8 @@ def test_a_file_that_is_gone_or_spoiled_is_named(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": range(10)}), path)
     [part] = parts_of(path, pq.read_metadata(path)) or []
     (tmp_path / "a.parquet").write_bytes(b"PAR1 no longer PAR1")
-    with pytest.raises(DataError, match=r"a\.parquet can not be read"):
+    with pytest.raises(DataError, match=r"a\.parquet cannot be read"):
         list(read_parts(load_file_io(), [part], SCHEMA))
     (tmp_path / "a.parquet").unlink()
-    with pytest.raises(DataError, match=r"a\.parquet can not be read"):
+    with pytest.raises(DataError, match=r"a\.parquet cannot be read"):
         list(read_parts(load_file_io(), [part], SCHEMA))

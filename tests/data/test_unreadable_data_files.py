@@ -64,7 +64,7 @@ def test_a_job_that_reads_it_names_it(
     lake = lake_with_deletes(tmp_path, version)
     bad = file_of(lake, kind)
     how(bad)
-    with pytest.raises(CorruptTableError, match=f"{bad.name} (can not be read|does not exist)"):
+    with pytest.raises(CorruptTableError, match=f"{bad.name} (cannot be read|does not exist)"):
         lake.run(job, **options)
 
 
@@ -74,7 +74,7 @@ def test_a_file_of_any_format_is_named(tmp_path: Path, file_format: FileFormat, 
     path = tmp_path / "f"
     path.write_bytes(b"")
     how(path)
-    with pytest.raises(CorruptTableError, match=f"file {path} (can not be read|does not exist)"):
+    with pytest.raises(CorruptTableError, match=f"file {path} (cannot be read|does not exist)"):
         open_file(LocalFileIO(), str(path), file_format, ColumnIds())
 
 

@@ -29,7 +29,7 @@ def test_a_condition_in_sql_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("where", [eq("s", HALF), in_("s", ["x", HALF]), starts_with("s", HALF)])
 def test_an_expression_is_refused(where: Expression) -> None:
-    with pytest.raises(WhereError, match=r"column 's' can not be compared .* half of a surrogate pair"):
+    with pytest.raises(WhereError, match=r"column 's' cannot be compared .* half of a surrogate pair"):
         bind(SCHEMA, where)
 
 

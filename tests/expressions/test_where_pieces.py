@@ -48,7 +48,7 @@ def test_values(text: str, value: object) -> None:
 
 @pytest.mark.parametrize("text", ["", "1,", "1 2", "'a"])
 def test_what_is_no_value_does_not_parse(text: str) -> None:
-    with pytest.raises(WhereError, match="can not parse"):
+    with pytest.raises(WhereError, match="cannot parse"):
         parse_value(text)
 
 

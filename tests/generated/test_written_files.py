@@ -158,7 +158,7 @@ def test_files_of_lane_local_are_what_is_recorded_of_them(tmp_path: Path) -> Non
                 run_local(job, catalog, path)
                 draw.note(job)
         except (DataError, UnsupportedError) as e:
-            # Beside values outside a type: a required value inside a null struct, which a footer can not tell from a missing one.
+            # Beside values outside a type: a required value inside a null struct, which a footer cannot tell from a missing one.
             assert "lies outside" in str(e) or "holds nulls, or does not tell" in str(e)  # noqa: PT017
             draw.note("refused")
             return

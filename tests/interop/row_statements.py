@@ -58,7 +58,7 @@ def old_row(row: Sequence[Any]) -> tuple[Any, ...]:
 
 # In each text {p} is the side a column is of: nothing, "target." or "source.". Iceberg Java prunes files, and drops whole ones, as
 # if -0.0 were less than 0.0 and NaN greater than nothing, neither of which is so in SQL: a bare double is compared with no zero,
-# and with < and > only beside a condition that says what is to become of NaN (also under NOT). It can not find the expression that
+# and with < and > only beside a condition that says what is to become of NaN (also under NOT). It cannot find the expression that
 # Spark makes of ``a + b BETWEEN``: only columns are between something. A NULL without a
 # type is no condition in Spark SQL, which Java checks in some statements only.
 CONDITIONS = (

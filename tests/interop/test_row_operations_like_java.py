@@ -96,7 +96,7 @@ class Twins:
         return theirs
 
     def _java(self, sql: str) -> str | None:
-        """Run it on Java's table; its error. What only Java's plan can not do is asked for in another way."""
+        """Run it on Java's table; its error. What only Java's plan cannot do is asked for in another way."""
         error = self._refused(sql)
         if error is not None and NO_EXPAND.search(error):
             self.theirs.run_java("ALTER TABLE {T} SET TBLPROPERTIES ('write.update.mode' = 'copy-on-write')")

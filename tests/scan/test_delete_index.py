@@ -181,7 +181,7 @@ def test_a_file_scoped_delete_is_told_by_reference_or_by_equal_bounds() -> None:
     assert scoped_path(equality(1).data_file) is None
 
 
-# Equality deletes that can not meet the file, by metrics (SCAN-13)
+# Equality deletes that cannot meet the file, by metrics (SCAN-13)
 
 
 def metrics(

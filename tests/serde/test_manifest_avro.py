@@ -357,7 +357,7 @@ def test_live_paths_of_a_broken_manifest_are_refused() -> None:
     container = read_container(raw, "m.avro")
     ((count, block),) = container.blocks
     cut = write_container(json.loads(container.schema_text), {}, [(count, block[:-1])], codec="null")
-    with pytest.raises(CorruptTableError, match=r"m\.avro: Avro record 0 can not be decoded"):
+    with pytest.raises(CorruptTableError, match=r"m\.avro: Avro record 0 cannot be decoded"):
         read_live_paths(cut, manifest)
     with pytest.raises(UnsupportedError, match="encrypted"):
         read_live_paths(b"AGS1", manifest)

@@ -1,4 +1,4 @@
-"""Manifest lists: round trips in every version, inheritance, old field names, and rows that can not be written."""
+"""Manifest lists: round trips in every version, inheritance, old field names, and rows that cannot be written."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def test_damage_is_found_by_the_reader_of_many_lists_too(known: bool) -> None:
     reader = ManifestListReader()
     for block, message in {
         (count, raw + b"x"): "l: Avro block has 1 bytes after its 2 records",
-        (count + 1, raw): "l: Avro record 2 can not be decoded",
-        (count, raw[:-1]): "l: Avro record 1 can not be decoded",
+        (count + 1, raw): "l: Avro record 2 cannot be decoded",
+        (count, raw[:-1]): "l: Avro record 1 cannot be decoded",
         (count - 1, raw): "l: Avro block has",
     }.items():
         if known:

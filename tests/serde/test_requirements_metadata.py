@@ -1,4 +1,4 @@
-"""Sort orders that can not be understood whole still parse (SORT-04, SORT-07, META-37); schemas say which is current (META-09)."""
+"""Sort orders that cannot be understood whole still parse (SORT-04, SORT-07, META-37); schemas say which is current (META-09)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _column(column: str | Column) -> Column:
 
 
 def _failure(rows: DataFrame, column: str | Column) -> str | None:
-    """Why Spark can not give a column; it evaluates local rows while it optimises."""
+    """Why Spark cannot give a column; it evaluates local rows while it optimises."""
     try:
         rows.select(_column(column))._jdf.queryExecution().optimizedPlan()
     except PySparkException as e:

@@ -199,7 +199,7 @@ def test_merge_schema_adds_a_field_inside_a_struct_and_takes_it_by_name(place: P
 
 def test_a_type_that_can_not_widen_leaves_the_column_and_must_fit_it(place: Place) -> None:
     place.create("t", SCHEMA)
-    with pytest.raises(SchemaError, match="'amount': string can not be stored as double"):
+    with pytest.raises(SchemaError, match="'amount': string cannot be stored as double"):
         place.run(
             "append", "t", source=Source(format="sql", query="SELECT 1 AS id, 'x' AS amount"), options={"merge-schema": "true"}
         )

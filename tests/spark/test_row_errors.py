@@ -1,4 +1,4 @@
-"""A value that a statement can not store is told by column, value and row, an expression that fails by its column."""
+"""A value that a statement cannot store is told by column, value and row, an expression that fails by its column."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def run(place: Place, runner: RewriteRunner, job: str, progress: list[Progress] 
 
 def test_executors_list_what_one_process_lists(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_FOLDERS_PER_SHARE", 1)
-    monkeypatch.setattr(listing, "_SHARES_PER_HAND", 2)
+    monkeypatch.setattr(listing, "_SHARES_PER_TASK", 2)
     root, rows = filled(place), place.rows("t")
     local = run(place, LocalRunner(), "remove_orphan_files", dry_run=True)
     seen: list[Progress] = []

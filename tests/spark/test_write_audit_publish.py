@@ -82,6 +82,6 @@ def test_a_staged_append_is_published_on_what_came_meanwhile_and_only_once(fille
 
 def test_new_columns_are_not_staged(filled: Place) -> None:
     source: Source = filled.parquet(pa.table({"id": [7], "more": [1]}), "wider.parquet")
-    with pytest.raises(OptionError, match="can not wait for an audit"):
+    with pytest.raises(OptionError, match="cannot wait for an audit"):
         filled.run("append", "t", source=source, options={**WAP, "merge-schema": "true"})
     assert len(filled.table("t").metadata.snapshots) == 1

@@ -190,7 +190,7 @@ def test_a_v3_snapshot_states_its_row_ids(more: dict[str, int]) -> None:
 def test_main_is_never_a_tag() -> None:
     """REFS-03; vectors table_metadata_rules.json: main cannot be a tag"""
     assert not RULES or "main cannot be a tag" in RULES
-    with pytest.raises(BadInputError, match="can not set main to a tag"):
+    with pytest.raises(BadInputError, match="cannot set main to a tag"):
         apply_updates(history(1), [u.SetSnapshotRef("main", SnapshotRef(snapshot_id=1, type="tag"))], now_ms=1)
 
 

@@ -38,7 +38,7 @@ def test_an_initial_default_never_changes() -> None:
     base = table(3)
     for default in (0, 5):
         changed = Schema.of(replace(SCHEMA.fields[0], initial_default=default), *SCHEMA.fields[1:])
-        with pytest.raises(SchemaError, match="initial-default can not change"):
+        with pytest.raises(SchemaError, match="initial-default cannot change"):
             apply_updates(base, [u.AddSchema(changed)], now_ms=1)
     write_default = Schema.of(replace(SCHEMA.fields[0], write_default=5), *SCHEMA.fields[1:])
     assert len(apply_updates(base, [u.AddSchema(write_default)], now_ms=1).schemas) == 2

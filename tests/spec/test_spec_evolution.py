@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[Callable[[SpecEvolution], object], str]] = {
     "add a column's name": (lambda s: s.add_field("ts", DAY, "id").apply(), "a column has this name"),
     "add a hash of a struct": (lambda s: s.add_field("s", bucket(4)).apply(), "must be a primitive"),
     "add of a list's element": (lambda s: s.add_field("l.element").apply(), "inside a list or map"),
-    "add a wrong type": (lambda s: s.add_field("id", DAY).apply(), "can not take 'id' of type long"),
+    "add a wrong type": (lambda s: s.add_field("id", DAY).apply(), "cannot take 'id' of type long"),
     "remove nothing": (lambda s: s.remove_field("nothing"), "the fields are category"),
     "remove no such transform": (lambda s: s.remove_transform("id"), "has none like it"),
     "remove an added one": (lambda s: s.add_field("ts", DAY, "d").remove_field("d"), "adds it"),

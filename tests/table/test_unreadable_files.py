@@ -68,7 +68,7 @@ def test_what_needs_it_says_that_the_table_is_corrupt(place: RowsPlace, pattern:
     table = place.table()
     bad = files(table, pattern)[-1]
     how(bad)
-    with pytest.raises(CorruptTableError, match=rf"manifest.* {bad} (can not be read: Is a directory|does not exist)"):
+    with pytest.raises(CorruptTableError, match=rf"manifest.* {bad} (cannot be read: Is a directory|does not exist)"):
         plan(table, Scan())
     with pytest.raises(CorruptTableError, match=str(bad)):
         place.run("rewrite_data_files", options={"rewrite-all": "true"})
@@ -79,7 +79,7 @@ def test_metadata_that_can_not_be_read_is_a_corrupt_table(place: RowsPlace, how:
     table = place.table()
     location = table.metadata_location
     how(Path(location.removeprefix("file:")))
-    with pytest.raises(CorruptTableError, match=r"metadata file .* (can not be read|does not exist)"):
+    with pytest.raises(CorruptTableError, match=r"metadata file .* (cannot be read|does not exist)"):
         read_metadata(table.io, location)
 
 
@@ -92,4 +92,4 @@ def test_a_length_that_can_not_be_told_is_a_finding(place: RowsPlace, monkeypatc
     monkeypatch.setattr(type(table.io), "length", length)
     found = [f for f in IntegrityCheck(table).findings() if f.rule in ("manifest-length", "file-length")]
     assert len(found) == 5
-    assert {f.detail for f in found} == {"its length can not be told: can not be read: Permission denied"}
+    assert {f.detail for f in found} == {"its length cannot be told: cannot be read: Permission denied"}

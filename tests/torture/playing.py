@@ -110,7 +110,7 @@ def check_as_package(world: World, *, rows: bool = True) -> None:
                 _read_by_package(loaded, table)
             found = IntegrityCheck(loaded).findings()
         except IcebergOpsError as e:
-            raise AssertionError(f"the package can not read the table: {e!r}") from e
+            raise AssertionError(f"the package cannot read the table: {e!r}") from e
         broken = [f for f in found if f.severity == "error" and not (table.doubled and f.rule == "live-once")]
         assert not broken, f"the package's own check: {broken}"
 

@@ -3,7 +3,7 @@
 Metadata is plain JSON, manifests are read with fastavro, data and deletes with pyarrow; sequence numbers and row ids are
 inherited here, and deletes are matched here: a vector or a position delete by path, partition and sequence number (equal or
 later), an equality delete by spec, partition and sequence number (later), or everywhere if its spec has no partition field. So a
-fault of the package's planner or of its caches can not hide in the judge. Files never change, so each is read once; that none is
+fault of the package's planner or of its caches cannot hide in the judge. Files never change, so each is read once; that none is
 written a second time is the world's to check."""
 
 from __future__ import annotations

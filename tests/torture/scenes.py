@@ -137,7 +137,7 @@ def a_commit_is_found_again_under_two_others() -> None:
 
 
 def a_lost_answer_under_another_commit_is_looked_up_or_in_doubt() -> None:
-    """A swap is done, its answer is lost, another commits on top, and the metadata that would tell can not be read."""
+    """A swap is done, its answer is lost, another commits on top, and the metadata that would tell cannot be read."""
     for again in range(6):
         with a_world(Shape(version=2, keyless=True), "append") as world:
             first = begin(world, "append")

@@ -79,7 +79,7 @@ def find(world: World, w: Writer, pick: Pick) -> Found | None:
     except IcebergOpsError as e:
         world.count("errors", type(e).__name__)
         if head.snapshot_id in watched.snapshots and not world.shape.raises:
-            raise AssertionError(f"a retained snapshot can not be planned: {e!r}") from e
+            raise AssertionError(f"a retained snapshot cannot be planned: {e!r}") from e
         return None
     if head.snapshot_id not in watched.snapshots:
         return None

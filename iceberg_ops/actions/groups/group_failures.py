@@ -1,4 +1,4 @@
-"""What is said of a group's failure, and the exception that it stands for, with its consequence for the run."""
+"""How a group's failure is reported, and the exception that it stands for, with its consequence for the run."""
 
 from __future__ import annotations
 

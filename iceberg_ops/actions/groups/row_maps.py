@@ -33,8 +33,8 @@ class RowMaps:
     def of(self, groups: Iterable[RewrittenGroup], paths: Collection[str]) -> list[RowMap]:
         """Maps of those works of ``groups`` that read any of the files ``paths``.
 
-        Raises ValidationError that names the input files of a work whose rows can not be followed. So are those of a file that is
-        live several times: which deletes apply to which of its entries is not told by its path.
+        Raises ValidationError that names the input files of a work whose rows cannot be followed. So are those of a file that is
+        live several times: its path does not show which deletes apply to which of its entries.
         """
         wanted = {self._identity(path) for path in paths}
         results = [result for group in groups for result in group.results]
@@ -45,7 +45,7 @@ class RowMaps:
             if any(self._identity(path) in wanted for path in inputs):
                 if several := next((path for path in inputs if entries[self._identity(path)] > 1), None):
                     raise ValidationError(
-                        f"deletes that came meanwhile can not be carried over: {several} is live several times", file_paths=inputs
+                        f"deletes that came meanwhile cannot be carried over: {several} is live several times", file_paths=inputs
                     )
                 maps.append(self._map(result))
         return maps
@@ -66,5 +66,5 @@ class RowMaps:
                 )
             except (IcebergOpsError, OSError) as e:
                 inputs = self._inputs_of(result.group_id)
-                raise ValidationError(f"deletes that came meanwhile can not be carried over: {e}", file_paths=inputs) from e
+                raise ValidationError(f"deletes that came meanwhile cannot be carried over: {e}", file_paths=inputs) from e
         return self._made[result.group_id]

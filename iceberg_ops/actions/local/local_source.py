@@ -182,4 +182,4 @@ def _typed(path: str) -> Iterator[None]:
         ) from e
     except OSError as e:
         kind = CatalogUnavailableError if e.errno in PASSING else DataError
-        raise limit_error(e, path) or kind(f"source {path}: {e.filename or path} can not be read: {reason_of(e)}") from e
+        raise limit_error(e, path) or kind(f"source {path}: {e.filename or path} cannot be read: {reason_of(e)}") from e

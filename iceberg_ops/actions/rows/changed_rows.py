@@ -54,7 +54,7 @@ class ChangedRows:
     granularity: str | None = None
 
     def check_formats(self, *, writes_rows: bool) -> None:
-        """Raise UnsupportedError, before a row is read, where what is to be written can not be."""
+        """Raise UnsupportedError, before a row is read, where what is to be written cannot be."""
         if writes_rows or self.mode == "copy-on-write":
             self.context.check_format()
         if self.mode == "merge-on-read":

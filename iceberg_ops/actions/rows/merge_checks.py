@@ -11,7 +11,7 @@ _WITHOUT_ROW: dict[str, Literal["target", "source"]] = {"not-matched": "target",
 
 
 def check_clauses(change: RowChange | None) -> RowChange:
-    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match can not have: an
+    """Raise OptionError for a MERGE without ON or clauses, or with an action its kind of match cannot have: an
     UPDATE of rows without a match in the source must name what it assigns, because there is no source row to take ``*`` from."""
     if change is None or not change.on:
         raise OptionError("merge needs an ON condition")
@@ -19,7 +19,7 @@ def check_clauses(change: RowChange | None) -> RowChange:
         raise OptionError("merge needs at least one WHEN clause")
     for clause in change.clauses:
         if (clause.action == "insert") != (clause.when == "not-matched"):
-            raise OptionError(f"merge: WHEN {clause.when.upper()} can not {clause.action.upper()}")
+            raise OptionError(f"merge: WHEN {clause.when.upper()} cannot {clause.action.upper()}")
         if clause.when == "not-matched-by-source" and clause.action == "update" and not clause.assignments:
             raise OptionError(
                 "merge: WHEN NOT-MATCHED-BY-SOURCE THEN UPDATE needs assignments: there is no source row to take columns from"
@@ -42,7 +42,7 @@ def names_side_without_row(number: int, clause: MergeClause) -> WhereError:
 
 
 def needs_cardinality_check(change: RowChange) -> bool:
-    """False only where a second match can not matter: no matched clause, or a single unconditional DELETE."""
+    """False only where a second match cannot matter: no matched clause, or a single unconditional DELETE."""
     matched = [c for c in change.clauses if c.when == "matched"]
     return bool(matched) and not (len(matched) == 1 and matched[0].action == "delete" and matched[0].condition is None)
 

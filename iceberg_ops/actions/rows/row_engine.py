@@ -51,8 +51,8 @@ from iceberg_ops.spec.types import NestedField
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One evaluation of a delete, update or merge: ``found`` are the files that may match ``filter``, by which conflicts are told,
-    too. ``filter`` may match more rows than the job's WHERE does."""
+    """One evaluation of a delete, update or merge: ``found`` are the files that may match ``filter``, which also
+    decides about conflicts. ``filter`` may match more rows than the job's WHERE does."""
 
     run: Run
     options: WriteOptions

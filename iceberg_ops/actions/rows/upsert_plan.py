@@ -22,7 +22,7 @@ from iceberg_ops.table.table import Table, spec_of
 def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
     """The top-level columns that tell rows apart: ``names``, or the identifier fields.
 
-    Raises OptionError where there are none and for one that is named twice, SchemaError for one that can not be a key.
+    Raises OptionError where there are none and for one that is named twice, SchemaError for one that cannot be a key.
     """
     found = []
     for name in names or [schema.names_by_id[i] for i in schema.identifier_field_ids]:
@@ -30,7 +30,7 @@ def key_columns(schema: Schema, names: tuple[str, ...]) -> list[NestedField]:
         if f is None:
             raise SchemaError(f"upsert-keys: {name!r} is not a column of the table")
         if schema.parents[f.field_id] is not None or not can_be_key(f.type):
-            raise SchemaError(f"upsert-keys: {name!r} of type {f.type} can not be a key: it must be a top-level, exact value")
+            raise SchemaError(f"upsert-keys: {name!r} of type {f.type} cannot be a key: it must be a top-level, exact value")
         if f in found:
             raise OptionError(f"upsert-keys: {name!r} names column {f.name!r} a second time: name each key once")
         found.append(f)

@@ -1,4 +1,4 @@
-"""What writers of row operations are told: the options of ``iceberg_ops.config.row_options`` with the table's own settings."""
+"""The settings of row operations' writers: the options of ``iceberg_ops.config.row_options`` with the table's own settings."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def check_report_place(job: JobSpec, catalog: Catalog | None = None) -> None:
 
 
 def _store_of(job: JobSpec) -> FileIO:
-    """The store of the job's catalog. Where a report goes is said by its path: ``location-mapping`` is about recorded locations."""
+    """The store of the job's catalog. A report's path says where it goes: ``location-mapping`` is about recorded locations."""
     return load_file_io({key: value for key, value in job.catalog.properties.items() if key != LOCATION_MAPPING})
 
 
@@ -108,7 +108,7 @@ def _unwritable_is_refused(place: str) -> Iterator[None]:
         yield
     except (OSError, IcebergOpsError) as e:
         why = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        raise OptionError(f"report {place}: can not be written there: {why}; nothing was done") from e
+        raise OptionError(f"report {place}: cannot be written there: {why}; nothing was done") from e
 
 
 def _what_else_is_there(io: FileIO, target: str, leads: OutputPlace | None) -> str | None:
@@ -151,7 +151,7 @@ def write_report(job: JobSpec, report: ActionReport) -> None:
         _write(job, job.report, data)
     except (OSError, IcebergOpsError) as e:
         log.error(
-            "%s %s: %s. The report can not be written to %s (%s); it says: %s",
+            "%s %s: %s. The report cannot be written to %s (%s); it says: %s",
             report.action, report.table, report.status, job.report, e, " ".join(data.decode().split()),
         )  # fmt: skip
 

@@ -39,7 +39,7 @@ def delete_staged(run: Run, locations: Iterable[str], *, after: BaseException | 
 def delete_leftovers(run: Run, committed: Collection[str] = (), *, after: BaseException | None = None) -> list[str]:
     """Delete every uncommitted file of the run, also of workers that died: files below the data location that carry its operation
     id in their name, but for those known to be ``committed``. Used only after a worker failed, because it lists the whole location.
-    Those that stay are returned; where the location can not be listed, they are the orphan job's, and the error that ended the work
+    Those that stay are returned; where the location cannot be listed, they are the orphan job's, and the error that ended the work
     is the one to be seen."""
     try:
         listed = [info.location for info in run.table.io.list_prefix(data_folder(run.table.metadata))]

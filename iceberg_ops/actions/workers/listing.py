@@ -17,7 +17,7 @@ from iceberg_ops.io.load import load_file_io
 from iceberg_ops.io.read_only import READ_ONLY
 
 _FOLDERS_PER_SHARE = 4
-_SHARES_PER_HAND = 4
+_SHARES_PER_TASK = 4
 _MOST_WALKED = 1_000
 """Folders walked here at most: what is deeper then is the tasks', however few they are."""
 
@@ -40,9 +40,9 @@ def listed(
     if by_prefix or not isinstance(runner, SpreadingRunner) or not isinstance(store, ListsFolders):
         yield from io.list_prefix(location)
         return
-    found, folders = _top(store, location, runner.hands * _SHARES_PER_HAND * _FOLDERS_PER_SHARE)
+    found, folders = _top(store, location, runner.parallelism * _SHARES_PER_TASK * _FOLDERS_PER_SHARE)
     yield from found
-    shares = _shares(store, folders, runner.hands * _SHARES_PER_HAND)
+    shares = _shares(store, folders, runner.parallelism * _SHARES_PER_TASK)
     with closing(runner.spread(list_share, shares)) as answers:
         for done, answer in enumerate(answers, 1):
             for folder, files in json.loads(answer):

@@ -55,7 +55,7 @@ class LocalRunner:
             yield from self._in_processes(works)
 
     @property
-    def hands(self) -> int:
+    def parallelism(self) -> int:
         return self.workers
 
     def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:

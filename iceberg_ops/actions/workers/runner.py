@@ -70,15 +70,15 @@ class RewriteRunner(Protocol):
 
 
 Stage = Callable[[str], str]
-"""A task as a function of a module that every hand can import: text in, text out."""
+"""A task as a function of a module that every worker can import: text in, text out."""
 
 
 @runtime_checkable
 class SpreadingRunner(Protocol):
-    """A runner that does any stage, not only rewrites. ``hands``: how many tasks it runs at once."""
+    """A runner that does any stage, not only rewrites. ``parallelism``: how many tasks it runs at once."""
 
     @property
-    def hands(self) -> int: ...
+    def parallelism(self) -> int: ...
 
     def spread(self, stage: Stage, texts: Sequence[str]) -> Generator[str]:
         """One answer per text, as they complete; to be closed as ``run`` is. Raises the typed error of the first task that

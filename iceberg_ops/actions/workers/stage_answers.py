@@ -1,6 +1,6 @@
 """A stage of a sort as something that always answers, across processes: what it made, or which error it met.
 
-``iceberg_ops.data.rewriting.staged_sort`` is the work; runners ship ``attempt_stage`` to their hands and read what comes back here.
+``iceberg_ops.data.rewriting.staged_sort`` is the work; runners ship ``attempt_stage`` to workers and read what comes back here.
 """
 
 from __future__ import annotations

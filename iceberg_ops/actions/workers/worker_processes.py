@@ -62,12 +62,12 @@ class WorkerProcesses:
         choose_allocator()
         self._folder = _temporary_folder()
         self._items: SimpleQueue[_Item | None] = SimpleQueue()
-        self._hands = [_Hand(self._items, self._folder) for _ in range(workers)]
+        self._threads = [_WorkerThread(self._items, self._folder) for _ in range(workers)]
 
     def __enter__(self) -> WorkerProcesses:
         try:
-            for hand in self._hands:
-                hand.start()
+            for thread in self._threads:
+                thread.start()
         except BaseException:  # no thread can be started, or an interrupt
             self.end()
             self._remove_folder()
@@ -79,8 +79,8 @@ class WorkerProcesses:
             if error is not None:
                 self.end()
             self._give_no_more()
-            for hand in self._hands:
-                hand.join()
+            for thread in self._threads:
+                thread.join()
         except BaseException:
             self.end()
             raise
@@ -104,19 +104,19 @@ class WorkerProcesses:
 
     def end(self) -> None:
         """End the processes at once."""
-        for hand in self._hands:
-            hand.end()
+        for thread in self._threads:
+            thread.end()
         self._give_no_more()
-        for hand in self._hands:
-            if hand.is_alive():  # one that was not started cannot be waited for
-                hand.join(_ENDING_SECONDS)
+        for thread in self._threads:
+            if thread.is_alive():  # one that was not started cannot be waited for
+                thread.join(_ENDING_SECONDS)
 
     def _remove_folder(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _give_no_more(self) -> None:
-        for _ in self._hands:
+        for _ in self._threads:
             self._items.put(None)
 
 
@@ -140,11 +140,11 @@ class _Worker:
     answers: FileIO
 
 
-class _Hand(threading.Thread):
+class _WorkerThread(threading.Thread):
     """Gives items to one process, which it starts for the first of them, and again after it was lost."""
 
     def __init__(self, items: SimpleQueue[_Item | None], folder: str | None) -> None:
-        super().__init__(name="hand-out", daemon=True)
+        super().__init__(name="worker-process", daemon=True)
         self._items, self._folder = items, folder
         self._worker: _Worker | None = None
         self._ended = False

@@ -1,4 +1,4 @@
-"""The one loop that commits: refresh, look for an earlier success, validate, stage, swap; again, until it is done or can not be.
+"""The one loop that commits: refresh, look for an earlier success, validate, stage, swap; again, until it is done or cannot be.
 
 1. A snapshot that carries our run key means that we already won (a lost answer, a retried task, a double submit): it is returned.
    So does a snapshot of one of our own swaps, whatever the catalog said of it.
@@ -8,7 +8,7 @@
 3. A refused swap starts again on fresh metadata, with jitter and under a time budget (``retry``). So does an attempt that did not
    find a file, where the table has moved on since it was loaded: an expiry may have deleted the file rightly.
 4. An unknown outcome is looked up by snapshot id and run key, in the same table: another one of its name proves nothing. It counts
-   as failed only when the branch has moved on without us, so that our swap can not succeed any more; as long as it might, nothing
+   as failed only when the branch has moved on without us, so that our swap cannot succeed any more; as long as it might, nothing
    is swapped again and nothing is deleted. From the call of the swap until its answer is dealt with, every exception is an unknown
    outcome: an interrupt, a lack of memory, an error of the look-up.
 5. Files that losing attempts wrote are deleted at the end, by the gate (``iceberg_ops.deletion``), which proves that the table does

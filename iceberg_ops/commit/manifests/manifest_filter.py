@@ -125,7 +125,7 @@ class ManifestFilter:
         return opened(table.metadata, table.io, manifest)
 
     def _encoded(self, table: Table, manifest: ManifestFile, opened: _Opened, judge: Judge) -> _Encoded | Filtered | None:
-        """The manifest written again by columns; None where that can not be done. Storage is not touched."""
+        """The manifest written again by columns; None where that cannot be done. Storage is not touched."""
         columns = opened()
         removed = judge.gone(columns) if isinstance(columns, EntryColumns) else None
         if removed is None:

@@ -3,7 +3,7 @@
 A delete by position that was planned on files which a rewrite replaces meanwhile is refused (its rows stand elsewhere now), and
 most engines then fail the whole statement. A rewrite that carries deletes over can choose its moment: where deletes come in a
 rhythm of seconds, it waits for the next and swaps while its writer rests. This is a courtesy, not a guard: nothing is wrong without
-it, writers without a pause can not be helped by it, and it never waits longer than two of their periods.
+it, writers without a pause cannot be helped by it, and it never waits longer than two of their periods.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a commit takes out of a table, and how to tell whether an entry or a manifest is concerned.
 
 Files are named by value (their partition then says where to look), by path, by partition, or by a filter that must match all rows
-of a file or none. A file is told by its location's identity; a deletion vector by its place in its Puffin file. Spec: "Manifests"
+of a file or none. A file is known by its location's identity, a deletion vector by its place in its Puffin file. Spec: "Manifests"
 (entries are removed by writing them as DELETED), "Deletion Vectors".
 """
 
@@ -163,7 +163,7 @@ _Range = tuple[Any, bool, Any, Any]
 
 
 def _ranges(manifest: ManifestFile, partition_type: StructType) -> list[_Range | None]:
-    """Per field (order key, contains null, lowest, highest); None where the summary can not be used."""
+    """Per field (order key, contains null, lowest, highest); None where the summary cannot be used."""
     found: list[_Range | None] = []
     for summary, f in zip(manifest.partitions or (), partition_type.fields, strict=False):
         if summary.lower_bound is None or summary.upper_bound is None:

@@ -60,7 +60,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a commit does. ``operation`` None: told by what is added and removed. ``manifests`` of new data files are taken over as
+    """What a commit does. ``operation`` None: what is added and removed decides. ``manifests`` of new data files are taken over as
     they are. ``merge`` False leaves all manifests as they are."""
 
     operation: SnapshotOperation | None = None
@@ -297,7 +297,7 @@ def _entry(new: NewFile, snapshot_id: int) -> ManifestEntry:
 def _parent(table: Table, target: Target) -> Snapshot | None:
     ref = table.metadata.ref(target.branch)
     if ref is not None and not ref.is_branch:
-        raise BadInputError(f"{target.branch} is a tag, not a branch: a snapshot can not be committed to it")
+        raise BadInputError(f"{target.branch} is a tag, not a branch: a snapshot cannot be committed to it")
     return base_of(table.metadata, target.branch)
 
 

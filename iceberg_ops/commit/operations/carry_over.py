@@ -60,7 +60,7 @@ class RowMap:
         copied = sum(f.record_count - len(dropped) for f, dropped in self.inputs)
         written = sum(f.record_count for f in self.outputs)
         if copied != written or (self.order is not None and len(self.order) != copied):
-            raise VerificationError(f"a row map of {copied} rows read and {written} rows written can not be right")
+            raise VerificationError(f"a row map of {copied} rows read and {written} rows written cannot be right")
 
     def moved(self, deleted: Mapping[str, Positions]) -> dict[str, Positions]:
         """Positions in the new files, by path, of the old rows ``deleted`` (by path of the old file) that were copied."""
@@ -126,7 +126,7 @@ def commit_carrying_over(
             operation, rows = _carried(now, operation, maps_of(deletes.hit), deletes, f"{operation_id}-{turn}")
         except UnsupportedError as e:
             hit = tuple(sorted(deletes.hit))
-            raise ValidationError(f"deletes that came meanwhile can not be carried over: {e}", file_paths=hit) from e
+            raise ValidationError(f"deletes that came meanwhile cannot be carried over: {e}", file_paths=hit) from e
     raise AssertionError("unreachable")
 
 

@@ -63,7 +63,7 @@ OnClean = Callable[[UnreachedFiles, Deletion], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """How many expirations of earlier runs were finished, and the notes of those that can not be."""
+    """How many expirations of earlier runs were finished, and the notes of those that cannot be."""
 
     finished: int = 0
     kept: tuple[KeptFile, ...] = ()
@@ -193,7 +193,7 @@ def resume_expiry(
             files = unreached_files(after, gone, statistics) if gone else None
         except CorruptTableError as e:
             log.warning("%s: files of snapshots that expired earlier stay, because something is damaged: %s", table.name, e)
-            kept.append(KeptFile(location, f"the expiry that it notes can not be finished: {e}"))
+            kept.append(KeptFile(location, f"the expiry that it notes cannot be finished: {e}"))
             continue
         if files is not None:
             deletion = _delete(after, partial(catalog.load_table, table.identifier[1:]), files, "all", delete)

@@ -218,7 +218,7 @@ def no_moved_partition_values(table: Table, promoted: Sequence[Promotion]) -> No
         field = changed_partition_field(new.field_id, old.type, new.type, table.metadata.partition_specs)
         if field is not None:
             raise ValidationError(
-                f"table {table.name}: column {new.name!r} can not be changed from {old.type} to {new.type}: the values of "
+                f"table {table.name}: column {new.name!r} cannot be changed from {old.type} to {new.type}: the values of "
                 f"partition field {field.name!r} ({field.transform}), made since this was worked out, would change"
             )
 

@@ -94,7 +94,7 @@ class RemoveRef(_OfRef):
     def stage(self, prepared: CallersView, table: Table) -> StagedCommit:
         found = table.metadata.ref(self.ref)
         if self.ref == MAIN_BRANCH:
-            raise BadInputError(f"main of table {table.name} can not be removed")
+            raise BadInputError(f"main of table {table.name} cannot be removed")
         if found is None:
             if prepared.metadata.ref(self.ref) is not None:
                 return StagedCommit()
@@ -120,7 +120,7 @@ class RenameBranch(MetadataOperation):
         metadata = table.metadata
         found, taken = metadata.ref(self.old), metadata.ref(self.new)
         if self.old == MAIN_BRANCH:
-            raise BadInputError(f"main of table {table.name} can not be renamed")
+            raise BadInputError(f"main of table {table.name} cannot be renamed")
         if found is None and taken is not None and taken == prepared.metadata.ref(self.old):
             return StagedCommit()
         if found is None:

@@ -43,7 +43,7 @@ class RewrittenManifests:
 class RewriteManifests(SnapshotOperationFields):
     """``spec_id`` None: the table's default spec. ``manifest_paths`` None: all manifests of that spec. ``sort_by``: names of
     partition fields (all of them, in order, where empty). ``content`` None: data and delete manifests, each by itself.
-    ``rewrite_if`` chooses among the manifests that the rest chose (Java: rewriteIf), on every attempt anew. ``begin`` is told of
+    ``rewrite_if`` chooses among the manifests that the rest chose (Java: rewriteIf), again on every attempt. ``begin`` is told of
     manifests read and entries written, of each attempt that does so."""
 
     spec_id: int | None = None

@@ -34,7 +34,7 @@ def arrow_source(io: FileIO, location: str) -> pa.NativeFile:
 
 
 @contextmanager
-def arrow_failures(location: str, what: str = "can not be decoded") -> Iterator[None]:
+def arrow_failures(location: str, what: str = "cannot be decoded") -> Iterator[None]:
     """Within, Arrow reads the file at ``location``: whatever it says of damage becomes a CorruptTableError, also what its libraries
     say in no words of Arrow's own ("Unknown error"), and a name that is no UTF-8; what it does not know is an UnsupportedError. An
     OSError, and an error that is not about the file, are left as they are."""
@@ -43,6 +43,6 @@ def arrow_failures(location: str, what: str = "can not be decoded") -> Iterator[
     except (pa.ArrowMemoryError, pa.ArrowCancelled):
         raise
     except pa.ArrowNotImplementedError as e:
-        raise UnsupportedError(f"not supported: reading file {location}, because Arrow can not: {e}") from None
+        raise UnsupportedError(f"not supported: reading file {location}, because Arrow cannot: {e}") from None
     except (pa.ArrowException, UnicodeDecodeError) as e:
         raise CorruptTableError(f"file {location} {what}: {e}") from None

@@ -10,7 +10,7 @@ import sys
 
 
 def keep_pandas_out() -> None:
-    """From now on pandas can not be found in this process, unless it is there already."""
+    """From now on pandas cannot be found in this process, unless it is there already."""
     if "pandas" not in sys.modules and _NoPandas not in sys.meta_path:
         sys.meta_path.insert(0, _NoPandas)
 

@@ -40,7 +40,7 @@ def together(batches: Iterable[pa.RecordBatch], most_bytes: int = MOST_BYTES) ->
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch, or the same ones where Arrow can not join them (dictionaries that hold nulls, for one)."""
+    """One batch, or the same ones where Arrow cannot join them (dictionaries that hold nulls, for one)."""
     if len(batches) == 1:
         return batches
     try:

@@ -73,7 +73,7 @@ def project(
 ) -> pa.RecordBatch:
     """``batch`` (whose columns are ``columns``) as ``fields``; ``missing`` has the values of what the file lacks, at any depth.
 
-    Raises CorruptTableError for a type that can not be read as asked, and what ``missing`` raises for a required field.
+    Raises CorruptTableError for a type that cannot be read as asked, and what ``missing`` raises for a required field.
     """
     same = _same_values(columns, fields, keep_dictionaries)
     if same is not None and same.places is not None:

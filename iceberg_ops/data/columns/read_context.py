@@ -68,7 +68,7 @@ class ReadContext:
 
     def select(self, columns: Sequence[str | NestedField]) -> ReadContext:
         """The same with other columns, by top-level or metadata column name, without regard to case. A table may have a column of
-        a metadata column's name, which then is meant; the metadata column itself is said by its field. Raises SchemaError."""
+        a metadata column's name, which then is meant; its field names the metadata column itself. Raises SchemaError."""
         chosen = tuple(c if isinstance(c, NestedField) else self._column(c) for c in columns)
         if twice := [f.name for i, f in enumerate(chosen) if f in chosen[:i]]:
             raise SchemaError(f"column {twice[0]!r} is chosen twice: a column can be shown once")
@@ -147,7 +147,7 @@ class ReadContext:
         while parent is not None:
             holder = schema.fields_by_id[parent]
             if isinstance(holder.type, ListType | MapType):
-                raise CorruptTableError(f"column {schema.name_of(field_id)}: a value inside a list or map can not be compared")
+                raise CorruptTableError(f"column {schema.name_of(field_id)}: a value inside a list or map cannot be compared")
             made = replace(holder, type=StructType((made,)))
             parent = schema.parents[parent]
         return made

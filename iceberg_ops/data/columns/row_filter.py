@@ -58,7 +58,7 @@ def rows_where(expression: Expression, batch: pa.RecordBatch, schema: Schema) ->
 
 
 def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanArray:
-    """True, false or null (unknown) for every row. Raises WhereError for what can not be evaluated."""
+    """True, false or null (unknown) for every row. Raises WhereError for what cannot be evaluated."""
     if isinstance(expression, AlwaysTrue | AlwaysFalse):
         return pa.repeat(pa.scalar(isinstance(expression, AlwaysTrue)), rows)
     if isinstance(expression, And):
@@ -70,9 +70,9 @@ def evaluate(expression: Expression, columns: Columns, rows: int) -> pa.BooleanA
     if isinstance(expression, BoundPredicate):
         return _leaf(expression, columns[expression.field_id])
     if isinstance(expression, MayMatch):
-        raise WhereError(f"can not evaluate {expression.construct!r} on rows")
+        raise WhereError(f"cannot evaluate {expression.construct!r} on rows")
     name = expression.term.name if isinstance(expression, Predicate) else repr(expression)
-    raise WhereError(f"can not evaluate an unbound predicate on {name!r}")
+    raise WhereError(f"cannot evaluate an unbound predicate on {name!r}")
 
 
 def _leaf(leaf: BoundPredicate, array: pa.Array) -> pa.BooleanArray:

@@ -36,7 +36,7 @@ def column_of(batch: pa.RecordBatch, schema: Schema, field_id: int) -> tuple[pa.
     type_: IcebergType = schema.struct
     for step in chain:
         if not isinstance(type_, StructType):
-            raise SchemaError(f"column {schema.name_of(field_id)} lies inside a list or map: rows can not be ordered by it")
+            raise SchemaError(f"column {schema.name_of(field_id)} lies inside a list or map: rows cannot be ordered by it")
         place = next(i for i, f in enumerate(type_.fields) if f.field_id == step)
         array = batch.column(place) if array is None else array.flatten()[place]
         type_ = type_.fields[place].type

@@ -2,7 +2,7 @@
 
 Sets are read beside one another as long as that is not more, all together, than the largest single one may be. Whoever would go
 beyond gives back what it holds and reads its set again alone: then nobody else reads, and the bound is its own. So no thread waits
-for another while it holds something, and those who begin later can not keep one that waits from its turn.
+for another while it holds something, and those who begin later cannot keep one that waits from its turn.
 
 Locks are taken in one order: the entrance, the room, the guard. Nothing is waited for with the guard, which every reader needs.
 """

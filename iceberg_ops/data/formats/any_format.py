@@ -2,7 +2,7 @@
 
 The one place that knows which formats there are. A format gives an ``OpenFile``: the file's columns with their field ids, and its
 batches for some of the leaves, each with the position of its first row, counted over physical rows from 0 whatever part is read
-(spec: ``_pos``). Row groups that a filter can not match are left out. Recorded file sizes are never trusted.
+(spec: ``_pos``). Row groups that a filter cannot match are left out. Recorded file sizes are never trusted.
 """
 
 from __future__ import annotations

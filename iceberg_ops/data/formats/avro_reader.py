@@ -90,7 +90,7 @@ class AvroFile:
             try:
                 batch = self._batch(rows, picked, schema)
             except (pa.ArrowException, *_UNDECODABLE, OverflowError, decimal.InvalidOperation) as e:
-                raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+                raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
             yield position, batch, columns
 
     def _records(self, start: int, length: int | None, batch_rows: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -115,7 +115,7 @@ class AvroFile:
         except (*_UNDECODABLE, OSError, CorruptTableError) as e:
             if isinstance(e, OSError) and e.errno is not None:
                 raise  # the store's own trouble; bzip2 reports damage without a number
-            raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+            raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
         if rows:
             yield first, rows
 

@@ -122,7 +122,7 @@ def _footers(io: FileIO, parquet: Sequence[str], ids: ColumnIds) -> Iterator[tup
     looked_at = min(_LOOKED_AT, -(-len(parquet) // _LOOKED_AT))
     step = max(1, len(parquet) // max(looked_at, 1))
     for location in parquet[::step][:looked_at]:
-        with named_failures(location), arrow_failures(location, "can not be read"):
+        with named_failures(location), arrow_failures(location, "cannot be read"):
             opened = ParquetDataFile(io, location, ids)
         yield opened.columns, opened.metadata
         opened.close()

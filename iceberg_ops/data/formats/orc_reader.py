@@ -57,7 +57,7 @@ class OrcDataFile:
                             yield position, part, columns
                             position += part.num_rows
         except OSError as e:
-            raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+            raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
 
     def _read(self, stripe: Stripe, picked: Sequence[FileColumn]) -> pa.RecordBatch:
         """The picked columns; all of the file's where a name may stand for several of them, because Arrow reads columns by name.
@@ -78,7 +78,7 @@ class OrcDataFile:
         )
 
     def _first_beyond(self, stripe: Stripe, columns: Sequence[FileColumn], parent: str) -> tuple[str, Exception] | None:
-        """The first column, or field of a struct, that can not be read alone, and what Arrow says of it."""
+        """The first column, or field of a struct, that cannot be read alone, and what Arrow says of it."""
         for column in columns:
             path = parent + column.name
             try:

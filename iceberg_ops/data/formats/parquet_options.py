@@ -1,6 +1,6 @@
 """``write.parquet.*`` as options of Arrow's Parquet writer, and the encodings of columns.
 
-Which columns try a dictionary is told by hints (see ``encoding_hints``). zstd runs at level 3,
+Hints say which columns try a dictionary (see ``encoding_hints``). zstd runs at level 3,
 pyarrow's default of 1 being 3-8 % larger on lineitem for no time won.
 """
 

@@ -123,7 +123,7 @@ class ParquetDataFile:
         return file, plain
 
     def _keep_in_dictionaries(self, metadata: pq.FileMetaData, leaves: set[int], groups: Sequence[int]) -> None:
-        """Open the file anew where other columns among the leaves are to be read as dictionaries than are: reading them so keeps
+        """Open the file again where other columns among the leaves are to be read as dictionaries than are: reading them so keeps
         the work off their values."""
         text = self._text_columns(leaves)
         names = [path for c, path in text if all(stayed_in_dictionary(metadata.row_group(g).column(c)) for g in groups)]
@@ -160,13 +160,13 @@ class ParquetDataFile:
                 yield position, batch, columns
                 position += batch.num_rows
         except OSError as e:
-            raise CorruptTableError(f"file {self.location} can not be decoded: {e}") from None
+            raise CorruptTableError(f"file {self.location} cannot be decoded: {e}") from None
 
 
 def _open(source: pa.NativeFile, dictionaries: Sequence[str], metadata: Any = None) -> pq.ParquetFile | None:
     """None where the file lacks one of the columns named."""
     options = {"coerce_int96_timestamp_unit": "us", "read_dictionary": list(dictionaries) or None, "metadata": metadata}
-    options["arrow_extensions_enabled"] = False  # uuids inside maps can not be read as extension values
+    options["arrow_extensions_enabled"] = False  # uuids inside maps cannot be read as extension values
     try:
         return pq.ParquetFile(source, pre_buffer=isinstance(source, pa.PythonFile), **options)
     except KeyError:

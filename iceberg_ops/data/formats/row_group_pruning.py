@@ -1,4 +1,4 @@
-"""Row groups of a Parquet file that a filter can not match, told by their column statistics.
+"""Row groups of a Parquet file that a filter cannot match, according to their column statistics.
 
 A row group is shown to the expressions as a small file with metrics, so what holds for pruning files holds here (SCAN-06, SCAN-07):
 what is absent or unreadable is unknown, and a group is left out only where no row of it can match. Which statistics count is

@@ -13,7 +13,7 @@ from iceberg_ops.spec.types import UNKNOWN, ListType, MapType, NestedField, Stru
 
 
 def check_storable(schema: Schema, file_format: FileFormat) -> None:
-    """Raise UnsupportedError where rows of that schema can not be read back as they were from a file of that format."""
+    """Raise UnsupportedError where rows of that schema cannot be read back as they were from a file of that format."""
     for f in schema.fields:
         _check(f, f.name, file_format)
     if file_format is FileFormat.PARQUET and all(f.type == UNKNOWN for f in schema.fields):

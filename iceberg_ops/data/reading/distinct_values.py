@@ -1,4 +1,4 @@
-"""Theta sketches of columns, fed from batches as the reader gives them; a share of a table's files is one task for any hand."""
+"""Theta sketches of columns, fed from batches as the reader gives them; a share of a table's files is one task for any worker."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ are large already were encoded at leisure: they count as they are. Rows that del
 sorted, because an order changes what its columns take.
 
 The rule upheld: an estimate is never above what the files hold, because a small sample overstates, and never an error: files that
-can not be read are found out by the work that reads them.
+cannot be read are found out by the work that reads them.
 """
 
 from __future__ import annotations

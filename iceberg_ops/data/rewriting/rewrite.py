@@ -55,7 +55,7 @@ READ_ROWS = 1 << 18
 def rewrite_group(work: GroupWork, io: FileIO | None = None) -> GroupResult:
     """Do a group's work; ``io`` None: build it from ``work.io_properties``.
 
-    Raises CorruptTableError for input that can not be read, VerificationError where rows read and written differ; what was written
+    Raises CorruptTableError for input that cannot be read, VerificationError where rows read and written differ; what was written
     is then deleted again.
     """
     begun = time.monotonic()

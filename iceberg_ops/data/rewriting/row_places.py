@@ -115,7 +115,7 @@ def _like_the_new_files(
                 there = next(written, there)
             size = min(there.num_rows, batch.num_rows - start)
             if not size or not _same_keys(batch.slice(start, size), there.slice(0, size), schema, ids):
-                raise VerificationError(f"group {work.group_id}: the order of its rows can not be found out again")
+                raise VerificationError(f"group {work.group_id}: the order of its rows cannot be found out again")
             there = there.slice(size)
             start += size
         yield batch

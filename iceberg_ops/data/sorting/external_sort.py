@@ -138,7 +138,7 @@ def sorted_piece(held: list[pa.RecordBatch], make: KeyMaker) -> tuple[pa.RecordB
 def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """Batches one after the other as one, with one dictionary per dictionary column.
 
-    Raises VerificationError where Arrow can not hold them in one piece: the bounds of whoever gathered them are wrong.
+    Raises VerificationError where Arrow cannot hold them in one piece: the bounds of whoever gathered them are wrong.
     """
     some = [batch for batch in batches if batch.num_rows]
     if len(some) < 2:

@@ -60,7 +60,7 @@ def key_columns(read: ReadContext, field_ids: Sequence[int]) -> ReadContext:
 
 
 def key_sample(tasks: Sequence[FileScanTask], read: ReadContext, field_ids: Sequence[int], io: FileIO) -> KeySample:
-    """Sample the columns of those fields. Raises CorruptTableError for a file that can not be read."""
+    """Sample the columns of those fields. Raises CorruptTableError for a file that cannot be read."""
     context = key_columns(read, field_ids)
     chunks = [replace(task, deletes=(), start=start, length=length) for task in tasks for start, length in _row_groups(task)]
     chosen = [chunks[i] for i in np.unique(np.linspace(0, len(chunks) - 1, _CHUNKS).astype(np.int64))] if chunks else []

@@ -2,7 +2,7 @@
 
 Nothing is converted on the way but to an exact wider type, so what the file stores must be what the table's columns hold: each type
 the table's or one that fits into it whole, no nulls in a required column, dates in today's calendar. What does not fit needs an
-engine that converts values and has words for those that can not be. The rule upheld: in any doubt a file does not fit.
+engine that converts values and has words for those that cannot be. The rule upheld: in any doubt a file does not fit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OF_NO_ENGINE = frozenset({"uuid", "timestamp_ns", "timestamptz_ns"})
 
 
 def column_names(path: str) -> list[str]:
-    """Names of a Parquet file's columns. Raises DataError for a file that can not be read."""
+    """Names of a Parquet file's columns. Raises DataError for a file that cannot be read."""
     with _opened(path) as file:
         return list(file.schema_arrow.names)
 
@@ -42,7 +42,7 @@ def column_names(path: str) -> list[str]:
 def parts_that_fit(path: str, fields: Mapping[str, NestedField]) -> list[SourcePart]:
     """The parts of a local Parquet file whose columns are ``fields`` (by the file's own names).
 
-    Raises UnsupportedError that names what does not fit, DataError for a file that can not be read.
+    Raises UnsupportedError that names what does not fit, DataError for a file that cannot be read.
     """
     with _opened(path) as file:
         footer, columns = file.metadata, plain_schema(file.schema_arrow)
@@ -79,10 +79,10 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(path, arrow_extensions_enabled=False) as file:
             if file_has_encrypted_columns(file.metadata, path):
-                raise DataError(f"source {path} can not be read: columns of it are encrypted")
+                raise DataError(f"source {path} cannot be read: columns of it are encrypted")
             yield file
     except (OSError, pa.ArrowException, UnicodeDecodeError) as e:
-        raise DataError(f"source {path} can not be read: {e}") from None
+        raise DataError(f"source {path} cannot be read: {e}") from None
 
 
 def _calendar_is_kept(footer: pq.FileMetaData) -> bool:

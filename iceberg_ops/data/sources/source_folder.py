@@ -79,7 +79,7 @@ def data_files_among(path: str, found: Iterable[RelativeName], *, require_succes
 
 
 def read_twice(file: str) -> str:
-    """What is said of a file of a source that would be read twice."""
+    """The message for a file of a source that would be read twice."""
     return f"source {file} would be read twice, because two of the paths, or a link, lead to it: name it by one"
 
 

@@ -96,7 +96,7 @@ def source_hints(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> Enc
 
 
 def read_parts(io: FileIO, parts: Sequence[SourcePart], schema: Schema) -> Generator[pa.RecordBatch]:
-    """The rows of the parts, in order, in the files' own types. Raises DataError that names a file which can not be read."""
+    """The rows of the parts, in order, in the files' own types. Raises DataError that names a file which cannot be read."""
     rows = _rows(io, parts, _by_name(schema))
     return ahead(rows) if sum(p.size for p in parts) > _AHEAD_BYTES else rows
 
@@ -114,7 +114,7 @@ def _rows(io: FileIO, parts: Sequence[SourcePart], ids: ColumnIds) -> Generator[
             finally:
                 opened.close()
         except (CorruptTableError, pa.ArrowInvalid, OSError) as e:
-            raise DataError(f"source {part.location} can not be read: {e}") from None
+            raise DataError(f"source {part.location} cannot be read: {e}") from None
 
 
 def _check_text(batch: pa.RecordBatch, location: str) -> None:

@@ -177,7 +177,7 @@ def delete_format(context: WriteContext) -> FileFormat:
 
 
 def _delete_context(context: WriteContext, schema: Schema) -> WriteContext:
-    """The context of a delete file: its own columns, full bounds (file scope is told by equal bounds of file_path)."""
+    """The context of a delete file: its own columns, full bounds (equal bounds of file_path mean file scope)."""
     properties = {k: v for k, v in context.properties.items() if not k.startswith(METRICS_COLUMN_PREFIX)}
     properties |= {_PREFIX + k.removeprefix(_DELETE_PREFIX): v for k, v in properties.items() if k.startswith(_DELETE_PREFIX)}
     properties[METRICS_DEFAULT.name] = "full"
@@ -239,7 +239,7 @@ def write_equality_deletes(
     """Equality delete files of one partition tuple (of ``context.spec``; none: global deletes need an unpartitioned spec).
 
     ``rows`` hold at least the columns of ``equality_ids``; others are left out. What a failed call created is deleted, or left to
-    the maker that handed in its record (``created``). Raises SchemaError for a column that can not be a delete column (DEL-EQ-03),
+    the maker that handed in its record (``created``). Raises SchemaError for a column that cannot be a delete column (DEL-EQ-03),
     DataError for rows that lack one.
     """
     if context.format_version < 2:
@@ -278,7 +278,7 @@ def _equality_schema(context: WriteContext, equality_ids: Sequence[int]) -> Sche
     for field_id in equality_ids:
         leaf = context.schema.field(field_id)
         if not can_be_key(leaf.type):
-            raise SchemaError(f"column {context.schema.name_of(field_id)} of type {leaf.type} can not be a delete column")
+            raise SchemaError(f"column {context.schema.name_of(field_id)} of type {leaf.type} cannot be a delete column")
         path = reading.path_to(field_id)
         fields[path.field_id] = _merged(fields[path.field_id], path) if path.field_id in fields else path
     return Schema(StructType(tuple(fields.values())), context.schema.schema_id)

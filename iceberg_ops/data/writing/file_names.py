@@ -16,7 +16,7 @@ _ATTEMPT = "[0-9a-f]{12,}"
 
 class _Makers:
     """Numbers the makers of this process. Two processes draw the same start with a chance of one in four billion; then the second
-    file of a name can not be created, and its task fails and is tried again."""
+    file of a name cannot be created, and its task fails and is tried again."""
 
     def __init__(self) -> None:
         self.begin()

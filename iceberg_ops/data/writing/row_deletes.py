@@ -35,7 +35,7 @@ class RowDeletes:
 
 
 def check_row_deletes(context: WriteContext) -> None:
-    """Raise UnsupportedError where rows can not be deleted by position: in a v1 table, and with ORC delete files."""
+    """Raise UnsupportedError where rows cannot be deleted by position: in a v1 table, and with ORC delete files."""
     if context.format_version < 2:
         raise UnsupportedError("not supported: merge-on-read on a v1 table, because v1 has no row-level deletes: upgrade it to v2")
     if context.format_version == 2:

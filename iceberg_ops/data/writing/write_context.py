@@ -132,7 +132,7 @@ class WriteContext:
         return found
 
     def check_format(self) -> None:
-        """Raise UnsupportedError where new data files can not be written: asked before any work, not by the first writer."""
+        """Raise UnsupportedError where new data files cannot be written: asked before any work, not by the first writer."""
         if twin := lineage_twin(self.schema.fields, self.format_version):
             raise UnsupportedError(
                 f"not supported: writing a v{self.format_version} table with a column named {twin!r}, because its files keep row "

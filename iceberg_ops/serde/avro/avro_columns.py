@@ -1,7 +1,7 @@
 """Records of Avro blocks decoded side by side: one numpy step per field for all records, not one record after another.
 
 A cursor is an array of positions, one per record; every step reads one field at all of them and moves them on. Where a position
-runs out of the bytes, or meets bytes that can not be, it goes to a place behind the end and stays there, so that whoever checks
+runs out of the bytes, or meets bytes that cannot be, it goes to a place behind the end and stays there, so that whoever checks
 where records end finds out. Where records start is ``avro_record_starts``'s to say; what they mean is the caller's.
 
 Takes records, arrays, fixed and primitives, each alone or with null (no enum, no map, no wider union). Schemas are those of
@@ -35,7 +35,7 @@ _WIDTHS = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _WHOLE = frozenset({"int", "long"})
 _MOST_ITEMS = 20_000
 _MOST_BLOCKS = 16
-"""Arrays beyond these count as bytes that can not be, because one of them would make all others wait."""
+"""Arrays beyond these count as bytes that cannot be, because one of them would make all others wait."""
 
 
 class NotTaken(Exception):
@@ -136,7 +136,7 @@ class Walk:
     def _long_numbers(
         self, at: Positions, packed: npt.NDArray[np.uint64], length: Positions, long: Mask
     ) -> tuple[npt.NDArray[np.uint64], Positions]:
-        """The ninth and tenth byte of numbers that have them; a longer one can not be."""
+        """The ninth and tenth byte of numbers that have them; a longer one cannot be."""
         ninth, tenth = self.bytes_at(at + 8).astype(np.uint64), self.bytes_at(at + 9).astype(np.uint64)
         has_tenth = long & (ninth >= 0x80)
         packed = np.where(long, packed | (ninth & np.uint64(0x7F)) << _TOP, packed)

@@ -174,7 +174,7 @@ def unpack(codec: str, packed: bytes, name: str) -> bytes:
             return packed
         return _unsnap(packed, name) if codec == "snappy" else _unzstd(packed)
     except (zlib.error, OSError, ValueError) as e:
-        raise CorruptTableError(f"{name}: {codec} block can not be decompressed: {e}") from None
+        raise CorruptTableError(f"{name}: {codec} block cannot be decompressed: {e}") from None
 
 
 def _unsnap(packed: bytes, name: str) -> bytes:

@@ -40,7 +40,7 @@ def decode(container: Container, schema: Any, name: str) -> list[dict[str, Any]]
             for _ in range(count):
                 records.append(read(stream, schema, None))
         except _DAMAGE as e:
-            raise CorruptTableError(f"{name}: Avro record {len(records)} can not be decoded: {type(e).__name__} {e}") from None
+            raise CorruptTableError(f"{name}: Avro record {len(records)} cannot be decoded: {type(e).__name__} {e}") from None
         check_end(stream.tell(), count, raw, name)
     return records
 
@@ -50,7 +50,7 @@ def decode_one(stream: io.BytesIO, schema: Any, number: int, name: str) -> dict[
     try:
         found: dict[str, Any] = fastavro.schemaless_reader(stream, schema, None)  # type: ignore[assignment]
     except _DAMAGE as e:
-        raise CorruptTableError(f"{name}: Avro record {number} can not be decoded: {type(e).__name__} {e}") from None
+        raise CorruptTableError(f"{name}: Avro record {number} cannot be decoded: {type(e).__name__} {e}") from None
     return found
 
 

@@ -107,7 +107,7 @@ OLD_NAMES: Mapping[str, int] = {
 """Names that older writers gave to columns; looked at only where a file records no field ids."""
 
 READ_AS_REQUIRED = frozenset({STATUS, DATA_FILE, 100, 101, 103, 104, 500, 501, 509})
-"""Columns without which a file can not be read. Others that today's writers must write were once optional (GEN-06)."""
+"""Columns without which a file cannot be read. Others that today's writers must write were once optional (GEN-06)."""
 
 
 def avro_field(column: Column, type_: Any, required: bool) -> dict[str, Any]:

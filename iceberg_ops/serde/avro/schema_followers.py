@@ -16,7 +16,7 @@ COLUMN_PREFIXES = (METRICS_COLUMN_PREFIX, PARQUET_BLOOM_FILTER_PREFIX, PARQUET_B
 
 def schema_followers(metadata: TableMetadata, schema: Schema) -> tuple[TableUpdate, ...]:
     """The updates to commit beside ``schema`` becoming current; none where nothing follows it. Raises CorruptTableError for a
-    name mapping that can not be read."""
+    name mapping that cannot be read."""
     updates: dict[str, str] = {}
     removals: list[str] = []
     for key, value in metadata.properties.items():

@@ -1,6 +1,6 @@
 """Table metadata files: JSON of format versions 1, 2 and 3 <-> TableMetadata (spec: "Table Metadata", Appendix C).
 
-Reading is as lenient as the spec allows and refuses what can not be a table: an unknown format version, a current schema, spec,
+Reading is as lenient as the spec allows and refuses what cannot be a table: an unknown format version, a current schema, spec,
 order or snapshot that is not there, refs that disagree with ``current-snapshot-id``. Unknown keys are kept at every level. v1 is
 read in its oldest form (``schema`` and ``partition-spec`` only) and written with both old and new keys.
 """

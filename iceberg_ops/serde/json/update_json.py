@@ -63,7 +63,7 @@ _UPDATES: Mapping[type[u.TableUpdate], tuple[str, _Writer]] = {
 
 
 def update_to_dict(update: u.TableUpdate) -> dict[str, Any]:
-    """The update's JSON object, told by ``action``. Raises UnsupportedError."""
+    """The update's JSON object, with its ``action``. Raises UnsupportedError."""
     known = _UPDATES.get(type(update))
     if known is None:
         raise UnsupportedError(f"not supported: {type(update).__name__} as JSON, because the REST specification has no such update")
@@ -163,7 +163,7 @@ _READ_REQUIREMENT: Mapping[str, Callable[[JsonObject], r.TableRequirement]] = {
 
 
 def requirement_to_dict(requirement: r.TableRequirement) -> dict[str, Any]:
-    """The requirement's JSON object, told by ``type``; an absent ref's null ``snapshot-id`` is written. Raises UnsupportedError."""
+    """The requirement's JSON object, with its ``type``; an absent ref has the ``snapshot-id`` null. Raises UnsupportedError."""
     known = _REQUIREMENTS.get(type(requirement))
     if known is None:
         raise UnsupportedError(

@@ -73,7 +73,7 @@ def read_either(data: bytes, manifest: ManifestFile, partition_type: StructType)
 
 
 def read_columns(data: bytes, manifest: ManifestFile, partition_type: StructType) -> EntryColumns | None:
-    """The same; None for entries. Raises as ``read_manifest`` does for a container that can not be opened."""
+    """The same; None for entries. Raises as ``read_manifest`` does for a container that cannot be opened."""
     return _columns_in(opened_manifest(data, manifest), data, manifest, partition_type)
 
 

@@ -75,7 +75,7 @@ class ManifestEncoder:
         compression: str = "deflate",
     ) -> None:
         if format_version < 2 and content is not ManifestContent.DATA:
-            raise CorruptTableError("a format version 1 table can not hold delete files")
+            raise CorruptTableError("a format version 1 table cannot hold delete files")
         self._spec, self._schema, self.partition_type = spec, schema, partition_type
         self.version, self.content, self.snapshot_id, self._codec = format_version, content, snapshot_id, compression
         self.schema_text = json.dumps(self._avro_schema(), separators=(",", ":"))
@@ -116,7 +116,7 @@ class ManifestEncoder:
         self.add_encoded((raw,))
 
     def add_encoded(self, records: Iterable[bytes]) -> None:
-        """Append records as they are in bytes. What the manifest's row says of them is told by ``count`` and the notes."""
+        """Append records as they are in bytes. ``count`` and the notes fill the manifest's row."""
         for raw in records:
             self._pending.append(raw)
             self._pending_bytes += len(raw)

@@ -159,7 +159,7 @@ def write_manifest_list(
 
 def _rows(m: ManifestFile) -> int:
     if m.added_rows_count is None or m.existing_rows_count is None:
-        raise CorruptTableError(f"{m.manifest_path}: its row counts are unknown, so row ids can not be assigned")
+        raise CorruptTableError(f"{m.manifest_path}: its row counts are unknown, so row ids cannot be assigned")
     return m.added_rows_count + m.existing_rows_count
 
 
@@ -209,7 +209,7 @@ def _encode_row(m: ManifestFile, encoders: list[tuple[Column, Any, Encode]]) -> 
             parts.append(encode(get(m)))
         except (TypeError, ValueError, AttributeError, OverflowError):
             raise CorruptTableError(
-                f"{m.manifest_path}: its {column.name} is {get(m)!r}, which a manifest list can not hold"
+                f"{m.manifest_path}: its {column.name} is {get(m)!r}, which a manifest list cannot hold"
             ) from None
     return b"".join(parts)
 

@@ -45,7 +45,7 @@ class Rows:
 
 
 def add_rows(encoder: ManifestEncoder, rows: Rows) -> bool:
-    """Append the rows to a manifest; False where their bytes can not be had: then nothing was appended."""
+    """Append the rows to a manifest; False where their bytes cannot be had: then nothing was appended."""
     columns = rows.columns
     if bool((columns.content == int(FileContent.DATA)).all()) is not (encoder.content is ManifestContent.DATA):
         return False

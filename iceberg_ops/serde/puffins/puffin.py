@@ -202,4 +202,4 @@ def _decompress(codec: str, data: bytes, name: str) -> bytes:
                     raise UnsupportedError(f"not supported: {name}, because its {codec} data is more than {_MOST_INFLATED} bytes")
             return b"".join(parts)
     except (OSError, ValueError) as e:
-        raise CorruptTableError(f"{name}: {codec} data can not be decompressed: {e}") from None
+        raise CorruptTableError(f"{name}: {codec} data cannot be decompressed: {e}") from None
