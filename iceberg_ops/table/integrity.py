@@ -55,6 +55,17 @@ class Checked:
     files: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Which of the checked snapshots have rows behind a broken rule, and the branches and tags that read one of them.
+
+    ``newest_intact``: the newest one that has none, of main's history where there is one; None where there is none at all."""
+
+    snapshot_ids: tuple[int, ...] = ()
+    refs: tuple[str, ...] = ()
+    newest_intact: int | None = None
+
+
 @dataclass(slots=True)
 class _Contents:
     """What one manifest holds live, summed once and used for every snapshot that lists it."""
@@ -64,10 +75,13 @@ class _Contents:
 
 
 class IntegrityCheck:
-    """One run over a table. Iterate ``findings()`` once; ``checked`` and ``live_files`` are filled meanwhile."""
+    """One run over a table, or over one of its snapshots. Iterate ``findings()`` once; ``checked`` and ``live_files`` are filled by
+    then."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, only: Snapshot | None = None) -> None:
         self._table = table
+        self._snapshots = table.metadata.snapshots if only is None else (only,)
+        self._manifests: dict[int, list[str]] = {}
         self._io: FileIO = table.io
         self._identity = identity_under(table.io)
         self._contents: dict[str, _Contents | None] = {}
@@ -84,9 +98,27 @@ class IntegrityCheck:
         metadata = self._table.metadata
         yield from metadata_findings(metadata)
         yield from self._named_files(metadata)
-        for snapshot in metadata.snapshots:
+        for snapshot in self._snapshots:
             self._checked["snapshots"] += 1
             yield from self._snapshot(snapshot)
+
+    def damage(self, findings: Iterable[Finding]) -> Damage:
+        """What the errors among ``findings`` (of this check, and of files that it named) concern."""
+        metadata = self._table.metadata
+        broken = {f.location for f in findings if f.severity == "error"}
+        hit = {s.snapshot_id for s in self._snapshots if self._is_hit(s, broken)}
+        refs = tuple(name for name, ref in sorted(metadata.refs.items()) if ref.snapshot_id in hit)
+        intact = sorted((s for s in self._snapshots if s.snapshot_id not in hit), key=lambda s: (s.sequence_number, s.timestamp_ms))
+        of_main = {s.snapshot_id for s in metadata.ancestors(metadata.current_snapshot_id)}
+        newest = next((s for s in reversed(intact) if s.snapshot_id in of_main), intact[-1] if intact else None)
+        return Damage(tuple(sorted(hit)), refs, None if newest is None else newest.snapshot_id)
+
+    def _is_hit(self, snapshot: Snapshot, broken: set[str]) -> bool:
+        manifests = self._manifests.get(snapshot.snapshot_id)
+        if manifests is None or snapshot.manifest_list in broken or not broken.isdisjoint(manifests):
+            return True
+        contents = [self._contents[path] for path in manifests]
+        return any(c is None or any(f.file_path in broken for f in c.live) for c in contents)
 
     def _named_files(self, metadata: TableMetadata) -> Iterator[Finding]:
         for entry in metadata.metadata_log:
@@ -112,6 +144,7 @@ class IntegrityCheck:
         except _UNREADABLE as e:
             yield Finding("error", "manifest-list-reads", place, _reason(e), snapshot.snapshot_id)
             return
+        self._manifests[snapshot.snapshot_id] = [m.manifest_path for m in manifests]
         complete = True
         for manifest in manifests:
             if manifest.manifest_path not in self._contents:
