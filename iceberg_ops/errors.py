@@ -16,6 +16,7 @@
     │   ├── CorruptTableError           a file of the table is missing, or does not say what the spec demands
     │   ├── VerificationError           a rewrite did not keep its rows: nothing was committed
     │   ├── UnsupportedError            a known limit of this package, refused by name
+    │   │   ├── NeedsSparkError         what only Spark evaluates, converts or reads, on lane local
     │   │   └── FormerColumnsError      a file of former columns of a table that another engine has replaced
     │   ├── RuntimeMissingError         Java, Spark or a library is missing or too old
     │   ├── MachineLimitError           this process ran out of open files, or of space for temporary files
@@ -145,6 +146,23 @@ class UnsupportedError(TerminalError):
     """A known limit, refused by name ("not supported: X, because Y")."""
 
     code = "UNSUPPORTED"
+
+
+_WITHOUT_SPARK, _ON_SPARK = "not supported without Spark: ", ": run it with --lane spark"
+
+
+class NeedsSparkError(UnsupportedError):
+    """Lane local does not evaluate, convert or read something that Spark does. Nothing was changed, and lane spark does it."""
+
+    @classmethod
+    def to(cls, what: str) -> NeedsSparkError:
+        """``what``: an expression, a source, a conversion."""
+        return cls(f"{_WITHOUT_SPARK}{what}{_ON_SPARK}")
+
+    @property
+    def what(self) -> str:
+        """``needs Spark: `` and what does."""
+        return f"needs Spark: {str(self).removeprefix(_WITHOUT_SPARK).removesuffix(_ON_SPARK)}"
 
 
 class FormerColumnsError(UnsupportedError, CorruptTableError):

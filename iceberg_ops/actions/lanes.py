@@ -19,7 +19,17 @@ from iceberg_ops.catalog.catalog import Catalog
 from iceberg_ops.catalog.load import load_catalog
 from iceberg_ops.config.actions import ACTIONS
 from iceberg_ops.config.job_spec import JobSpec
-from iceberg_ops.config.lanes import DEFAULT_SPARK_FROM_BYTES, LOCAL, SPARK, SPARK_FROM_BYTES, Lane, is_this_machine
+from iceberg_ops.config.lanes import (
+    DEFAULT_SPARK_FROM_BYTES,
+    LOCAL,
+    MOST_BYTES_IN_MEMORY,
+    MOST_ROW_BYTES,
+    SPARK,
+    SPARK_FROM_BYTES,
+    Lane,
+    is_this_machine,
+)
+from iceberg_ops.config.report import ActionReport
 from iceberg_ops.config.whole_numbers import count_of
 from iceberg_ops.errors import IcebergOpsError, OptionError
 from iceberg_ops.spec import summary_keys
@@ -59,6 +69,18 @@ def choose_lane(job: JobSpec, master: str | None, *, catalog: Catalog | None = N
     choice = LaneChoice(lane, f"auto: {planned:,} bytes to read, {how} than {SPARK_FROM_BYTES} {threshold:,}")
     log.info("%s %s: lane %s, %s", job.job, job.table, choice.lane, choice.reason)
     return choice
+
+
+def choose_row_lane(job: JobSpec, planned: ActionReport) -> LaneChoice:
+    """The lane of a row operation, from the report of its dry run: local for little data, where what only Spark does is still
+    Spark's (``NeedsSparkError``)."""
+    source = planned.metrics.get("planned-source-bytes-count", 0)
+    size = source + planned.metrics.get("planned-bytes-count", 0)
+    if size > MOST_ROW_BYTES:
+        return LaneChoice(SPARK, f"auto: {size:,} bytes to read, more than {MOST_ROW_BYTES:,}")
+    if job.job in ("merge", "upsert") and source > MOST_BYTES_IN_MEMORY:
+        return LaneChoice(SPARK, f"auto: a source of {source:,} bytes, more than {MOST_BYTES_IN_MEMORY:,} to hold in memory")
+    return LaneChoice(LOCAL, f"auto: {size:,} bytes to read")
 
 
 def _planned_bytes(job: JobSpec, threshold: int, catalog: Catalog | None) -> int:

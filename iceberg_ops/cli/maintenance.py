@@ -1,8 +1,8 @@
 """``iceberg-ops plan`` and ``iceberg-ops run``: maintenance from the command line, through the same jobs as every other host.
 
 ``plan`` is the dry run: it exits with 2 when it found work. ``run`` takes an action and a table, or a whole job spec document. Row
-operations (append, overwrite, delete, update, merge, upsert) run on lane spark unless told otherwise; update and merge from a job
-spec, the others from one or from a source given here.
+operations (append, overwrite, delete, update, merge, upsert) run in this process, or on Spark where they need it; update and merge
+from a job spec, the others from one or from a source given here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from iceberg_ops.cli.target import check_takes_mapping, is_path, json_option, ma
 from iceberg_ops.config.actions import ACTIONS, ROW_OPERATIONS, TABLE_ACTIONS
 from iceberg_ops.config.lanes import LANES, LOCAL, SPARK
 from iceberg_ops.config.near_names import did_you_mean
-from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, OptionError, RetryableError, error_of_code
+from iceberg_ops.errors import CommitStateUnknownError, IcebergOpsError, NeedsSparkError, OptionError, RetryableError, error_of_code
 from iceberg_ops.spec.snapshots import MAIN_BRANCH
 
 if TYPE_CHECKING:
@@ -197,16 +197,16 @@ def _read_job(path: str, *, lane: str | None, run_key: str | None, report: str |
 
 def run_and_show(job: JobSpec, as_json: bool) -> int:
     """Run the job in its lane, print the report, return the exit code."""
-
     if job.dry_run:
         only_shows()
+        return _run_here(job, as_json)
     if job.job in ROW_OPERATIONS:
-        on_spark = job.lane != LOCAL and not job.dry_run
-    else:
-        job = _in_lane(job) if job.lane == "auto" else job
-        on_spark = job.lane == SPARK
-    if on_spark:
-        return _run_on_spark(job, as_json)
+        return _run_rows(job, as_json)
+    job = _in_lane(job) if job.lane == "auto" else job
+    return _run_on_spark(job, as_json) if job.lane == SPARK else _run_here(job, as_json)
+
+
+def _run_here(job: JobSpec, as_json: bool) -> int:
     from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.cli.progress import progress_line
 
@@ -214,6 +214,38 @@ def run_and_show(job: JobSpec, as_json: bool) -> int:
         found = run_job(job, progress=progress)
     show_report(found, as_json)
     return WORK_FOUND if found.status == "planned" else 0
+
+
+def _run_rows(job: JobSpec, as_json: bool) -> int:
+    """A row operation. What a dry run refuses is refused before Spark is started. Lane auto is this process, but for much data and
+    for what only Spark does."""
+    import msgspec
+
+    from iceberg_ops.actions.dispatch import run_job
+    from iceberg_ops.actions.lanes import LaneChoice, choose_row_lane
+
+    choice = LaneChoice(LOCAL, "asked for") if job.lane == LOCAL else None
+    if choice is None:
+        try:
+            planned = run_job(msgspec.structs.replace(job, dry_run=True, report=None))
+        except IcebergOpsError:
+            if job.run_key is None:
+                raise
+            planned = None  # The run may be committed already, and its source gone.
+        if job.lane == "auto":
+            choice = LaneChoice(LOCAL, "auto") if planned is None else choose_row_lane(job, planned)
+            job = msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
+    if choice is not None and choice.lane == LOCAL:
+        try:
+            return _run_here(job, as_json)
+        except NeedsSparkError as e:
+            if choice.reason == "asked for":
+                raise
+            reason = f"auto: {e.what}"
+            job = msgspec.structs.replace(job, lane=SPARK, lane_reason=reason)
+    if job.lane_reason:
+        print(f"lane spark ({job.lane_reason})", file=sys.stderr, flush=True)
+    return _run_on_spark(job, as_json)
 
 
 def _in_lane(job: JobSpec) -> JobSpec:

@@ -15,6 +15,11 @@ SPARK_FROM_BYTES = "spark-from-bytes"
 DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
 """About two minutes of compaction on two cores: what Spark's start-up (10 s) is small against."""
 
+MOST_ROW_BYTES = 2**30
+"""Lane auto does a row operation in this process up to so many bytes of source and data files."""
+MOST_BYTES_IN_MEMORY = 2**28
+"""The same for the source of a merge or an upsert, which lane local holds in memory."""
+
 
 def named_master(text: str | None) -> str | None:
     """A Spark master as a variable or a connection has it. Blank text names none, as what is not there does."""

@@ -16,7 +16,7 @@ Status = Literal["nothing-to-do", "planned", "committed", "partially-committed",
 GroupStatus = Literal["planned", "committed", "carried-over", "re-planned", "dropped", "failed"]
 
 
-class TableState(Document, frozen=True, kw_only=True):
+class TableState(Document, frozen=True, kw_only=True, omit_defaults=False):
     """A table's size at one snapshot, from its manifest list and summary; bytes are those of live files."""
 
     snapshot_id: int | None = None
@@ -84,8 +84,8 @@ class ErrorReport(Document, frozen=True, kw_only=True):
     next_step: str = ""
 
 
-class ActionReport(Document, frozen=True, kw_only=True):
-    """What became of one job. Times are milliseconds; ``started_at`` is ISO 8601 UTC."""
+class ActionReport(Document, frozen=True, kw_only=True, omit_defaults=False):
+    """What became of one job. Times are milliseconds; ``started_at`` is ISO 8601 UTC. Its JSON has every field."""
 
     action: str
     table: str

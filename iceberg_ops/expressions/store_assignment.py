@@ -11,7 +11,7 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-from iceberg_ops.errors import DataError, SchemaError, UnsupportedError
+from iceberg_ops.errors import DataError, NeedsSparkError, SchemaError
 from iceberg_ops.expressions.literal_casts import cast
 from iceberg_ops.expressions.predicates import Literal
 from iceberg_ops.spec.types import IcebergType, PrimitiveType
@@ -67,8 +67,5 @@ def _is_certain_float(literal: Literal) -> bool:
     return exact or bits & _HALF_MASK != _HALF
 
 
-def _only_spark(column: str, wanted: IcebergType, literal: Literal) -> UnsupportedError:
-    return UnsupportedError(
-        f"not supported without Spark: {literal.type} {literal.value!r} in column {column!r} of type {wanted}: "
-        "run it with --lane spark"
-    )
+def _only_spark(column: str, wanted: IcebergType, literal: Literal) -> NeedsSparkError:
+    return NeedsSparkError.to(f"{literal.type} {literal.value!r} in column {column!r} of type {wanted}")

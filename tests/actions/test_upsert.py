@@ -214,7 +214,7 @@ def test_a_failure_at_the_end_leaves_no_file(place: RowsPlace, monkeypatch: pyte
         (UNPARTITIONED, {}, {"delete-when": "id ="}, {}, OptionError, "delete-when"),
         (UNPARTITIONED, {}, {"delete-when": "id + 1 = 1"}, {}, UnsupportedError, "id .* 1: run it with --lane spark$"),
         (UNPARTITIONED, {}, {"order-by": "score"}, {}, UnsupportedError, "of type float: run it with --lane spark$"),
-        (UNPARTITIONED, {}, {"write-tasks": "2"}, {}, UnsupportedError, "write-tasks on lane local: run it with --lane spark$"),
+        (UNPARTITIONED, {}, {"write-tasks": "2"}, {}, UnsupportedError, "upsert with write-tasks: run it with --lane spark$"),
         (UNPARTITIONED, {}, {}, {"extra": pa.int64()}, SchemaError, "'extra' is not a column of the table"),
         (UNPARTITIONED, {}, {}, {"score": pa.string()}, UnsupportedError, "as score of type double: run it with --lane spark$"),
         (UNPARTITIONED, {}, {}, {"score": pa.timestamp("ns")}, UnsupportedError, "score of type .*--lane spark$"),

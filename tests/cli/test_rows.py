@@ -152,9 +152,9 @@ def test_a_staged_append_is_published_once(cli: Cli, table: str, source: Path) -
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["append", "--from", "{landing}", "--option", "merge-schema=true"], "merge-schema on lane local"),
+        (["append", "--from", "{landing}", "--option", "merge-schema=true"], "append with merge-schema"),
         (["append", "--from", "{tmp}/nothing"], "there is no such path"),
-        (["append", "--query", "SELECT 1"], "format sql without Spark"),
+        (["append", "--query", "SELECT 1"], "a source of format sql"),
         (["append", "--from", "{tmp}/text.parquet"], "column id is string, not long"),
         (["append", "--from", "{tmp}/more.parquet"], "'nope' is not a column of the table"),
         (["append", "--from", "{tmp}/null.parquet"], "required column id holds nulls"),

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.conftest import Cli
@@ -37,10 +39,11 @@ class Spark:
 def spark(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spark:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     monkeypatch.setattr("iceberg_ops.cli.spark_launcher.find_java", lambda _environment: (17, "java"))
+    assert cli("create", "lake.ns.t", "id int").code == 0
     return Spark(tmp_path)
 
 
-APPEND = ["append", "lake.ns.t", "--from", "/x", "--lane", "spark"]
+APPEND = ["append", "lake.ns.t", "--query", "SELECT 1", "--lane", "spark"]
 
 
 def signalled(program: str, report: Path, begun: Path, number: signal.Signals) -> tuple[subprocess.Popen[str], str]:
@@ -252,9 +255,84 @@ def test_a_master_without_a_value_is_none(
     monkeypatch.setenv("ICEBERG_OPS_DRIVER_MEMORY", master)
     catalogs = tmp_path / "catalogs.yml"
     catalogs.write_text(catalogs.read_text().replace("warehouse:", "spark-from-bytes: '0', warehouse:"))
-    assert cli("create", "lake.ns.t", "id bigint").code == 0
     done = cli("run", "rewrite_data_files", "lake.ns.t", "--json")
-    assert (done.json.get("lane", "local"), done.json["lane-reason"]) == ("local", "auto: no Spark master is configured")
+    assert (done.json["lane"], done.json["lane-reason"]) == ("local", "auto: no Spark master is configured")
     spark.does(f"echo \"$1 $2 $3\"; report '{COMMITTED}'")
     assert cli(*APPEND).err.startswith("--master local[*] ")
     assert "--driver-memory" not in cli(*APPEND).err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["append", "lake.ns.t", "--from", "{tmp}/new.parquet"],
+        ["overwrite", "lake.ns.t", "--from", "{tmp}/new.parquet"],
+        ["delete", "lake.ns.t", "--where", "id = 1"],
+        ["update", "lake.ns.t", "--set", "id = 7", "--where", "id = 1"],
+    ],
+    ids=lambda found: found[0],
+)
+def test_lane_auto_does_here_what_needs_no_spark(cli: Cli, spark: Spark, tmp_path: Path, arguments: list[str]) -> None:
+    spark.does("exit 3")
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), tmp_path / "new.parquet")
+    assert cli("append", "lake.ns.t", "--from", str(tmp_path / "new.parquet"), "--lane", "local").code == 0
+    done = cli(*(word.format(tmp=tmp_path) for word in arguments), "--json")
+    assert done.code == 0, done.err
+    assert (done.json["lane"], done.json["lane-reason"][:5]) == ("local", "auto:")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needs"),
+    [
+        (["append", "lake.ns.t", "--query", "SELECT 1"], "a source of format sql"),
+        (["delete", "lake.ns.t", "--where", "id % 2 = 1"], "delete where id % 2 = 1"),
+        (["update", "lake.ns.t", "--set", "id = id + 1"], "SET id = id + 1"),
+    ],
+    ids=lambda found: found[0] if isinstance(found, list) else "",
+)
+def test_lane_auto_starts_spark_for_what_needs_it_and_says_why(
+    cli: Cli, spark: Spark, tmp_path: Path, arguments: list[str], needs: str
+) -> None:
+    spark.does("exit 3")
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), tmp_path / "new.parquet")
+    assert cli("append", "lake.ns.t", "--from", str(tmp_path / "new.parquet"), "--lane", "local").code == 0
+    done = cli(*arguments)
+    assert done.err.startswith(f"lane spark (auto: needs Spark: {needs})\n")
+    assert "spark-submit ended with exit code 3" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["append", "lake.ns.u", "--query", "SELECT 1"], "NO_SUCH_TABLE"),
+        (["append", "lake.ns.t", "--from", "/nothing/there"], "BAD_DATA"),
+        (["append", "lake.ns.t", "--query", "SELECT 1", "--option", "write-task=3"], "BAD_OPTION"),
+        (["delete", "lake.ns.t", "--where", "idd = 1"], "BAD_WHERE"),
+        (["update", "lake.ns.t", "--set", "idd = 1"], "BAD_OPTION"),
+        (["upsert", "lake.ns.t", "--query", "SELECT 1 AS id", "--keys", "idd"], "BAD_SCHEMA"),
+    ],
+    ids=lambda found: found if isinstance(found, str) else found[0],
+)
+def test_what_is_wrong_is_said_before_spark_is_started(cli: Cli, spark: Spark, arguments: list[str], code: str) -> None:
+    spark.does("echo STARTED")
+    done = cli(*arguments, "--lane", "spark")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"error: {code}: "), done.err
+
+
+def test_a_run_that_may_be_committed_already_is_asked_though_its_source_is_gone(cli: Cli, spark: Spark, tmp_path: Path) -> None:
+    source = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), source)
+    again = ["append", "lake.ns.t", "--from", str(source), "--run-key", "k", "--json"]
+    assert cli(*again).json["status"] == "committed"
+    source.unlink()
+    assert cli(*again).json["status"] == "already-committed"
+
+
+def test_much_data_goes_to_spark(cli: Cli, spark: Spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark.does("exit 3")
+    source = tmp_path / "new.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), source)
+    monkeypatch.setattr("iceberg_ops.actions.lanes.MOST_ROW_BYTES", source.stat().st_size - 1)
+    said = cli("append", "lake.ns.t", "--from", str(source)).err
+    assert said.startswith(f"lane spark (auto: {source.stat().st_size} bytes to read, more than ")

@@ -23,7 +23,7 @@ from iceberg_ops.config.lanes import LOCAL
 from iceberg_ops.config.row_options import WriteOptions
 from iceberg_ops.data.writing.upsert_keys import KeyPlan
 from iceberg_ops.data.writing.write_context import WriteContext
-from iceberg_ops.errors import UnsupportedError
+from iceberg_ops.errors import NeedsSparkError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import Expression, is_exact
 from iceberg_ops.expressions.renaming import unqualified
@@ -46,9 +46,9 @@ class LocalEngine:
         """Raises UnsupportedError."""
         source = job.source
         if source is not None and (source.format not in ("parquet", "table") or source.options):
-            raise UnsupportedError(f"not supported: a source of format {source.format} without Spark: run it with --lane spark")
+            raise NeedsSparkError.to(f"a source of format {source.format}")
         if job.job != "delete" and (surplus := sorted(job.options.keys() & _OPTIONS_OF_SPARK)):
-            raise UnsupportedError(f"not supported: {job.job} with {surplus[0]} on lane local: run it with --lane spark")
+            raise NeedsSparkError.to(f"{job.job} with {surplus[0]}")
 
     def opened(self, job: JobSpec) -> AbstractContextManager[LocalEvaluator]:
         return nullcontext(LocalEvaluator())
@@ -61,7 +61,7 @@ class LocalEvaluator:
         where = unqualified(parse_where(text, subqueries=subqueries), "target", run.table.schema)
         bind(run.table.schema, where, case_sensitive=False)
         if not is_exact(where):
-            raise UnsupportedError(f"not supported without Spark: {run.job.job} where {text}: run it with --lane spark")
+            raise NeedsSparkError.to(f"{run.job.job} where {text}")
         return where
 
     def write_source(self, run: Run, options: WriteOptions) -> WrittenSource:

@@ -25,7 +25,14 @@ from iceberg_ops.data.sources.source_folder import (
     read_twice,
 )
 from iceberg_ops.data.sources.source_parts import source_io
-from iceberg_ops.errors import CatalogUnavailableError, DataError, IcebergOpsError, RetryableError, UnsupportedError
+from iceberg_ops.errors import (
+    CatalogUnavailableError,
+    DataError,
+    IcebergOpsError,
+    NeedsSparkError,
+    RetryableError,
+    UnsupportedError,
+)
 from iceberg_ops.io.local import path_of
 from iceberg_ops.io.locations import location_identity
 from iceberg_ops.io.machine_limits import PASSING, limit_error
@@ -51,9 +58,7 @@ class LocalSource:
         """The files of rows at a source path. Raises what ``size`` raises, and UnsupportedError for values in folder names."""
         place, names = self._named(path)
         if folder := next((part for name in names for part in name[:-1] if "=" in part), None):
-            raise UnsupportedError(
-                f"not supported without Spark: source {path} has values in folder names ({folder}): run it with --lane spark"
-            )
+            raise NeedsSparkError.to(f"source {path} has values in folder names ({folder})")
         found = sorted(str(place.joinpath(*name)) for name in names)
         with _typed(path):
             self._stamps |= {location: _stamp(location) for location in found}
@@ -99,9 +104,7 @@ class LocalSource:
                 return place.parent, [(place.name,)]
             if not place.is_dir():
                 if not PATTERN.isdisjoint(path):
-                    raise UnsupportedError(
-                        f"not supported without Spark: source {path}, a pattern: name the paths, or run it with --lane spark"
-                    )
+                    raise NeedsSparkError.to(f"source {path}, a pattern: name the paths instead")
                 raise DataError(f"source {path}: there is no such path")
             data = data_files_among(path, _below(path, place), require_success_file=self._require_success_file)
             check_holds_data(path, len(data))
@@ -125,9 +128,7 @@ def _place_of(path: str) -> Path:
     try:
         return Path(location_identity(path_of("file:" + path[5:] if of_files else path)))
     except UnsupportedError:
-        raise UnsupportedError(
-            f"not supported without Spark: source {path} is not on this machine: run it with --lane spark"
-        ) from None
+        raise NeedsSparkError.to(f"source {path} is not on this machine") from None
 
 
 def _below(path: str, place: Path) -> Iterator[RelativeName]:
@@ -158,11 +159,8 @@ def _check_text(path: str, name: str) -> None:
         raise DataError(f"source {path}: the name of the file {name!a} in it is no UTF-8: rename it")
 
 
-def _link(path: str, link: Path, what: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"not supported without Spark: source {path} holds the link {link} {what}: name its target as a path of the source, or "
-        "run it with --lane spark"
-    )
+def _link(path: str, link: Path, what: str) -> NeedsSparkError:
+    return NeedsSparkError.to(f"source {path} holds the link {link} {what}: name its target as a path of the source instead")
 
 
 def _stamp(location: str) -> Stamp:

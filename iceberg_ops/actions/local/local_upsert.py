@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.actions.local.source_files import check_required_columns
-from iceberg_ops.actions.local.source_in_memory import SourceRows, only_spark, read_source
+from iceberg_ops.actions.local.source_in_memory import SourceRows, read_source
 from iceberg_ops.actions.rows.row_engine import WrittenUpserts
 from iceberg_ops.actions.rows.write_options import write_context
 from iceberg_ops.actions.run.context import Run
@@ -23,7 +23,7 @@ from iceberg_ops.data.columns.row_filter import rows_where
 from iceberg_ops.data.writing.upsert_keys import KeyPlan, UpsertKeys
 from iceberg_ops.data.writing.write_context import WriteContext
 from iceberg_ops.data.writing.writer import PartitionedWriter
-from iceberg_ops.errors import DataError, OptionError, SchemaError, WhereError
+from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, SchemaError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import is_exact
 from iceberg_ops.expressions.where import parse_where
@@ -115,7 +115,7 @@ def _deletes(source: SourceRows, condition: str | None) -> Mask:
     except WhereError as e:
         raise OptionError(f"upsert: delete-when = {condition!r}: {e}") from None
     if not is_exact(bound):
-        raise only_spark(f"upsert delete-when {condition}")
+        raise NeedsSparkError.to(f"upsert delete-when {condition}")
     return rows_where(bound, source.rows, source.schema)
 
 
@@ -128,7 +128,7 @@ def _order(source: SourceRows, name: str | None) -> npt.NDArray[np.int64]:
     if isinstance(f.type, PrimitiveType) and f.type.name in _UNORDERED:
         raise OptionError(f"upsert: order-by = {name!r}: rows cannot be ordered by a column of type {f.type}")
     if f.type.is_nested or f.type in (FLOAT, DOUBLE):
-        raise only_spark(f"upsert order-by {name} of type {f.type}")
+        raise NeedsSparkError.to(f"upsert order-by {name} of type {f.type}")
     return ranks(source.column(f))
 
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from iceberg_ops.actions.local.set_values import SetValue, Side, Sides, from_source, set_values, values_of_row
-from iceberg_ops.actions.local.source_in_memory import SourceRows, only_spark
+from iceberg_ops.actions.local.source_in_memory import SourceRows
 from iceberg_ops.actions.rows.merge_checks import names_side_without_row, side_without_row
 from iceberg_ops.config.job_spec import MergeClause
 from iceberg_ops.data.columns.row_filter import rows_where
-from iceberg_ops.errors import OptionError, WhereError
+from iceberg_ops.errors import NeedsSparkError, OptionError, WhereError
 from iceberg_ops.expressions.binding import bind
 from iceberg_ops.expressions.predicates import ALWAYS_TRUE, Expression, and_, is_exact
 from iceberg_ops.expressions.renaming import unqualified
@@ -70,7 +70,7 @@ def match_on(sides: Sides, text: str) -> MatchOn:
     parts = conjuncts(text)
     keys = [_key(sides, part) for part in parts if _joins(sides, part)]
     if not keys:
-        raise only_spark(f"merge ON {text}, without an equality of a target and a source column,")
+        raise NeedsSparkError.to(f"merge ON {text}, without an equality of a target and a source column,")
     return MatchOn(keys, _condition(sides, [part for part in parts if not _joins(sides, part)], "ON", "target"))
 
 
@@ -114,13 +114,13 @@ def _key(sides: Sides, part: Conjunct) -> tuple[NestedField, NestedField]:
     assert sides.source is not None
     names = dict(sides.side_of(column, "ON") for column in part.pair)
     if any(len(name) > 1 for name in names.values()):
-        raise only_spark(f"merge ON {part.text}")
+        raise NeedsSparkError.to(f"merge ON {part.text}")
     wanted = named(names["target"][0], sides.target.fields)
     given = sides.source.find(names["source"][0])
     if wanted is None or given is None:
         raise WhereError(f"ON {part.text}: {names['source' if wanted else 'target'][0]!r} is no column")
     if not _are_one_kind(wanted, given):
-        raise only_spark(f"merge ON {part.text}, of types {wanted.type} and {given.type},")
+        raise NeedsSparkError.to(f"merge ON {part.text}, of types {wanted.type} and {given.type},")
     return wanted, given
 
 
@@ -142,7 +142,7 @@ def _condition(sides: Sides, parts: Sequence[Conjunct], what: str, constant: Sid
     for part in parts:
         asked = _sides_of(sides, part, what)
         if not is_exact(part.where) or len(asked) > 1:
-            raise only_spark(f"merge {what} {part.text}")
+            raise NeedsSparkError.to(f"merge {what} {part.text}")
         side = next(iter(asked), constant)
         found[side] = and_(found[side], _bound(sides, side, part))
     return Condition(found["target"], found["source"])

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from iceberg_ops.actions.local.source_in_memory import SourceRows, only_spark
+from iceberg_ops.actions.local.source_in_memory import SourceRows
 from iceberg_ops.data.arrow.arrow_values import repeated
-from iceberg_ops.errors import DataError, OptionError, WhereError
+from iceberg_ops.errors import DataError, NeedsSparkError, OptionError, WhereError
 from iceberg_ops.expressions.predicates import Literal as Constant
 from iceberg_ops.expressions.store_assignment import stored_value
 from iceberg_ops.expressions.where_literals import Null
@@ -62,7 +62,7 @@ class Sides:
         target = [f.name.lower() for f in self.target.fields]
         if len(column.parts) > 1 and (head == "target" or (head == "source" and self.source is not None)):
             if head in target or head in source:
-                raise only_spark(f"{what} of a table or source with a column that is called {head}")
+                raise NeedsSparkError.to(f"{what} of a table or source with a column that is called {head}")
             return ("target" if head == "target" else "source"), column.parts[1:]
         sides: list[Side] = []
         if head in target:
@@ -93,7 +93,7 @@ def set_column(schema: Schema, name: str) -> NestedField:
     if found is None:
         raise OptionError(f"SET names {name!r}, which is not a column of the table ({', '.join(f.name for f in schema.fields)})")
     if found not in schema.fields:
-        raise only_spark(f"SET of {name!r}, a field of a struct,")
+        raise NeedsSparkError.to(f"SET of {name!r}, a field of a struct,")
     return found
 
 
@@ -110,10 +110,10 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
         except DataError as e:
             return SetValue(f, wrong=e)
     if value is None:
-        raise only_spark(what)
+        raise NeedsSparkError.to(what)
     side, parts = sides.side_of(value, what)
     if len(parts) > 1:
-        raise only_spark(what)
+        raise NeedsSparkError.to(what)
     if side == "source":
         assert sides.source is not None
         return from_source(sides.source, f, parts[0], what)
@@ -121,7 +121,7 @@ def _value(sides: Sides, f: NestedField, text: str) -> SetValue:
     if given is None:
         raise WhereError(f"{what}: {parts[0]!r} is no column of the table")
     if given.type != f.type:
-        raise only_spark(f"{what}, of type {given.type} in a column of type {f.type}")
+        raise NeedsSparkError.to(f"{what}, of type {given.type} in a column of type {f.type}")
     return SetValue(f, "target", sides.target.fields.index(given))
 
 
@@ -148,5 +148,5 @@ def _default(f: NestedField) -> SetValue:
     if f.write_default is MISSING:
         return SetValue(f)
     if f.type.is_nested:
-        raise only_spark(f"the write default of {f.name!r}, of type {f.type},")
+        raise NeedsSparkError.to(f"the write default of {f.name!r}, of type {f.type},")
     return SetValue(f, literal=f.write_default)

@@ -24,7 +24,7 @@ from iceberg_ops.data.reading.reader import scan_batches
 from iceberg_ops.data.sorting.sorted_writer import TableWriter, table_writer
 from iceberg_ops.data.sources.source_fit import column_names, parts_that_fit, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts, source_hints
-from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
+from iceberg_ops.errors import NeedsSparkError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import Scan
 from iceberg_ops.scan.snapshot_choice import choose_snapshot
 from iceberg_ops.spec.name_matching import matched
@@ -83,10 +83,7 @@ def _rows_of_table(run: Run, source: Source) -> Generator[pa.RecordBatch]:
     fields = _fields(other.name, [f.name for f in schema.fields], run.table.schema)
     for f in schema.fields:
         if not type_fits(f.type, wanted := fields[f.name].type):
-            raise UnsupportedError(
-                f"not supported without Spark: source table {other.name}: column {f.name} is {f.type}, not {wanted}: "
-                "run it with --lane spark"
-            )
+            raise NeedsSparkError.to(f"source table {other.name}: column {f.name} is {f.type}, not {wanted}")
     scan = scan_of(source)
     return (batch for batch in scan_batches(other, scan, check_texts=True))
 
@@ -125,7 +122,7 @@ def _planned(run: Run, source: Source, files: LocalSource) -> list[SourcePart]:
             try:
                 parts += parts_that_fit(location, fields)
             except UnsupportedError as e:
-                raise UnsupportedError(f"not supported without Spark: {e}: run it with --lane spark") from None
+                raise NeedsSparkError.to(str(e)) from None
     return parts
 
 

@@ -22,7 +22,7 @@ from iceberg_ops.data.sorting.external_sort import in_one
 from iceberg_ops.data.sources.source_fit import fits, stored_parts, type_fits
 from iceberg_ops.data.sources.source_parts import SourcePart, read_parts
 from iceberg_ops.data.writing.conform import conform
-from iceberg_ops.errors import OptionError, SchemaError, UnsupportedError
+from iceberg_ops.errors import NeedsSparkError, OptionError, SchemaError, UnsupportedError
 from iceberg_ops.scan.planning import plan
 from iceberg_ops.spec.schema import Schema
 from iceberg_ops.spec.types import IcebergType, NestedField
@@ -51,7 +51,7 @@ class SourceRows:
         """The column of that name, without regard to case. Raises UnsupportedError for an unusable one."""
         for other, kind in self.unusable.items():
             if other.lower() == name.lower():
-                raise only_spark(f"source column {other} of type {kind}")
+                raise NeedsSparkError.to(f"source column {other} of type {kind}")
         return next((f for f in self.schema.fields if f.name.lower() == name.lower()), None)
 
     def column(self, f: NestedField) -> pa.Array:
@@ -61,12 +61,7 @@ class SourceRows:
         """Raise UnsupportedError unless the values of column ``f`` are values of the table's column ``wanted`` as they are."""
         as_stored = fits(arrow_type(f.type), wanted.type) and (self.of_files or type_fits(f.type, wanted.type))
         if f.type != wanted.type and not as_stored:
-            raise only_spark(f"source column {f.name} of type {f.type} as {wanted.name} of type {wanted.type}")
-
-
-def only_spark(what: str) -> UnsupportedError:
-    """The error for something that lane local does not do."""
-    return UnsupportedError(f"not supported without Spark: {what}: run it with --lane spark")
+            raise NeedsSparkError.to(f"source column {f.name} of type {f.type} as {wanted.name} of type {wanted.type}")
 
 
 def read_source(run: Run, *, require_success_file: bool) -> SourceRows:
@@ -95,11 +90,11 @@ def _read_files(run: Run, paths: Iterable[str], files: LocalSource) -> SourceRow
             try:
                 columns, of_file = stored_parts(location)
             except UnsupportedError as e:
-                raise UnsupportedError(f"not supported without Spark: {e}: run it with --lane spark") from None
+                raise NeedsSparkError.to(str(e)) from None
             _check_names(location, columns.names)
             types = {c.name: c.type.value_type if isinstance(c.type, pa.DictionaryType) else c.type for c in columns}
             if first is not None and types != first[1]:
-                raise only_spark(f"source files of different columns ({first[0]}, {location})")
+                raise NeedsSparkError.to(f"source files of different columns ({first[0]}, {location})")
             first = first or (location, types)
             parts += of_file
     if first is None:
@@ -146,7 +141,7 @@ def _held(name: str, schema: Schema, batches: Iterable[pa.RecordBatch]) -> pa.Re
         held.append(conform(batch.select(known), schema))
         size += held[-1].nbytes
         if size > MOST_BYTES:
-            raise only_spark(f"a source of more than {MOST_BYTES >> 20} MiB ({name})")
+            raise NeedsSparkError.to(f"a source of more than {MOST_BYTES >> 20} MiB ({name})")
     if not sum(b.num_rows for b in held):
         return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in arrow_schema(schema)], schema=arrow_schema(schema))
     return in_one([b for b in held if b.num_rows])
