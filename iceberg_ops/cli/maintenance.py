@@ -236,16 +236,38 @@ def _run_rows(job: JobSpec, as_json: bool) -> int:
             choice = LaneChoice(LOCAL, "auto") if planned is None else choose_row_lane(job, planned)
             job = msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
     if choice is not None and choice.lane == LOCAL:
-        try:
+        if choice.reason == "asked for":
             return _run_here(job, as_json)
+        try:
+            return _try_here(job, as_json)
         except NeedsSparkError as e:
-            if choice.reason == "asked for":
-                raise
-            reason = f"auto: {e.what}"
-            job = msgspec.structs.replace(job, lane=SPARK, lane_reason=reason)
+            job = msgspec.structs.replace(job, lane=SPARK, lane_reason=f"auto: {e.what}")
     if job.lane_reason:
         print(f"lane spark ({job.lane_reason})", file=sys.stderr, flush=True)
     return _run_on_spark(job, as_json)
+
+
+def _try_here(job: JobSpec, as_json: bool) -> int:
+    """As ``_run_here``, but what needs Spark (NeedsSparkError) leaves no report: the job's is Spark's then."""
+    import tempfile
+
+    import msgspec
+
+    from iceberg_ops.actions.run.report_file import check_report_place, write_report
+
+    if job.report is None:
+        return _run_here(job, as_json)
+    check_report_place(job)
+    with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
+        written = Path(folder) / "report.json"
+        try:
+            return _run_here(msgspec.structs.replace(job, report=str(written)), as_json)
+        except NeedsSparkError:
+            written.unlink(missing_ok=True)
+            raise
+        finally:
+            if (found := _report_of(job, written)) is not None:
+                write_report(job, found)
 
 
 def _in_lane(job: JobSpec) -> JobSpec:

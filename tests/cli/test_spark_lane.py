@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -276,8 +277,10 @@ def test_lane_auto_does_here_what_needs_no_spark(cli: Cli, spark: Spark, tmp_pat
     spark.does("exit 3")
     pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), tmp_path / "new.parquet")
     assert cli("append", "lake.ns.t", "--from", str(tmp_path / "new.parquet"), "--lane", "local").code == 0
-    done = cli(*(word.format(tmp=tmp_path) for word in arguments), "--json")
+    report = tmp_path / "report.json"
+    done = cli(*(word.format(tmp=tmp_path) for word in arguments), "--json", "--report", str(report))
     assert done.code == 0, done.err
+    assert json.loads(report.read_text())["snapshot-ids"] == done.json["snapshot-ids"]
     assert (done.json["lane"], done.json["lane-reason"][:5]) == ("local", "auto:")
 
 
@@ -296,9 +299,11 @@ def test_lane_auto_starts_spark_for_what_needs_it_and_says_why(
     spark.does("exit 3")
     pq.write_table(pa.table({"id": pa.array([1, 2], pa.int32())}), tmp_path / "new.parquet")
     assert cli("append", "lake.ns.t", "--from", str(tmp_path / "new.parquet"), "--lane", "local").code == 0
-    done = cli(*arguments)
+    report = tmp_path / "report.json"
+    done = cli(*arguments, "--report", str(report))
     assert done.err.startswith(f"lane spark (auto: needs Spark: {needs})\n")
     assert "spark-submit ended with exit code 3" in done.err
+    assert not report.exists(), "the outcome is unknown, and no report says that nothing was done"
 
 
 @pytest.mark.parametrize(
