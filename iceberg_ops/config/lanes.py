@@ -17,7 +17,7 @@ DEFAULT_SPARK_FROM_BYTES = 8 * 2**30
 
 MOST_ROW_BYTES = 2**30
 """Lane auto does a row operation in this process up to so many bytes of source and data files."""
-MOST_BYTES_IN_MEMORY = 2**28
+MOST_BYTES_IN_MEMORY = 2**26
 """The same for the source of a merge or an upsert, which lane local holds in memory."""
 
 
