@@ -62,9 +62,12 @@ def _within(catalog: Catalog, namespace: tuple[str, ...], recursive: bool) -> It
 @json_option
 def drop(target: str, purge: bool, yes: bool, as_json: bool) -> None:
     """Drop a table. Its files stay unless --purge is given, and `register` brings it back."""
+    from iceberg_ops.deletion.gate import check_same_table
+
     catalog, table = open_in_catalog(target)
     if purge and not yes:
         click.confirm(f"Delete {target} and all of its files?", abort=True, err=True)
+        check_same_table(table, catalog.load_table(table.identifier[1:]))  # another may have taken its name meanwhile
     catalog.drop_table(table.identifier[1:], purge=purge)
     with output_of_done_work():
         if as_json:

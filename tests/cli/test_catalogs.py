@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from iceberg_ops.catalog.load import load_catalog
@@ -68,6 +69,19 @@ def test_a_purge_asks_and_without_an_answer_nothing_goes(cli: Cli, prod: Callabl
     assert cli("drop", "prod.a.t", "--purge", "--yes").code == 0
     assert prod() == []
     assert not list((tmp_path / "prod").rglob("*.json"))
+
+
+def test_a_table_that_took_the_name_while_the_question_was_open_is_not_purged(
+    cli: Cli, prod: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(*_: object, **__: object) -> bool:
+        assert cli("rename", "prod.a.t", "prod.a.old").code == 0
+        assert cli("create", "prod.a.t", "id int").code == 0
+        return True
+
+    monkeypatch.setattr(click, "confirm", asked)
+    assert cli("drop", "prod.a.t", "--purge").code == 1
+    assert prod() == ["old", "t"]
 
 
 def test_a_rename_stays_in_its_catalog_and_says_how_to_undo_it(cli: Cli, prod: Callable[[], list[str]]) -> None:
