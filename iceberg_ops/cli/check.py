@@ -77,9 +77,8 @@ def _consequences(target: str, damage: Damage, metadata: TableMetadata, *, whole
         return
     yield f"newest intact snapshot: {damage.newest_intact}"
     if MAIN_BRANCH in damage.refs:
-        intact = damage.newest_intact
-        any_ = "" if any(s.snapshot_id == intact for s in metadata.ancestors(metadata.current_snapshot_id)) else " --any-snapshot"
-        yield f"to read the table as it was then: iceberg-ops rollback {target} --snapshot-id {intact}{any_}"
+        any_ = "" if damage.is_of_main else " --any-snapshot"
+        yield f"to read the table as it was then: iceberg-ops rollback {target} --snapshot-id {damage.newest_intact}{any_}"
 
 
 def _document(checked: Any, found: list[Finding], errors: int, damage: Damage) -> dict[str, Any]:

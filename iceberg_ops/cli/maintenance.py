@@ -221,23 +221,15 @@ def _run_rows(job: JobSpec, as_json: bool) -> int:
     for what only Spark does."""
     import msgspec
 
-    from iceberg_ops.actions.dispatch import run_job
     from iceberg_ops.actions.lanes import LaneChoice, choose_row_lane
 
-    choice = LaneChoice(LOCAL, "asked for") if job.lane == LOCAL else None
-    if choice is None:
-        try:
-            planned = run_job(msgspec.structs.replace(job, dry_run=True, report=None))
-        except IcebergOpsError:
-            if job.run_key is None:
-                raise
-            planned = None  # The run may be committed already, and its source gone.
-        if job.lane == "auto":
-            choice = LaneChoice(LOCAL, "auto") if planned is None else choose_row_lane(job, planned)
-            job = msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
-    if choice is not None and choice.lane == LOCAL:
-        if choice.reason == "asked for":
-            return _run_here(job, as_json)
+    if job.lane == LOCAL:
+        return _run_here(job, as_json)
+    planned = _planned_rows(job)
+    if job.lane == "auto":
+        choice = LaneChoice(LOCAL, "auto") if planned is None else choose_row_lane(job, planned)
+        job = msgspec.structs.replace(job, lane=choice.lane, lane_reason=choice.reason)
+    if job.lane == LOCAL:
         try:
             return _try_here(job, as_json)
         except NeedsSparkError as e:
@@ -245,6 +237,20 @@ def _run_rows(job: JobSpec, as_json: bool) -> int:
     if job.lane_reason:
         print(f"lane spark ({job.lane_reason})", file=sys.stderr, flush=True)
     return _run_on_spark(job, as_json)
+
+
+def _planned_rows(job: JobSpec) -> ActionReport | None:
+    """The report of a dry run. None: it is refused and there is a run key; the run may be committed already, its source gone."""
+    import msgspec
+
+    from iceberg_ops.actions.dispatch import run_job
+
+    try:
+        return run_job(msgspec.structs.replace(job, dry_run=True, report=None))
+    except IcebergOpsError:
+        if job.run_key is None:
+            raise
+        return None
 
 
 def _try_here(job: JobSpec, as_json: bool) -> int:
@@ -259,14 +265,14 @@ def _try_here(job: JobSpec, as_json: bool) -> int:
         return _run_here(job, as_json)
     check_report_place(job)
     with tempfile.TemporaryDirectory(prefix="iceberg-ops-") as folder:
-        written = Path(folder) / "report.json"
+        written, is_ours = Path(folder) / "report.json", True
         try:
             return _run_here(msgspec.structs.replace(job, report=str(written)), as_json)
         except NeedsSparkError:
-            written.unlink(missing_ok=True)
+            is_ours = False
             raise
         finally:
-            if (found := _report_of(job, written)) is not None:
+            if is_ours and (found := _report_of(job, written)) is not None:
                 write_report(job, found)
 
 

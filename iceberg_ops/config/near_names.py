@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _MOST = 3
 
@@ -11,6 +10,8 @@ _MOST = 3
 def near_names(name: str, known: Iterable[str]) -> list[str]:
     """At most three of ``known`` that ``name`` may be a misspelling of, the nearest first. Case, and whether words are joined by
     ``-`` or ``_``, make no difference."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only an error needs it, and every command imports this module
+
     folded: dict[str, str] = {}
     for candidate in known:
         folded.setdefault(_folded(candidate), candidate)

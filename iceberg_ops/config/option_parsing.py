@@ -23,7 +23,7 @@ _DIGITS_OF_MS = 11
 _AGE = re.compile(r"([0-9]+)\s*(ms|s|m|h|d|w)")
 _UNITS_OF_SIZE = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _SIZE = re.compile(r"([0-9]{1,19})\s*(?:([KMGT])(?:i?B)?|B)?", re.IGNORECASE)
-_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +186,9 @@ def _age_ms(value: str) -> int | None:
     """Milliseconds of a length of time; None where it is none, or more than 64 bits hold."""
     found = _AGE.fullmatch(value)
     number = None if found is None else whole_number(found[1])
-    if found is None or number is None or number * _UNIT_MS[found[2]] > LONG_MAX:
+    if found is None or number is None or number * UNIT_MS[found[2]] > LONG_MAX:
         return None
-    return number * _UNIT_MS[found[2]]
+    return number * UNIT_MS[found[2]]
 
 
 def _is_number(value: str) -> bool:

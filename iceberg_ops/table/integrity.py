@@ -59,11 +59,13 @@ class Checked:
 class Damage:
     """Which of the checked snapshots have rows behind a broken rule, and the branches and tags that read one of them.
 
-    ``newest_intact``: the newest one that has none, of main's history where there is one; None where there is none at all."""
+    ``newest_intact``: the newest one that has none, of main's history where there is one (``is_of_main``); None where there is none
+    at all."""
 
     snapshot_ids: tuple[int, ...] = ()
     refs: tuple[str, ...] = ()
     newest_intact: int | None = None
+    is_of_main: bool = False
 
 
 @dataclass(slots=True)
@@ -111,7 +113,8 @@ class IntegrityCheck:
         intact = sorted((s for s in self._snapshots if s.snapshot_id not in hit), key=lambda s: (s.sequence_number, s.timestamp_ms))
         of_main = {s.snapshot_id for s in metadata.ancestors(metadata.current_snapshot_id)}
         newest = next((s for s in reversed(intact) if s.snapshot_id in of_main), intact[-1] if intact else None)
-        return Damage(tuple(sorted(hit)), refs, None if newest is None else newest.snapshot_id)
+        found = None if newest is None else newest.snapshot_id
+        return Damage(tuple(sorted(hit)), refs, found, found in of_main)
 
     def _is_hit(self, snapshot: Snapshot, broken: set[str]) -> bool:
         manifests = self._manifests.get(snapshot.snapshot_id)

@@ -248,6 +248,19 @@ def test_a_program_without_standard_streams_has_workers_too(tmp_path: Path, clos
     assert (tmp_path / "found").read_text() == "[1, 2, 3]", done.stderr
 
 
+def test_what_a_worker_prints_is_not_written_into_a_file_that_has_the_number_of_a_closed_standard_error(tmp_path: Path) -> None:
+    """With two workers, the pipe of one had that number while the other was started: its item was lost."""
+    code = (
+        "import os\nfrom iceberg_ops.actions.workers.worker_processes import WorkerProcesses\n"
+        "os.close(2)\nwith WorkerProcesses(1) as workers:\n"
+        f"    spilled = os.open({str(tmp_path / 'spilled')!r}, os.O_CREAT | os.O_WRONLY)\n"
+        "    assert spilled == 2\n"
+        "    print(*(a.result() for _, a in workers.answers(eval, [\"print('noise') or 1\"])))\n"
+    )
+    done = run_python(code, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert (done.stdout, (tmp_path / "spilled").read_text()) == ("1\n", "")
+
+
 def run_python(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False

@@ -62,7 +62,8 @@ class WorkerProcesses:
         choose_allocator()
         self._folder = _temporary_folder()
         self._items: SimpleQueue[_Item | None] = SimpleQueue()
-        self._threads = [_WorkerThread(self._items, self._folder) for _ in range(workers)]
+        prints = _has_standard_error()
+        self._threads = [_WorkerThread(self._items, self._folder, prints) for _ in range(workers)]
 
     def __enter__(self) -> WorkerProcesses:
         try:
@@ -143,9 +144,9 @@ class _Worker:
 class _WorkerThread(threading.Thread):
     """Gives items to one process, which it starts for the first of them, and again after it was lost."""
 
-    def __init__(self, items: SimpleQueue[_Item | None], folder: str | None) -> None:
+    def __init__(self, items: SimpleQueue[_Item | None], folder: str | None, prints: bool) -> None:
         super().__init__(name="worker-process", daemon=True)
-        self._items, self._folder = items, folder
+        self._items, self._folder, self._prints = items, folder, prints
         self._worker: _Worker | None = None
         self._ended = False
 
@@ -191,7 +192,7 @@ class _WorkerThread(threading.Thread):
     def _start(self) -> _Worker:
         """Raises WorkerLostError where the machine has no room for a process, MachineLimitError where files may not be opened."""
         try:
-            self._worker = worker = _started(self._folder)
+            self._worker = worker = _started(self._folder, self._prints)
         except (OSError, MemoryError) as e:
             if isinstance(e, OSError) and (limit := limit_error(e)) is not None:
                 raise limit from e
@@ -213,12 +214,13 @@ class _WorkerThread(threading.Thread):
         return worker.process.wait()
 
 
-def _started(folder: str | None) -> _Worker:
-    """A new process, which has the other ends of its pipes. Where it cannot be started, no pipe is left open."""
+def _started(folder: str | None, prints: bool) -> _Worker:
+    """A new process, which has the other ends of its pipes. Where it cannot be started, no pipe is left open. ``prints``: to this
+    process's standard error; else nowhere."""
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     path = [found for p in sys.path if isinstance(p, str) and (found := p or _working_folder())]
     with ExitStack() as theirs, ExitStack() as ours:
-        output, errors = (2, None) if _is_open(2) else (subprocess.DEVNULL, subprocess.DEVNULL)
+        output, errors = (2, None) if prints else (subprocess.DEVNULL, subprocess.DEVNULL)
         for_requests, requests = _pipe(theirs, ours)
         answers, for_answers = _pipe(ours, theirs)
         ends = (for_requests.fileno(), for_answers.fileno())
@@ -247,9 +249,12 @@ def _working_folder() -> str | None:
         return None
 
 
-def _is_open(fd: int) -> bool:
+def _has_standard_error() -> bool:
+    """Asked before there is a pipe or a file of the run: where the standard error is closed, the next one opened has its number."""
+    if sys.__stderr__ is None:  # closed when Python started
+        return False
     try:
-        os.fstat(fd)
+        os.fstat(2)
     except OSError:
         return False
     return True
